@@ -1,0 +1,172 @@
+"""The settings of a scheduler: one frozen value, checked whole."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from quartzpy.errors import InvalidKeyError, SettingsError
+from quartzpy.keys import check_name, unique_name
+
+AUTO = "AUTO"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+_A_YEAR = timedelta(days=366)
+
+
+def as_duration(value: object, subject: str) -> timedelta:
+    """A timedelta, or a text such as "500ms", "5s", "2m", "1h", "7d".
+
+    Raises:
+        SettingsError: anything else.
+    """
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    raise SettingsError(f"{subject}: a timedelta, or 500ms, 5s, 2m, 1h (got {value!r})")
+
+
+def automatic_instance_id() -> str:
+    """An instance id that no other node has: host, process and a random part."""
+    host = socket.gethostname().split(".")[0][:100] or "host"
+    return f"{host}-{os.getpid()}-{unique_name()[:6]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerConfig:
+    """All settings with their defaults. Spans of time are timedeltas, or texts such as "5s".
+
+    Instants of the cluster are judged by the database's clock; waits by the node's own.
+    """
+
+    name: str = "quartzpy"
+    """The logical scheduler: all nodes of this name on one database are one cluster."""
+
+    instance_id: str = AUTO
+    """This node's name in the cluster; AUTO makes a unique one at each start."""
+
+    workers: int = 10
+    """How many executions this node runs at once."""
+
+    batch_size: int = 200
+    """At most so many triggers are claimed by one transaction (never more than there are free workers)."""
+
+    look_ahead: timedelta = timedelta(seconds=1)
+    """Triggers due within this span are claimed before their instant."""
+
+    idle_wait: timedelta = timedelta(seconds=15)
+    """At the latest after this span a node looks for work, whatever it was told (the net under NOTIFY)."""
+
+    misfire_threshold: timedelta = timedelta(seconds=60)
+    """A trigger later than this has misfired (Quartz's default)."""
+
+    misfire_batch_size: int = 500
+    """Misfired triggers handled by one transaction."""
+
+    checkin_interval: timedelta = timedelta(seconds=5)
+    """How often a node renews its lease."""
+
+    failure_window: timedelta = timedelta(seconds=20)
+    """Silence after which the others may declare a node dead. Its own lease is three quarters of it."""
+
+    lock_timeout: timedelta = timedelta(seconds=5)
+    """The longest wait for a lock of the database."""
+
+    statement_timeout: timedelta = timedelta(seconds=30)
+    """The longest time a statement of ours may run."""
+
+    start_timeout: timedelta = timedelta(seconds=30)
+    """How long `start` tries to reach the database."""
+
+    connect_timeout: timedelta = timedelta(seconds=5)
+    """How long one attempt to connect may take."""
+
+    history_retention: timedelta | None = timedelta(days=7)
+    """Ended executions are kept for so long; None keeps them for ever."""
+
+    max_job_data_bytes: int = 65_536
+    """The largest job data that is accepted, as stored."""
+
+    job_modules: tuple[str, ...] = ()
+    """Packages whose job types may be imported because a stored job names them."""
+
+    schema: str | None = None
+    """The database schema of our tables; None is the connection's own default."""
+
+    pool_size: int = 5
+    """Connections for steps and calls, besides the three that a node keeps for check-in, misfires and LISTEN."""
+
+    def __post_init__(self) -> None:
+        """Check every value and how they fit together.
+
+        Raises:
+            SettingsError: names the setting, the value and the rule.
+        """
+        given = object.__setattr__
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(setting.default, timedelta) and not (
+                value is None and setting.name == "history_retention"
+            ):
+                span = as_duration(value, setting.name)
+                if not timedelta() < span <= 10 * _A_YEAR:
+                    raise SettingsError(f"{setting.name}={value} must be above zero and at most ten years")
+                given(self, setting.name, span)
+            elif type(setting.default) is int and type(value) is not int:
+                raise SettingsError(f"{setting.name}: a whole number is needed (got {value!r})")
+        try:
+            check_name(self.name, "name")
+            check_name(self.instance_id, "instance_id")
+        except InvalidKeyError as error:
+            raise SettingsError(str(error)) from None
+        self._check_range("workers", 0, 5_000)
+        self._check_range("batch_size", 1, 10_000)
+        self._check_range("misfire_batch_size", 1, 10_000)
+        self._check_range("max_job_data_bytes", 2, 1_048_576)
+        self._check_range("pool_size", 3, 1_000)
+        if self.schema is not None and not (
+            isinstance(self.schema, str) and _SCHEMA.fullmatch(self.schema)
+        ):
+            raise SettingsError(f"schema: letters a-z, digits and _, at most 31 (got {self.schema!r})")
+        if isinstance(self.job_modules, str) or not all(isinstance(m, str) for m in self.job_modules):
+            raise SettingsError(f"job_modules: a tuple of module names (got {self.job_modules!r})")
+        given(self, "job_modules", tuple(self.job_modules))
+        least = 3 * self.checkin_interval + self.lock_timeout
+        if self.failure_window < least:
+            raise SettingsError(
+                f"failure_window {self.failure_window} must be at least"
+                f" checkin_interval x 3 + lock_timeout = {least}"
+            )
+
+    def _check_range(self, name: str, least: int, most: int) -> None:
+        value = getattr(self, name)
+        if not least <= value <= most:
+            raise SettingsError(f"{name}={value} must be from {least} to {most}")
+
+    @property
+    def lease(self) -> timedelta:
+        """How long after a check-in was sent this node may act: a quarter less than others wait."""
+        return self.failure_window * 0.75
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> SchedulerConfig:
+        """The configuration that these settings say.
+
+        Raises:
+            SettingsError: a wrong value, or an unknown name (the nearest right one is offered).
+        """
+        known = {setting.name for setting in fields(cls)}
+        for name in settings:
+            if name not in known:
+                near = difflib.get_close_matches(name, sorted(known), n=1)
+                hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(known))}"
+                raise SettingsError(f"{name} is not a setting{hint}")
+        return cls(**settings)

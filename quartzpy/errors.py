@@ -1,0 +1,226 @@
+"""Every error that quartzpy raises on purpose.
+
+    QuartzpyError
+    ├── InvalidValueError (also a ValueError): what was given cannot be right
+    │   ├── InvalidKeyError            a name or group
+    │   ├── InvalidCronError           a cron expression; says field, place and what is allowed
+    │   ├── InvalidTriggerError        a trigger's own values
+    │   │   └── TriggerNeverFiresError
+    │   ├── UnknownTimeZoneError
+    │   ├── InvalidCalendarError
+    │   ├── InvalidJobError            a job definition
+    │   │   └── InvalidJobTypeError    a class or function that cannot be a job
+    │   ├── InvalidJobDataError        data that cannot be stored as JSON
+    │   ├── InvalidMatcherError
+    │   └── SettingsError              configuration
+    ├── JobTypeError
+    │   ├── UnknownJobTypeError        a registered name that nothing here answers to
+    │   └── DuplicateJobTypeError
+    ├── JobStoreError: the store refused or failed
+    │   ├── ObjectAlreadyExistsError
+    │   ├── ObjectNotFoundError
+    │   │   ├── JobNotFoundError
+    │   │   ├── TriggerNotFoundError
+    │   │   └── CalendarNotFoundError
+    │   ├── CalendarInUseError
+    │   ├── IllegalStateChangeError
+    │   ├── SchemaError                tables absent, older or newer than this release
+    │   ├── StoreUnavailableError      try again later; nothing was changed
+    │   │   └── AuthenticationError    trying again will not help
+    │   └── OutcomeUnknownError        the answer to COMMIT was lost; repeating is safe
+    ├── SchedulerStateError            not possible in the scheduler's present state
+    │   └── InstanceIdInUseError
+    ├── UnableToInterruptJobError
+    ├── JobCancelledError              raised in a job that looks at its cancellation
+    └── LeaseLostError                 this node was declared dead; its work no longer counts
+
+`JobExecutionError` is the other way round: jobs raise it to tell the scheduler what to do next.
+"""
+
+from __future__ import annotations
+
+
+class QuartzpyError(Exception):
+    """Base of all errors that quartzpy raises on purpose."""
+
+
+class InvalidValueError(QuartzpyError, ValueError):
+    """A value given to quartzpy cannot be right; nothing was changed."""
+
+
+class InvalidKeyError(InvalidValueError):
+    """A job, trigger, calendar or scheduler name is empty, too long or not printable."""
+
+
+class InvalidCronError(InvalidValueError):
+    """A cron expression is wrong; the attributes say where and what would be allowed.
+
+    `position` counts characters of `expression` from 0; `field` is None where the whole is wrong.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expression: str,
+        position: int = 0,
+        field: str | None = None,
+        allowed: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.expression = expression
+        self.position = position
+        self.field = field
+        self.allowed = allowed
+
+    def pointed_out(self) -> str:
+        """The expression with a caret under the place, then the message."""
+        return f"{self.expression}\n{' ' * self.position}^\n{self}"
+
+
+class InvalidTriggerError(InvalidValueError):
+    """A trigger's values contradict each other or their allowed range."""
+
+
+class TriggerNeverFiresError(InvalidTriggerError):
+    """The trigger has no fire time at all; it was not stored."""
+
+
+class UnknownTimeZoneError(InvalidValueError):
+    """Not a name of the IANA time zone database."""
+
+
+class InvalidCalendarError(InvalidValueError):
+    """A calendar's values are wrong, or its base calendars form a circle."""
+
+
+class InvalidJobError(InvalidValueError):
+    """A job definition is wrong."""
+
+
+class InvalidJobTypeError(InvalidJobError):
+    """The class or function cannot be found again by its name, or cannot be executed."""
+
+
+class InvalidJobDataError(InvalidValueError):
+    """Job data cannot be stored as JSON; the message names the key."""
+
+
+class InvalidMatcherError(InvalidValueError):
+    """A matcher or its value is wrong."""
+
+
+class SettingsError(InvalidValueError):
+    """A configuration value or name is wrong."""
+
+
+class JobTypeError(QuartzpyError):
+    """A job type's registered name does not lead to exactly one class or function."""
+
+
+class UnknownJobTypeError(JobTypeError):
+    """No job type of this name is registered in this process."""
+
+
+class DuplicateJobTypeError(JobTypeError):
+    """Two job types claim the same name in one process."""
+
+
+class JobStoreError(QuartzpyError):
+    """The store refused a request, or failed."""
+
+
+class ObjectAlreadyExistsError(JobStoreError):
+    """A job or trigger of this key is stored already; pass `replace=True` to replace it."""
+
+
+class ObjectNotFoundError(JobStoreError):
+    """What was asked for is not stored."""
+
+
+class JobNotFoundError(ObjectNotFoundError):
+    """No job of this key is stored."""
+
+
+class TriggerNotFoundError(ObjectNotFoundError):
+    """No trigger of this key is stored."""
+
+
+class CalendarNotFoundError(ObjectNotFoundError):
+    """No calendar of this name is stored."""
+
+
+class CalendarInUseError(JobStoreError):
+    """A calendar that triggers refer to cannot be removed."""
+
+
+class IllegalStateChangeError(JobStoreError):
+    """The trigger's state does not allow the request."""
+
+
+class SchemaError(JobStoreError):
+    """The database's tables are absent, or of another release; the message names the command that mends it."""
+
+
+class StoreUnavailableError(JobStoreError):
+    """The database cannot be reached or cannot work now; nothing was changed.
+
+    `sqlstate` is the server's code where it gave one.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class AuthenticationError(StoreUnavailableError):
+    """The database refused the user, the password or the database's name; trying again will not help."""
+
+
+class OutcomeUnknownError(JobStoreError):
+    """The connection broke while the transaction was being committed: it may have taken effect.
+
+    Repeating the call is safe.
+    """
+
+
+class SchedulerStateError(QuartzpyError):
+    """The scheduler's present state (not started, shut down, ...) does not allow the call."""
+
+
+class InstanceIdInUseError(SchedulerStateError):
+    """Another living node of this scheduler has the same instance id."""
+
+
+class UnableToInterruptJobError(QuartzpyError):
+    """The running job offers no way to interrupt it."""
+
+
+class JobCancelledError(QuartzpyError):
+    """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
+
+
+class LeaseLostError(QuartzpyError):
+    """This node's epoch was declared dead: whatever this execution writes no longer counts."""
+
+
+class JobExecutionError(QuartzpyError):
+    """A job raises this to say that it failed and what the scheduler shall do about it.
+
+    Meaning of the flags as in Quartz's JobExecutionException: `refire_immediately` runs the job again at
+    once on the same worker; `unschedule_firing_trigger` ends the trigger that fired;
+    `unschedule_all_triggers` ends all triggers of the job.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        refire_immediately: bool = False,
+        unschedule_firing_trigger: bool = False,
+        unschedule_all_triggers: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.refire_immediately = refire_immediately
+        self.unschedule_firing_trigger = unschedule_firing_trigger
+        self.unschedule_all_triggers = unschedule_all_triggers

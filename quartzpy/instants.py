@@ -1,0 +1,42 @@
+"""Instants and time zones at the door: what is accepted, and the one zone they are kept in."""
+
+from __future__ import annotations
+
+import difflib
+import zoneinfo
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
+
+_BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
+
+
+def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:
+    """Return `value` in UTC. `subject` ("start_time") opens the error's message.
+
+    Raises:
+        InvalidTriggerError (or `error`): not a datetime, or a naive one.
+    """
+    if not isinstance(value, datetime):
+        raise error(f"{subject}: must be a datetime (got {type(value).__name__})")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise error(f"{subject}: needs a time zone (got {value})")
+    return value if value.tzinfo is UTC else value.astimezone(UTC)
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> zoneinfo.ZoneInfo:
+    """The IANA zone of this name.
+
+    Raises:
+        UnknownTimeZoneError: no such zone; the message offers the nearest name.
+    """
+    if not isinstance(name, str):
+        raise UnknownTimeZoneError(f"time zone: must be a name such as 'Europe/Berlin' (got {type(name).__name__})")
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except _BAD_KEY_ERRORS as error:
+        near = difflib.get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near else "; use an IANA name such as 'Europe/Berlin'"
+        raise UnknownTimeZoneError(f"time zone: {name!r} is not known{hint}") from error

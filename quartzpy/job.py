@@ -1,0 +1,211 @@
+"""What a user writes and registers: a `Job`, and the `JobDetail` that says how it is kept and run.
+
+A database row never names code to import. It holds a job type's *registered name*, which is looked up among
+the types that this process knows: defining a subclass of `Job` registers it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from quartzpy.errors import (
+    DuplicateJobTypeError,
+    InvalidJobError,
+    InvalidJobTypeError,
+    UnknownJobTypeError,
+)
+from quartzpy.job_data import encode
+from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name, unique_name
+
+if TYPE_CHECKING:
+    from quartzpy.context import JobExecutionContext
+
+MAX_DESCRIPTION_LENGTH = 1000
+
+_JobType = TypeVar("_JobType", bound="type[Job]")
+
+
+class JobTypes:
+    """The job types that a process knows, by registered name."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, type[Job]] = {}
+
+    def register(self, cls: type[Job], name: str) -> None:
+        """Make `cls` findable as `name`.
+
+        A class defined again under its own import path (a reloaded module) replaces the old one.
+
+        Raises:
+            DuplicateJobTypeError: another class has the name.
+        """
+        known = self._types.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise DuplicateJobTypeError(
+                f"job type {name!r} is already {known.__module__}.{known.__qualname__};"
+                " names are unique in a process"
+            )
+        self._types[name] = cls
+
+    def names(self) -> list[str]:
+        return sorted(self._types)
+
+    def find(self, name: str) -> type[Job]:
+        """The class registered as `name`.
+
+        Raises:
+            UnknownJobTypeError: none is.
+        """
+        try:
+            return self._types[name]
+        except KeyError:
+            raise UnknownJobTypeError(
+                f"job type {name!r} is not registered in this process; import the module that defines it,"
+                " or allow its import with job_modules="
+            ) from None
+
+    def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
+        """Import the module of a type that is not known yet, where its module is allowed; say whether it is known."""
+        if name in self._types:
+            return True
+        module, colon, _ = name.partition(":")
+        if not colon or not any(module == m or module.startswith(f"{m}.") for m in allowed_modules):
+            return False
+        importlib.import_module(module)
+        return name in self._types
+
+
+job_types = JobTypes()
+"""The types of this process."""
+
+
+def _import_path(cls: type) -> str:
+    module = cls.__module__
+    if module == "__main__":
+        # `python -m package.module` runs the module as __main__; other nodes import it by its name.
+        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        module = spec.name.removesuffix(".__main__") if spec is not None else module
+    return f"{module}:{cls.__qualname__}"
+
+
+class Job(ABC):
+    """Work to be done at a trigger's fire times. Subclass it and write `execute`, plain or `async def`.
+
+    Each execution has a new instance. `class Report(Job, type_name="report")` gives a stable name to store
+    instead of the import path, so that the class can be moved or renamed.
+    """
+
+    type_name: ClassVar[str]
+    disallows_concurrent_execution: ClassVar[bool] = False
+    persists_job_data: ClassVar[bool] = False
+
+    def __init_subclass__(cls, type_name: str | None = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if type_name is not None:
+            check_name(type_name, "job type name")
+        cls.type_name = type_name or _import_path(cls)
+        is_abstract = cls.execute is Job.execute
+        if not is_abstract and "<" not in cls.type_name:
+            job_types.register(cls, cls.type_name)
+
+    @abstractmethod
+    def execute(self, context: JobExecutionContext) -> Any:
+        """Do the work. What it returns becomes `context.result`; whatever it raises ends this execution only."""
+
+
+def disallow_concurrent_execution(cls: _JobType) -> _JobType:
+    """No two executions of one `JobDetail` of this class overlap, in the whole cluster."""
+    cls.disallows_concurrent_execution = True
+    return cls
+
+
+def persist_job_data_after_execution(cls: _JobType) -> _JobType:
+    """Changes that an execution makes to `context.job_detail_data` are stored for the next one."""
+    cls.persists_job_data = True
+    return cls
+
+
+def job_type_of(job: object) -> str:
+    """The registered name to store for a job class (or such a name itself).
+
+    Raises:
+        InvalidJobTypeError: not a job class, or one that other processes could not find.
+    """
+    if isinstance(job, str):
+        return check_name(job, "job type name")
+    if not (isinstance(job, type) and issubclass(job, Job)):
+        shown = job.__name__ if isinstance(job, type) else repr(job)
+        raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown})")
+    if inspect.isabstract(job) or not callable(job.execute):
+        raise InvalidJobTypeError(f"{job.__qualname__}: execute(context) is missing")
+    if "<" in job.type_name:
+        raise InvalidJobTypeError(
+            f"{job.__qualname__}: a class defined inside a function cannot be found by other nodes;"
+            " define it at the top of a module, or give it a type_name"
+        )
+    try:
+        inspect.signature(job.execute).bind(None, None)
+    except TypeError:
+        raise InvalidJobTypeError(
+            f"{job.__qualname__}.execute must take one argument, the context"
+            f" (has {inspect.signature(job.execute)})"
+        ) from None
+    return job.type_name
+
+
+@dataclass(frozen=True)
+class JobDetail:
+    """A job as it is stored: what runs, with which data, under which rules.
+
+    `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
+    it. `disallow_concurrent` and `persist_data` default to what the class's decorators say.
+    """
+
+    job: type[Job] | str
+    name: str = ""
+    group: str = DEFAULT_GROUP
+    description: str | None = field(default=None, kw_only=True)
+    data: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    durable: bool = field(default=False, kw_only=True)
+    requests_recovery: bool = field(default=False, kw_only=True)
+    disallow_concurrent: bool | None = field(default=None, kw_only=True)
+    persist_data: bool | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check all values.
+
+        Raises:
+            InvalidJobTypeError, InvalidKeyError, InvalidJobDataError, InvalidJobError: a value is wrong.
+        """
+        given = object.__setattr__
+        job_type_of(self.job)
+        given(self, "name", check_name(self.name, "job name") if self.name != "" else unique_name())
+        check_name(self.group, "job group")
+        if self.description is not None and (
+            not isinstance(self.description, str) or len(self.description) > MAX_DESCRIPTION_LENGTH
+        ):
+            raise InvalidJobError(f"description: text of at most {MAX_DESCRIPTION_LENGTH} characters")
+        encode(self.data)
+        cls = self.job if isinstance(self.job, type) else None
+        if self.disallow_concurrent is None:
+            given(self, "disallow_concurrent", bool(cls and cls.disallows_concurrent_execution))
+        if self.persist_data is None:
+            given(self, "persist_data", bool(cls and cls.persists_job_data))
+        for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
+            if type(getattr(self, flag)) is not bool:
+                raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
+
+    @property
+    def key(self) -> JobKey:
+        return JobKey(self.group, self.name)
+
+    @property
+    def job_type(self) -> str:
+        """The registered name that is stored."""
+        return job_type_of(self.job)

@@ -1,0 +1,80 @@
+"""Identity: the keys of jobs and triggers, and what a name may be.
+
+The limits are Quartz's column widths (200 characters); control and bidirectional characters are refused
+because keys are printed in terminals, logs and pages.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from dataclasses import dataclass
+
+from quartzpy.errors import InvalidKeyError
+
+DEFAULT_GROUP = "DEFAULT"
+RECOVERING_JOBS = "RECOVERING_JOBS"
+"""The group of triggers that run a job again after its node died (Quartz's DEFAULT_RECOVERY_GROUP)."""
+MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
+"""The group of triggers made by `trigger_job`: not DEFAULT as in Quartz, so that pausing DEFAULT swallows none."""
+
+MAX_NAME_LENGTH = 200
+_REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
+_BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def check_name(name: object, subject: str) -> str:
+    """Return `name` if it may identify something; `subject` ("job name") opens the error's message.
+
+    Raises:
+        InvalidKeyError: not a str, empty, over 200 characters, or with characters that cannot be shown.
+    """
+    if not isinstance(name, str):
+        raise InvalidKeyError(f"{subject}: must be str (got {type(name).__name__})")
+    if name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME_LENGTH:
+        return name
+    if not name:
+        raise InvalidKeyError(f"{subject}: must not be empty")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidKeyError(f"{subject}: {len(name)} characters, at most {MAX_NAME_LENGTH}")
+    for position, character in enumerate(name):
+        category = unicodedata.category(character)
+        if category == "Cs":
+            raise InvalidKeyError(f"{subject}: not valid Unicode text (lone surrogate at position {position})")
+        if category in _REFUSED_CATEGORIES or character in _BIDIRECTIONAL:
+            raise InvalidKeyError(f"{subject}: control character U+{ord(character):04X} at position {position}")
+    return name
+
+
+def unique_name() -> str:
+    """A name that no other call anywhere returns."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Key:
+    """A name within a group; the pair is unique in a scheduler."""
+
+    group: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.group}.{self.name}"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class JobKey(Key):
+    """Identifies a job: `JobKey("billing", "nightly-report")`."""
+
+    def __post_init__(self) -> None:
+        check_name(self.group, "job group")
+        check_name(self.name, "job name")
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class TriggerKey(Key):
+    """Identifies a trigger: `TriggerKey("billing", "weekdays-at-two")`."""
+
+    def __post_init__(self) -> None:
+        check_name(self.group, "trigger group")
+        check_name(self.name, "trigger name")

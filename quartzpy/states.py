@@ -1,0 +1,66 @@
+"""The states of triggers, fires and executions, and which moves are legal.
+
+A trigger's states are Quartz's. An executing trigger is WAITING or BLOCKED in `triggers`, and EXECUTING in
+`fired_triggers`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TriggerState(StrEnum):
+    """What a row of `triggers` says."""
+
+    WAITING = "WAITING"
+    ACQUIRED = "ACQUIRED"
+    BLOCKED = "BLOCKED"
+    PAUSED = "PAUSED"
+    PAUSED_BLOCKED = "PAUSED_BLOCKED"
+    COMPLETE = "COMPLETE"
+    ERROR = "ERROR"
+
+
+class PublicState(StrEnum):
+    """What `Scheduler.trigger_state` answers (Quartz's `Trigger.TriggerState`)."""
+
+    NONE = "NONE"
+    NORMAL = "NORMAL"
+    PAUSED = "PAUSED"
+    COMPLETE = "COMPLETE"
+    ERROR = "ERROR"
+    BLOCKED = "BLOCKED"
+
+
+class FiredState(StrEnum):
+    """What a row of `fired_triggers` says."""
+
+    ACQUIRED = "ACQUIRED"
+    EXECUTING = "EXECUTING"
+
+
+class Outcome(StrEnum):
+    """How an execution ended, in the history."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    LOST = "LOST"
+
+
+class CompletionInstruction(StrEnum):
+    """What an ended job asks for (Quartz's `CompletedExecutionInstruction`)."""
+
+    NOOP = "NOOP"
+    SET_TRIGGER_COMPLETE = "SET_TRIGGER_COMPLETE"
+    SET_ALL_JOB_TRIGGERS_COMPLETE = "SET_ALL_JOB_TRIGGERS_COMPLETE"
+
+
+PUBLIC: dict[TriggerState, PublicState] = {
+    TriggerState.WAITING: PublicState.NORMAL,
+    TriggerState.ACQUIRED: PublicState.NORMAL,
+    TriggerState.BLOCKED: PublicState.BLOCKED,
+    TriggerState.PAUSED: PublicState.PAUSED,
+    TriggerState.PAUSED_BLOCKED: PublicState.PAUSED,
+    TriggerState.COMPLETE: PublicState.COMPLETE,
+    TriggerState.ERROR: PublicState.ERROR,
+}

@@ -1,0 +1,525 @@
+"""What a store promises: the obligations that the engine rests on, and the records that pass between them.
+
+A store decides with one clock of its own (the database's) and by one lock; a caller never holds either. Every
+method is one transaction: it happens whole or not at all. Steps of a node are guarded by its epoch: once the
+epoch's row is gone they change nothing and raise `LeaseLostError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Protocol
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import CompletionInstruction, Outcome, PublicState, TriggerState
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One life of a node: an epoch is never given twice."""
+
+    instance_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A row of `scheduler_state`."""
+
+    instance_id: str
+    epoch: int
+    host: str
+    pid: int
+    started_at: datetime
+    last_checkin: datetime
+    checkin_count: int
+    checkin_interval: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIn:
+    """The answer to a check-in: the store's time, and all nodes of the cluster, this one among them."""
+
+    now: datetime
+    nodes: tuple[NodeRecord, ...]
+
+
+class FiredTrigger:
+    """A fire that was committed: everything needed to run the job and to complete it.
+
+    `trigger` and `job_detail` are built when first asked for: most executions never look at them.
+    """
+
+    def __init__(
+        self,
+        *,
+        fence: int,
+        trigger_group: str,
+        trigger_name: str,
+        job_group: str,
+        job_name: str,
+        job_type: str,
+        generation: int,
+        fire_time: datetime,
+        scheduled_fire_time: datetime,
+        previous_fire_time: datetime | None,
+        next_fire_time: datetime | None,
+        pending: Horizon,
+        times_triggered: int,
+        disallows_concurrent: bool,
+        persists_data: bool,
+        job_data: str | None,
+        trigger_data: str | None,
+        load_trigger: Callable[[], Trigger],
+        load_job: Callable[[], JobDetail],
+    ) -> None:
+        self.fence = fence
+        self.trigger_group = trigger_group
+        self.trigger_name = trigger_name
+        self.job_group = job_group
+        self.job_name = job_name
+        self.job_type = job_type
+        self.generation = generation
+        self.fire_time = fire_time
+        self.scheduled_fire_time = scheduled_fire_time
+        self.previous_fire_time = previous_fire_time
+        self.next_fire_time = next_fire_time
+        self.pending = pending
+        self.times_triggered = times_triggered
+        self.disallows_concurrent = disallows_concurrent
+        self.persists_data = persists_data
+        self.job_data = job_data
+        self.trigger_data = trigger_data
+        self._load_trigger = load_trigger
+        self._load_job = load_job
+
+    @cached_property
+    def trigger_key(self) -> TriggerKey:
+        return TriggerKey(self.trigger_group, self.trigger_name)
+
+    @cached_property
+    def job_key(self) -> JobKey:
+        return JobKey(self.job_group, self.job_name)
+
+    @cached_property
+    def trigger(self) -> Trigger:
+        return self._load_trigger()
+
+    @cached_property
+    def job_detail(self) -> JobDetail:
+        return self._load_job()
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiredTrigger:
+    """A claim: only this node may fire this trigger, at `progress.next_fire_time`."""
+
+    fence: int
+    trigger: Trigger
+    progress: TriggerProgress
+    generation: int
+
+    @property
+    def key(self) -> TriggerKey:
+        return self.trigger.key
+
+
+@dataclass(frozen=True, slots=True)
+class Acquisition:
+    """What `acquire` did. `next_due`: when the soonest trigger that this node could take, but did not, is due."""
+
+    now: datetime
+    fired: Sequence[FiredTrigger] = ()
+    acquired: Sequence[AcquiredTrigger] = ()
+    next_due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where an acquired trigger goes when it fires; computed outside the lock."""
+
+    acquired: AcquiredTrigger
+    progress: TriggerProgress
+    horizon: Horizon
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What `fire` did. `not_due` are still claimed: the store's clock had not reached them."""
+
+    now: datetime
+    fired: Sequence[FiredTrigger] = ()
+    not_due: Collection[int] = ()
+
+
+@dataclass(slots=True)
+class Completion:
+    """An execution that ended.
+
+    `job_data` is the JSON to store for the job, None where it did not change. `refill` are instants to append
+    to the trigger's upcoming ones.
+    """
+
+    fired: FiredTrigger
+    started_at: datetime
+    ended_at: datetime
+    outcome: Outcome
+    error: str | None = None
+    instruction: CompletionInstruction = CompletionInstruction.NOOP
+    job_data: str | None = None
+    refill: Horizon | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOutcome:
+    """What `complete` did, by fence.
+
+    `fenced`: the claim was no longer this node's, nothing of that completion was kept. `deferred`: somebody's
+    open transaction holds the job's row; to be tried again. `earliest_unblocked`: the soonest fire time of the
+    triggers that were released.
+    """
+
+    now: datetime
+    fenced: Collection[int] = ()
+    deferred: Collection[int] = ()
+    earliest_unblocked: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MisfireOutcome:
+    """What one slice did. `earliest`: the soonest new fire time. `more`: there are others to handle."""
+
+    now: datetime
+    misfired: Sequence[TriggerKey] = ()
+    earliest: datetime | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryOutcome:
+    """What `recover` did.
+
+    `recovered` counts executions that will run again, `lost` those that will not, `released` claims given
+    back, `repaired` rows that contradicted each other (0 unless somebody edited tables by hand or a claim was
+    skipped because its row was held).
+    """
+
+    nodes: Sequence[str] = ()
+    recovered: int = 0
+    lost: int = 0
+    released: int = 0
+    repaired: int = 0
+
+    @property
+    def changed_anything(self) -> bool:
+        return bool(self.nodes or self.recovered or self.lost or self.released or self.repaired)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A job to store (None: it is stored already) with triggers for it."""
+
+    job: JobDetail | None
+    triggers: Sequence[PreparedTrigger] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRecord:
+    """A stored trigger as operators see it."""
+
+    trigger: Trigger
+    job_type: str
+    state: TriggerState
+    progress: TriggerProgress
+    generation: int
+    upcoming: Sequence[datetime] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A stored job as operators see it."""
+
+    job: JobDetail
+    triggers: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRecord:
+    """A row of `fired_triggers` as operators see it."""
+
+    fence: int
+    trigger_key: TriggerKey
+    job_key: JobKey
+    instance_id: str
+    epoch: int
+    state: str
+    scheduled_fire_time: datetime
+    fire_time: datetime
+    recovering: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRecord:
+    """A row of `executions`: an execution that ended."""
+
+    fence: int
+    trigger_key: TriggerKey
+    job_key: JobKey
+    instance_id: str
+    scheduled_fire_time: datetime
+    fire_time: datetime
+    started_at: datetime | None
+    ended_at: datetime
+    outcome: Outcome
+    error: str | None
+    recovering: bool
+
+
+class Subscription(Protocol):
+    """News from other nodes and clients: something was scheduled nearer than the cluster waits for."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds; whether there is news.
+
+        Raises:
+            StoreUnavailableError: the connection is lost; subscribe again.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class JobStore(Protocol):
+    """Keeps jobs, triggers and claims. All methods may be called from any thread."""
+
+    # --- a node's life
+
+    def open(self) -> None:
+        """Make ready for use. Raises SchemaError where tables are absent or of another release."""
+        ...
+
+    def close(self) -> None:
+        """Give back all connections; waiting calls fail."""
+        ...
+
+    def now(self) -> datetime:
+        """The store's own time."""
+        ...
+
+    def register(
+        self, instance_id: str, *, host: str, pid: int, checkin_interval: timedelta, window: timedelta
+    ) -> Node:
+        """Begin a new epoch of the node.
+
+        An older epoch of the same id that was silent for `window`, or whose process the caller says is gone
+        (see `NodeRecord`), is recovered first, in the same transaction.
+
+        Raises:
+            InstanceIdInUseError: that node checked in within `window`.
+        """
+        ...
+
+    def check_in(self, node: Node) -> CheckIn:
+        """Renew the lease. Takes no shared lock. Raises LeaseLostError: the epoch is gone."""
+        ...
+
+    def recover(self, node: Node, dead: Collection[NodeRecord], *, repair_after: timedelta) -> RecoveryOutcome:
+        """Remove the nodes of `dead` that did not check in since those records were read, and free what they held.
+
+        ACQUIRED becomes WAITING; an execution of a job that requests recovery becomes a one-shot trigger in
+        group RECOVERING_JOBS with the original's data, keys and times; others are recorded as LOST; blocked
+        triggers are released. Claims of epochs that are not registered, and ACQUIRED or BLOCKED triggers that
+        nothing holds, are treated likewise. Two nodes never both recover one.
+        """
+        ...
+
+    def leave(self, node: Node) -> None:
+        """Release all claims that are not executing and remove the node's row."""
+        ...
+
+    def settle(self, node: Node, known: Collection[int]) -> Acquisition:
+        """Find out what steps did whose answers were lost.
+
+        Fires of this epoch whose fence is not in `known` are returned to be run; claims that are not known are
+        released.
+        """
+        ...
+
+    # --- the five steps
+
+    def acquire(
+        self,
+        node: Node,
+        job_types: Sequence[str],
+        *,
+        limit: int,
+        look_ahead: timedelta,
+        misfire_threshold: timedelta,
+    ) -> Acquisition:
+        """Claim at most `limit` WAITING triggers of these job types, soonest first, then by priority.
+
+        Eligible: due before now + `look_ahead` and not later than its misfire threshold (unless it ignores
+        misfires); of a job that disallows concurrent execution at most one, and none while it executes. What is
+        due already and has its following instants stored is fired in the same transaction: it goes to WAITING,
+        BLOCKED (with all other triggers of its job, where that disallows concurrent execution) or COMPLETE.
+        The others become ACQUIRED. Rows held by somebody's open transaction are skipped.
+        """
+        ...
+
+    def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
+        """Fire acquired triggers that are due: as in `acquire`. Claims lost meanwhile (paused, deleted, replaced,
+        blocked by another trigger of the job) are dropped."""
+        ...
+
+    def release(self, node: Node, fences: Collection[int]) -> None:
+        """Give claims back: ACQUIRED becomes WAITING, and nothing else does."""
+        ...
+
+    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+        """End executions: the claims go, history is written, changed job data is stored, blocked triggers of the
+        jobs are released, COMPLETE triggers go and with them non-durable jobs that have none left.
+
+        Acts only where the claim is still this epoch's, and on a trigger only where its generation is still the
+        one that fired.
+        """
+        ...
+
+    def recover_misfires(
+        self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+    ) -> MisfireOutcome:
+        """Apply the misfire instruction to at most `limit` triggers that nobody fired in time."""
+        ...
+
+    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+        """Delete at most `limit` executions that ended longer ago; how many went."""
+        ...
+
+    # --- scheduling
+
+    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        """Store jobs and triggers, all or none; the soonest fire time of what may fire.
+
+        A new trigger is PAUSED where its group, its job's group or all are paused, and BLOCKED while its job
+        executes and disallows concurrent execution. Replacing gives a new generation and keeps a job's other
+        triggers.
+
+        Raises:
+            ObjectAlreadyExistsError: a key is stored and `replace` is false.
+            JobNotFoundError, CalendarNotFoundError: what a trigger refers to is not stored.
+        """
+        ...
+
+    def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+        """Put `new` (of the same job) in the place of `old`; None, and nothing changed, where `old` is not stored."""
+        ...
+
+    def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
+        """Remove triggers, and non-durable jobs that have none left; those that were there."""
+        ...
+
+    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+        """Remove jobs with all their triggers; those that were there. Running executions go on."""
+        ...
+
+    def clear(self) -> None:
+        """Remove all jobs, triggers, calendars and pauses. Running executions go on."""
+        ...
+
+    def pause_triggers(self, keys: Collection[TriggerKey]) -> None: ...
+
+    def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
+        """PAUSED becomes WAITING, or BLOCKED while the job executes; the soonest fire time."""
+        ...
+
+    def pause_jobs(self, keys: Collection[JobKey]) -> None: ...
+
+    def resume_jobs(self, keys: Collection[JobKey]) -> datetime | None: ...
+
+    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+        """Pause groups, and remember them for triggers that come later; EQUALS also a group that does not exist
+        yet."""
+        ...
+
+    def resume_trigger_groups(self, matcher: GroupMatcher) -> datetime | None: ...
+
+    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+        """As `pause_trigger_groups`, for all triggers of the jobs of these groups."""
+        ...
+
+    def resume_job_groups(self, matcher: GroupMatcher) -> datetime | None: ...
+
+    def pause_all(self) -> None:
+        """Pause all triggers, also those that come later, until `resume_all`."""
+        ...
+
+    def resume_all(self) -> datetime | None: ...
+
+    def reset_from_error(self, key: TriggerKey) -> datetime | None:
+        """ERROR becomes what a newly stored trigger would be."""
+        ...
+
+    # --- looking
+
+    def job(self, key: JobKey) -> JobDetail | None: ...
+
+    def trigger(self, key: TriggerKey) -> TriggerRecord | None: ...
+
+    def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]: ...
+
+    def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]: ...
+
+    def job_keys(self, matcher: GroupMatcher) -> set[JobKey]: ...
+
+    def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]: ...
+
+    def job_group_names(self) -> list[str]: ...
+
+    def trigger_group_names(self) -> list[str]: ...
+
+    def paused_trigger_groups(self) -> set[str]: ...
+
+    def paused_job_groups(self) -> set[str]: ...
+
+    def all_paused(self) -> bool: ...
+
+    def job_types_in_use(self) -> set[str]:
+        """The registered names that stored jobs have."""
+        ...
+
+    def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
+        """The stored calendars among `names`."""
+        ...
+
+    def list_jobs(self, limit: int) -> list[JobRecord]: ...
+
+    def list_triggers(self, limit: int) -> list[TriggerRecord]:
+        """By next fire time, those without one last."""
+        ...
+
+    def list_nodes(self) -> CheckIn: ...
+
+    def list_running(self) -> list[RunningRecord]: ...
+
+    def list_executions(self, limit: int) -> list[ExecutionRecord]:
+        """The latest first."""
+        ...
+
+    def counts(self) -> dict[str, Any]:
+        """How many jobs, triggers by state, running executions."""
+        ...
+
+    # --- waking up
+
+    def subscribe(self) -> Subscription | None:
+        """News from other processes; None for a store that has no others."""
+        ...
+

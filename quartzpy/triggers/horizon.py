@@ -1,0 +1,80 @@
+"""The next few fire times of a trigger, written down so that a store moves it on without asking again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+HORIZON = 8
+"""How many instants are kept beyond the next fire time."""
+REFILL_BELOW = 3
+"""With fewer left than this they are topped up; several fires share the cost of one computation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """The fire times that follow the next one, in order.
+
+    `is_complete`: the schedule has none beyond these. A store must ask the trigger again when they are used up
+    and it is not complete.
+    """
+
+    instants: tuple[datetime, ...] = ()
+    is_complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTrigger:
+    """A trigger with all that a store needs to keep it: computed by pure functions, before any lock."""
+
+    trigger: Trigger
+    progress: TriggerProgress
+    horizon: Horizon
+
+
+def look_ahead(
+    trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON
+) -> Horizon:
+    """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
+    instants: list[datetime] = []
+    while len(instants) < count:
+        progress = trigger.triggered(progress, calendar)
+        if progress.next_fire_time is None:
+            return Horizon(tuple(instants), is_complete=True)
+        instants.append(progress.next_fire_time)
+    return Horizon(tuple(instants))
+
+
+def prepare(trigger: Trigger, now: datetime, calendar: Calendar | None) -> PreparedTrigger:
+    """Make a trigger ready to be stored at `now`.
+
+    Raises:
+        TriggerNeverFiresError: it has no fire time at all.
+    """
+    anchored = trigger.anchored(now)
+    progress = anchored.first_progress(calendar)
+    return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar))
+
+
+def refill(
+    trigger: Trigger, next_fire_time: datetime, pending: Horizon, times_triggered: int, calendar: Calendar | None
+) -> Horizon | None:
+    """What is to be appended to `pending`, the fire times after `next_fire_time`; None while enough are left."""
+    if pending.is_complete or len(pending.instants) >= REFILL_BELOW:
+        return None
+    last = pending.instants[-1] if pending.instants else next_fire_time
+    there = TriggerProgress(last, None, times_triggered + len(pending.instants))
+    return look_ahead(trigger, there, calendar, HORIZON - len(pending.instants))
+
+
+def moved_to(prepared: PreparedTrigger, progress: TriggerProgress, calendar: Calendar | None) -> PreparedTrigger:
+    """The same trigger at another progress, with its horizon computed anew."""
+    horizon = (
+        Horizon(is_complete=True)
+        if progress.next_fire_time is None
+        else look_ahead(prepared.trigger, progress, calendar)
+    )
+    return replace(prepared, progress=progress, horizon=horizon)

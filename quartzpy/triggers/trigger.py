@@ -1,0 +1,191 @@
+"""What every trigger is: a frozen value that says when, and the progress it has made so far.
+
+A trigger never changes and never looks at a clock. How far it has got is a `TriggerProgress`, and each
+step returns the next one:
+
+    progress = trigger.started(calendar)                    # before the first fire
+    progress = trigger.triggered(progress, calendar)        # it fired at progress.next_fire_time
+    trigger, progress = trigger.after_misfire(progress, calendar, now=now)
+
+The names of the steps are Quartz's (`computeFirstFireTime`, `triggered`, `updateAfterMisfire`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError
+from quartzpy.instants import as_instant
+from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name, unique_name
+
+DEFAULT_PRIORITY = 5
+_INT32 = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerProgress:
+    """How far a trigger has got. `next_fire_time` is None when it will not fire again."""
+
+    next_fire_time: datetime | None
+    previous_fire_time: datetime | None = None
+    times_triggered: int = 0
+
+    @property
+    def may_fire_again(self) -> bool:
+        return self.next_fire_time is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trigger(ABC):
+    """The values that triggers of all kinds have.
+
+    `start_time` None means: when it is scheduled. `end_time` bounds the schedule. `priority` decides only
+    between triggers that are due at the same instant (higher first). `calendar` names a stored calendar.
+    `data` overrides the job's data key by key. `misfire` says what happens to a fire that nobody made in
+    time. `misfire_threshold` replaces the scheduler's for this trigger (a grace time).
+    """
+
+    kind: ClassVar[str]
+    misfire_type: ClassVar[type[StrEnum]]
+
+    job_key: JobKey | None = None
+    description: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    priority: int = DEFAULT_PRIORITY
+    calendar: str | None = None
+    misfire: str = "smart"
+    data: Mapping[str, Any] | None = None
+    misfire_threshold: timedelta | None = None
+
+    # Positional in the subclasses, after whatever is their first argument.
+    name: str = ""
+    group: str = DEFAULT_GROUP
+
+    def __post_init__(self) -> None:
+        """Check the common values; subclasses call this and check theirs.
+
+        Raises:
+            InvalidKeyError, InvalidTriggerError: a value is wrong; the message names it.
+        """
+        given = object.__setattr__
+        given(self, "name", check_name(self.name, "trigger name") if self.name != "" else unique_name())
+        check_name(self.group, "trigger group")
+        if self.start_time is not None:
+            given(self, "start_time", as_instant(self.start_time, "start_time"))
+        if self.end_time is not None:
+            given(self, "end_time", as_instant(self.end_time, "end_time"))
+            if self.start_time is not None and self.end_time < self.start_time:
+                raise InvalidTriggerError(
+                    f"end_time {self.end_time.isoformat()} is before start_time {self.start_time.isoformat()}"
+                )
+        if type(self.priority) is not int or not -_INT32 <= self.priority < _INT32:
+            raise InvalidTriggerError(f"priority: a whole number of 32 bits (got {self.priority!r})")
+        if self.misfire_threshold is not None and (
+            not isinstance(self.misfire_threshold, timedelta) or self.misfire_threshold <= timedelta()
+        ):
+            raise InvalidTriggerError(f"misfire_threshold: above zero (got {self.misfire_threshold!r})")
+        if self.calendar is not None:
+            check_name(self.calendar, "calendar name")
+        try:
+            given(self, "misfire", self.misfire_type(self.misfire))
+        except ValueError:
+            allowed = ", ".join(self.misfire_type)
+            raise InvalidTriggerError(
+                f"misfire: {self.kind} triggers accept {allowed} (got {self.misfire!r})"
+            ) from None
+
+    @property
+    def key(self) -> TriggerKey:
+        return TriggerKey(self.group, self.name)
+
+    @property
+    def anchor(self) -> datetime:
+        """The start time of a trigger that has one by now.
+
+        Raises:
+            InvalidTriggerError: `start_time` is None and nobody called `anchored`.
+        """
+        if self.start_time is None:
+            raise InvalidTriggerError(f"trigger {self.key}: start_time is not set yet; use anchored(now)")
+        return self.start_time
+
+    def anchored(self, now: datetime) -> Self:
+        """This trigger with `now` as its start where it has none."""
+        return self if self.start_time is not None else replace(self, start_time=now)
+
+    @abstractmethod
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first fire time strictly after `instant`, within start and end; calendars are not asked."""
+
+    @abstractmethod
+    def started(self, calendar: Calendar | None = None) -> TriggerProgress:
+        """The progress of a trigger that never fired: its next fire time is the first that `calendar` includes."""
+
+    @abstractmethod
+    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
+        """The progress after firing at `progress.next_fire_time`."""
+
+    @abstractmethod
+    def after_misfire(
+        self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
+    ) -> tuple[Self, TriggerProgress]:
+        """Apply the misfire instruction at `now`. A simple trigger may get another start and repeat count."""
+
+    @property
+    @abstractmethod
+    def final_fire_time(self) -> datetime | None:
+        """The last fire time, calendars not asked; None where there is no end or none is known."""
+
+    @property
+    @abstractmethod
+    def ignores_misfires(self) -> bool:
+        """Whether every missed fire is made up for, however late."""
+
+    @abstractmethod
+    def schedule(self) -> dict[str, Any]:
+        """What is particular to this kind, as JSON; `from_schedule` reads it back."""
+
+    @classmethod
+    @abstractmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        """The trigger whose `schedule()` this is, with the common values given by name."""
+
+    def upcoming(
+        self, count: int, start: datetime | None = None, calendar: Calendar | None = None
+    ) -> list[datetime]:
+        """The next `count` fire times after `start` (default: from the beginning) that `calendar` includes."""
+        progress = self.started(calendar)
+        if start is not None:
+            after = as_instant(start, "start")
+            candidate = self.next_after(after)
+            while candidate is not None and calendar is not None and not calendar.is_included(candidate):
+                candidate = self.next_after(candidate)
+            progress = replace(progress, next_fire_time=candidate)
+        times: list[datetime] = []
+        while len(times) < count and progress.next_fire_time is not None:
+            times.append(progress.next_fire_time)
+            progress = self.triggered(progress, calendar)
+        return times
+
+    def first_progress(self, calendar: Calendar | None = None) -> TriggerProgress:
+        """`started`, for a trigger that is about to be stored.
+
+        Raises:
+            TriggerNeverFiresError: there is no fire time at all.
+        """
+        progress = self.started(calendar)
+        if progress.next_fire_time is None:
+            raise TriggerNeverFiresError(
+                f"trigger {self.key}: no fire time at or after {self.anchor.isoformat()}"
+                + (f" and up to {self.end_time.isoformat()}" if self.end_time else "")
+                + (f" that calendar {self.calendar!r} includes" if self.calendar else "")
+                + "; it was not stored"
+            )
+        return progress
