@@ -59,7 +59,7 @@ class SchedulerConfig:
     batch_size: int = 200
     """At most so many triggers are claimed by one transaction (never more than there are free workers)."""
 
-    look_ahead: timedelta = timedelta(seconds=1)
+    look_ahead: timedelta = timedelta(milliseconds=250)
     """Triggers due within this span are claimed before their instant."""
 
     idle_wait: timedelta = timedelta(seconds=15)

@@ -171,7 +171,7 @@ class JobDetail:
     name: str = ""
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
-    data: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    data: Mapping[str, Any] | None = field(default=None, kw_only=True, hash=False)
     durable: bool = field(default=False, kw_only=True)
     requests_recovery: bool = field(default=False, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)

@@ -316,12 +316,19 @@ class JobStore(Protocol):
         ...
 
     def register(
-        self, instance_id: str, *, host: str, pid: int, checkin_interval: timedelta, window: timedelta
+        self,
+        instance_id: str,
+        *,
+        host: str,
+        pid: int,
+        checkin_interval: timedelta,
+        window: timedelta,
+        gone: int | None = None,
     ) -> Node:
         """Begin a new epoch of the node.
 
-        An older epoch of the same id that was silent for `window`, or whose process the caller says is gone
-        (see `NodeRecord`), is recovered first, in the same transaction.
+        An older epoch of the same id that was silent for `window`, or that the caller knows to be `gone` (its
+        process ended), is recovered first, in the same transaction.
 
         Raises:
             InstanceIdInUseError: that node checked in within `window`.
@@ -332,7 +339,7 @@ class JobStore(Protocol):
         """Renew the lease. Takes no shared lock. Raises LeaseLostError: the epoch is gone."""
         ...
 
-    def recover(self, node: Node, dead: Collection[NodeRecord], *, repair_after: timedelta) -> RecoveryOutcome:
+    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
         """Remove the nodes of `dead` that did not check in since those records were read, and free what they held.
 
         ACQUIRED becomes WAITING; an execution of a job that requests recovery becomes a one-shot trigger in

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -61,7 +61,7 @@ class Trigger(ABC):
     priority: int = DEFAULT_PRIORITY
     calendar: str | None = None
     misfire: str = "smart"
-    data: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = field(default=None, hash=False)
     misfire_threshold: timedelta | None = None
 
     # Positional in the subclasses, after whatever is their first argument.

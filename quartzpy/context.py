@@ -1,0 +1,169 @@
+"""What a job is told while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError
+from quartzpy.job_data import JobDataMap, decode
+from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+
+if TYPE_CHECKING:
+    from quartzpy.calendars.calendar import Calendar
+    from quartzpy.job import Job, JobDetail
+    from quartzpy.store.protocol import FiredTrigger
+    from quartzpy.triggers.trigger import Trigger
+
+_ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
+ORIGINAL_NAME = f"{_ORIGINAL}NAME"
+ORIGINAL_GROUP = f"{_ORIGINAL}GROUP"
+ORIGINAL_FIRE_TIME = f"{_ORIGINAL}FIRETIME_IN_MILLISECONDS_AS_STRING"
+ORIGINAL_SCHEDULED_FIRE_TIME = f"{_ORIGINAL}SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
+
+
+class JobExecutionContext:
+    """One execution: its trigger, times, data, and what it asks for.
+
+    `fire_time` is when the fire was committed, `scheduled_fire_time` the instant of the schedule. `fencing_token`
+    is a number that rises from one execution of a job to the next: a resource outside can refuse a smaller one.
+    """
+
+    def __init__(
+        self,
+        fired: FiredTrigger,
+        *,
+        scheduler: Any,
+        job_instance: Job,
+        refire_count: int,
+        is_lease_lost: Callable[[], bool],
+        load_calendar: Callable[[str], Calendar | None],
+        cancelled: threading.Event,
+    ) -> None:
+        self._fired = fired
+        self._is_lease_lost = is_lease_lost
+        self._load_calendar = load_calendar
+        self._cancelled = cancelled
+        self._scratch: dict[Any, Any] = {}
+        self.scheduler = scheduler
+        self.job_instance = job_instance
+        self.refire_count = refire_count
+        self.result: Any = None
+        """What `execute` returned; may be set by the job itself."""
+        self.job_run_time: timedelta | None = None
+        """How long the execution took; None until it ended."""
+        self.job_detail_data = JobDataMap(decode(fired.job_data))
+        """The job's own data: with `@persist_job_data_after_execution` its changes are stored."""
+        self.job_data: dict[str, Any] = {**self.job_detail_data, **decode(fired.trigger_data)}
+        """The job's data with the trigger's over it. Changes to this merged view are not stored."""
+
+    @property
+    def trigger(self) -> Trigger:
+        return self._fired.trigger
+
+    @property
+    def trigger_key(self) -> TriggerKey:
+        return self._fired.trigger_key
+
+    @property
+    def job_detail(self) -> JobDetail:
+        return self._fired.job_detail
+
+    @property
+    def job_key(self) -> JobKey:
+        return self._fired.job_key
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The calendar that the trigger names; None for none."""
+        name = self.trigger.calendar
+        return None if name is None else self._load_calendar(name)
+
+    @property
+    def fire_time(self) -> datetime:
+        return self._fired.fire_time
+
+    @property
+    def scheduled_fire_time(self) -> datetime:
+        return self._fired.scheduled_fire_time
+
+    @property
+    def previous_fire_time(self) -> datetime | None:
+        return self._fired.previous_fire_time
+
+    @property
+    def next_fire_time(self) -> datetime | None:
+        return self._fired.next_fire_time
+
+    @property
+    def fire_instance_id(self) -> str:
+        """Identifies this execution in the cluster, for ever."""
+        return str(self._fired.fence)
+
+    @property
+    def fencing_token(self) -> int:
+        return self._fired.fence
+
+    @property
+    def recovering(self) -> bool:
+        """Whether this repeats an execution whose node died."""
+        return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
+
+    def _original(self, key: str) -> str:
+        if not self.recovering:
+            raise InvalidValueError("this execution is not a recovery; ask context.recovering first")
+        return str(self.job_data[key])
+
+    @property
+    def recovering_trigger_key(self) -> TriggerKey:
+        """The trigger whose execution is repeated. Raises InvalidValueError where this is no recovery."""
+        return TriggerKey(self._original(ORIGINAL_GROUP), self._original(ORIGINAL_NAME))
+
+    @property
+    def original_fire_time(self) -> datetime:
+        """When the repeated execution was fired. Raises InvalidValueError where this is no recovery."""
+        return _instant(self._original(ORIGINAL_FIRE_TIME))
+
+    @property
+    def original_scheduled_fire_time(self) -> datetime:
+        """The instant of the repeated execution. Raises InvalidValueError where this is no recovery."""
+        return _instant(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked this execution to stop: a job that runs long looks now and then."""
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Sleep for up to `timeout` seconds, less where the execution is asked to stop; whether it is."""
+        return self._cancelled.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise where the execution should end now.
+
+        Raises:
+            LeaseLostError: this node was declared dead; what the job does no longer counts.
+            JobCancelledError: somebody asked it to stop.
+        """
+        if self.lease_lost:
+            raise LeaseLostError("this node was declared dead by the cluster; the execution no longer counts")
+        if self.cancelled:
+            raise JobCancelledError("this execution was asked to stop")
+
+    @property
+    def lease_lost(self) -> bool:
+        """Whether this node was declared dead since: another may run this job again, and nothing is recorded."""
+        return self._is_lease_lost()
+
+    def put(self, key: Any, value: Any) -> None:
+        """Keep something for the length of the execution, in memory."""
+        self._scratch[key] = value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._scratch.get(key, default)
+
+
+def _instant(milliseconds: str) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(milliseconds))

@@ -1,0 +1,151 @@
+"""Completes ended executions in batches: at low load each at once, at high load as many as ended meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.clock import Clock
+from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.runtime.job_runner import Execution
+from quartzpy.runtime.service import NO_REST, Service
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.store.protocol import Completion, JobStore
+from quartzpy.triggers.horizon import REFILL_BELOW, refill
+
+MOST_AT_ONCE = 500
+IDLE_REST = 3_600.0
+HELD_ROW_REST = 0.1
+"""How long to wait before trying again what somebody's open transaction holds."""
+
+
+class Completer(Service):
+    """The thread that tells the store what ended."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        load_calendar: Callable[[str], Calendar | None],
+        unblocked: Callable[[datetime], None],
+        epoch_lost: Callable[[Execution], None],
+    ) -> None:
+        super().__init__(name)
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._load_calendar = load_calendar
+        self._unblocked = unblocked
+        self._epoch_lost = epoch_lost
+        self._queue: deque[tuple[Execution, Completion]] = deque()
+        self._empty = threading.Condition()
+        self._pending = 0
+
+    def put(self, execution: Execution, completion: Completion) -> None:
+        with self._empty:
+            self._pending += 1
+        self._queue.append((execution, completion))
+        self.wakeup.set()
+
+    @property
+    def pending(self) -> int:
+        """How many ended executions are not yet recorded."""
+        return self._pending
+
+    def wait_until_empty(self, timeout: float | None) -> bool:
+        with self._empty:
+            return self._empty.wait_for(lambda: self._pending == 0, timeout)
+
+    def run_once(self) -> float:
+        batch: list[tuple[Execution, Completion]] = []
+        while self._queue and len(batch) < MOST_AT_ONCE:
+            batch.append(self._queue.popleft())
+        if not batch:
+            return IDLE_REST
+        epoch = batch[0][0].epoch
+        others = [item for item in batch if item[0].epoch is not epoch]
+        mine = [item for item in batch if item[0].epoch is epoch]
+        self._queue.extendleft(reversed(others))
+        for _, completion in mine:
+            self._refill(completion)
+        try:
+            self._complete(mine)
+        except LeaseLostError:
+            self._done(mine)
+            raise
+        except BaseException:
+            # Not recorded, or not known to be: completing again is safe, for a fence is completed once.
+            self._queue.extendleft(reversed(mine))
+            raise
+        return NO_REST if self._queue else IDLE_REST
+
+    def _complete(self, batch: list[tuple[Execution, Completion]]) -> None:
+        try:
+            again = self._record(batch)
+        except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError):
+            raise
+        except Exception:
+            if len(batch) == 1:
+                execution, completion = batch[0]
+                self._logger.exception("fire %s cannot be recorded with its data", execution.fired.fence)
+                completion.job_data = completion.refill = None
+                completion.error = "its error or data could not be stored"
+                again = self._record(batch)
+            else:
+                for item in batch:
+                    self._complete([item])
+                return
+        if again:
+            self._queue.extend(again)
+            self.wakeup.wait(HELD_ROW_REST)
+            self.wakeup.set()
+
+    def _record(self, batch: list[tuple[Execution, Completion]]) -> list[tuple[Execution, Completion]]:
+        """Record a batch; those to be tried again."""
+        asked_at = self._clock.monotonic()
+        outcome = self._store.complete(batch[0][0].epoch.node, [completion for _, completion in batch])
+        self._store_time.learn(outcome.now, asked_at)
+        for execution, _ in batch:
+            if execution.fired.fence in outcome.fenced:
+                self._logger.warning(
+                    "fire %s of job %s no longer belongs to this node: its result is discarded",
+                    execution.fired.fence,
+                    execution.fired.job_key,
+                )
+        again = [item for item in batch if item[0].fired.fence in outcome.deferred]
+        self._done([item for item in batch if item[0].fired.fence not in outcome.deferred])
+        if outcome.earliest_unblocked is not None:
+            self._unblocked(outcome.earliest_unblocked)
+        return again
+
+    def _done(self, batch: list[tuple[Execution, Completion]]) -> None:
+        for execution, _ in batch:
+            execution.epoch.forget([execution.fired.fence])
+        with self._empty:
+            self._pending -= len(batch)
+            if self._pending == 0:
+                self._empty.notify_all()
+
+    def _refill(self, completion: Completion) -> None:
+        """Compute the instants that the trigger will need next, where it has few left."""
+        fired = completion.fired
+        if completion.refill is not None or fired.next_fire_time is None:
+            return
+        if fired.pending.is_complete or len(fired.pending.instants) >= REFILL_BELOW:
+            return
+        try:
+            name = fired.trigger.calendar
+            calendar = None if name is None else self._load_calendar(name)
+            completion.refill = refill(
+                fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, calendar
+            )
+        except (StoreUnavailableError, OutcomeUnknownError):
+            pass  # It is computed at the next fire, or on the way through ACQUIRED.
+        except Exception:
+            self._logger.exception("the next fire times of %s cannot be computed", fired.trigger_key)

@@ -1,0 +1,67 @@
+"""This node's present life: its epoch, its lease, and the claims it knows of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from quartzpy.clock import Clock
+from quartzpy.store.protocol import Node
+
+
+class Epoch:
+    """One life of a node. Once lost it stays lost; the node goes on as another.
+
+    The lease is judged by this machine's own steady clock: after it ran out others may have declared us dead, so
+    nothing is started until a check-in says otherwise.
+    """
+
+    def __init__(self, node: Node, clock: Clock, lease_seconds: float, renewed_at: float) -> None:
+        self.node = node
+        self._clock = clock
+        self._seconds = lease_seconds
+        self._condition = threading.Condition()
+        self._trusted_until = renewed_at + lease_seconds
+        self._lost = False
+        self._fences: set[int] = set()
+
+    def renew(self, asked_at: float) -> None:
+        """A check-in that left at `asked_at` was answered."""
+        with self._condition:
+            self._trusted_until = max(self._trusted_until, asked_at + self._seconds)
+            self._condition.notify_all()
+
+    def lose(self) -> None:
+        with self._condition:
+            self._lost = True
+            self._condition.notify_all()
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    @property
+    def trusted(self) -> bool:
+        """Whether this node may act."""
+        return not self._lost and self._clock.monotonic() < self._trusted_until
+
+    def wait_until_trusted(self) -> bool:
+        """Wait out a lease that lapsed; False where the epoch was lost instead."""
+        with self._condition:
+            while not self._lost and self._clock.monotonic() >= self._trusted_until:
+                self._condition.wait(0.5)
+            return not self._lost
+
+    # --- the claims of this epoch that this process knows of
+
+    def know(self, fences: Iterable[int]) -> None:
+        with self._condition:
+            self._fences.update(fences)
+
+    def forget(self, fences: Iterable[int]) -> None:
+        with self._condition:
+            self._fences.difference_update(fences)
+
+    def known(self) -> set[int]:
+        with self._condition:
+            return set(self._fences)

@@ -1,0 +1,70 @@
+"""The thread of the event loop that runs `async def` jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+
+class EventLoopThread:
+    """An event loop in a thread of its own, started when first needed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin `work` on the loop. It must not raise."""
+        loop = self._started()
+        loop.call_soon_threadsafe(self._begin, loop, work)
+
+    def close(self, timeout: float) -> None:
+        """Cancel what still runs and end the thread."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(self._cancel_all, loop)
+        thread.join(timeout)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._serve, args=(self._loop,), name=self._name, daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    @staticmethod
+    def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+        # The loop itself keeps only weak references to tasks.
+        task = loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        for task in self._tasks:
+            task.cancel()
+        loop.call_soon(self._stop_when_idle, loop)
+
+    def _stop_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._tasks:
+            loop.call_later(0.01, self._stop_when_idle, loop)
+        else:
+            loop.stop()

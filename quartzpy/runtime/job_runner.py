@@ -1,0 +1,235 @@
+"""One execution from its committed fire to its `Completion`. Whatever a job raises ends that execution only."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.clock import Clock
+from quartzpy.context import JobExecutionContext
+from quartzpy.errors import InvalidJobDataError, JobExecutionError
+from quartzpy.job import Job, JobTypes
+from quartzpy.keys import JobKey
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.event_loop import EventLoopThread
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.protocol import Completion, FiredTrigger
+
+logger = logging.getLogger(__name__)
+
+MAX_ERROR_LENGTH = 8_192
+"""Characters of an error that the history keeps: the end of the traceback says the most."""
+
+
+class Execution:
+    """A fire that is running, or about to."""
+
+    def __init__(self, fired: FiredTrigger, epoch: Epoch) -> None:
+        self.fired = fired
+        self.epoch = epoch
+        self.cancelled = threading.Event()
+        self.context: JobExecutionContext | None = None
+
+
+class JobRunner:
+    """Runs executions on the calling thread, or on the event loop, and hands each one's completion on."""
+
+    def __init__(
+        self,
+        *,
+        job_types: JobTypes,
+        clock: Clock,
+        store_time: StoreTime,
+        loop: EventLoopThread,
+        scheduler: Any,
+        load_calendar: Callable[[str], Calendar | None],
+        ended: Callable[[Execution, Completion | None], None],
+        max_job_data_bytes: int,
+    ) -> None:
+        self._job_types = job_types
+        self._clock = clock
+        self._store_time = store_time
+        self._loop = loop
+        self._scheduler = scheduler
+        self._load_calendar = load_calendar
+        self._ended = ended
+        self._max_job_data_bytes = max_job_data_bytes
+        self._lock = threading.Lock()
+        self._running: dict[int, Execution] = {}
+
+    def running(self) -> list[Execution]:
+        with self._lock:
+            return list(self._running.values())
+
+    def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
+        """Ask the executions that `chosen` is true of to stop; how many."""
+        asked = [execution for execution in self.running() if chosen(execution)]
+        for execution in asked:
+            execution.cancelled.set()
+        return len(asked)
+
+    def interrupt_job(self, key: JobKey) -> int:
+        return self.interrupt(lambda execution: execution.fired.job_key == key)
+
+    def run(self, execution: Execution) -> None:
+        """Run one execution; its completion goes to `ended`, None where this node may not run it any more."""
+        if not execution.epoch.wait_until_trusted():
+            self._ended(execution, None)
+            return
+        with self._lock:
+            self._running[execution.fired.fence] = execution
+        attempt = _Attempt(self, execution)
+        job = attempt.instantiate()
+        if job is not None and inspect.iscoroutinefunction(job.execute):
+            self._loop.run(attempt.run_async(job))
+        else:
+            attempt.run(job)
+
+    def finish(self, execution: Execution, completion: Completion) -> None:
+        with self._lock:
+            self._running.pop(execution.fired.fence, None)
+        self._ended(execution, completion)
+
+    # --- what an attempt needs
+
+    def new_instance(self, job_type: str) -> Job:
+        return self._job_types.find(job_type)()
+
+    def context_for(self, execution: Execution, job: Job, refire_count: int) -> JobExecutionContext:
+        context = JobExecutionContext(
+            execution.fired,
+            scheduler=self._scheduler,
+            job_instance=job,
+            refire_count=refire_count,
+            is_lease_lost=lambda: execution.epoch.lost,
+            load_calendar=self._load_calendar,
+            cancelled=execution.cancelled,
+        )
+        execution.context = context
+        return context
+
+    @property
+    def store_time(self) -> StoreTime:
+        return self._store_time
+
+    @property
+    def max_job_data_bytes(self) -> int:
+        return self._max_job_data_bytes
+
+
+class _Attempt:
+    """Runs one execution, again for as long as the job asks to be fired again at once."""
+
+    def __init__(self, runner: JobRunner, execution: Execution) -> None:
+        self._runner = runner
+        self._execution = execution
+        self._started_at = runner.store_time.now()
+        self._refires = 0
+        self._error: BaseException | None = None
+        self._context: JobExecutionContext | None = None
+
+    def instantiate(self) -> Job | None:
+        try:
+            return self._runner.new_instance(self._execution.fired.job_type)
+        except BaseException as error:
+            self._error = error
+            return None
+
+    def run(self, job: Job | None) -> None:
+        again = job is not None
+        while again:
+            context = self._begin(job)
+            if context is None or job is None:
+                break
+            try:
+                self._returned(context, job.execute(context))
+            except BaseException as error:
+                self._error = error
+            again = self._goes_again()
+            job = self.instantiate() if again else None
+        self._finish()
+
+    async def run_async(self, job: Job | None) -> None:
+        again = True
+        while again:
+            context = self._begin(job)
+            if context is None or job is None:
+                break
+            try:
+                self._returned(context, await job.execute(context))
+            except BaseException as error:
+                # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
+                self._error = error
+            again = self._goes_again()
+            job = self.instantiate() if again else None
+        self._finish()
+
+    def _begin(self, job: Job | None) -> JobExecutionContext | None:
+        if job is None:
+            return None
+        self._error = None
+        try:
+            self._context = self._runner.context_for(self._execution, job, self._refires)
+        except BaseException as error:
+            self._error = error
+            return None
+        return self._context
+
+    @staticmethod
+    def _returned(context: JobExecutionContext, result: Any) -> None:
+        if result is not None:
+            context.result = result
+
+    def _goes_again(self) -> bool:
+        wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
+        allowed = not self._execution.cancelled.is_set() and not self._execution.epoch.lost
+        if wanted and allowed:
+            self._refires += 1
+            return True
+        return False
+
+    def _finish(self) -> None:
+        fired = self._execution.fired
+        ended_at = self._runner.store_time.now()
+        completion = Completion(fired, self._started_at, max(ended_at, self._started_at), Outcome.SUCCEEDED)
+        if fired.persists_data and self._context is not None:
+            try:
+                completion.job_data = self._context.job_detail_data.encode_if_changed(
+                    max_bytes=self._runner.max_job_data_bytes
+                )
+            except InvalidJobDataError as error:
+                self._error = self._error or error
+        if self._context is not None:
+            self._context.job_run_time = completion.ended_at - completion.started_at
+        if self._error is not None:
+            completion.outcome = Outcome.FAILED
+            completion.error = describe(self._error)
+            completion.instruction = _instruction(self._error)
+            logger.error("job %s, fired by %s, failed: %s", fired.job_key, fired.trigger_key, completion.error)
+        self._runner.finish(self._execution, completion)
+
+
+def _instruction(error: BaseException) -> CompletionInstruction:
+    if isinstance(error, JobExecutionError):
+        if error.unschedule_all_triggers:
+            return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+        if error.unschedule_firing_trigger:
+            return CompletionInstruction.SET_TRIGGER_COMPLETE
+    return CompletionInstruction.NOOP
+
+
+def describe(error: BaseException) -> str:
+    """The traceback as text that can be stored, its end where it is long. Never raises."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:
+        text = f"{type(error).__name__}: <unprintable>"
+    if len(text) > MAX_ERROR_LENGTH:
+        text = "[...]" + text[-MAX_ERROR_LENGTH:]
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode().rstrip()

@@ -1,0 +1,78 @@
+"""The misfire handler: gives late triggers a new fire time.
+
+A trigger has misfired when it still waits although its fire time passed more than the misfire threshold ago: no
+worker was free, or no node was up. Each pass lets the store move one bounded slice of such triggers to the fire
+time their misfire instruction asks for, and tells the scheduler thread the earliest of the new times.
+
+Every node runs a handler and none is the leader: a slice is read without the lock and written under it, each row
+only where it is as it was read, so no trigger is moved twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from quartzpy.clock import Clock
+from quartzpy.config import SchedulerConfig
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.service import Service
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.store.protocol import JobStore
+
+BACKLOG_REST = 0.05
+"""Between two slices of one backlog. Without it the node that holds the lock tends to win it again."""
+LONGEST_REST = 15.0
+"""However long the threshold, a late trigger is looked for this often."""
+
+
+class MisfireHandler(Service):
+    """Runs misfire passes, one slice at a time, until stopped."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        config: SchedulerConfig,
+        epoch: Callable[[], Epoch],
+        job_types: Callable[[], Sequence[str]],
+        scheduling_changed: Callable[[datetime | None], None],
+        lease_lost: Callable[[Epoch], None],
+    ) -> None:
+        super().__init__(name)
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._config = config
+        self._epoch = epoch
+        self._job_types = job_types
+        self._scheduling_changed = scheduling_changed
+        self._lease_lost = lease_lost
+
+    def on_lease_lost(self) -> None:
+        self._lease_lost(self._epoch())
+
+    def run_once(self) -> float:
+        """Move one slice and return how long to rest before the next."""
+        epoch = self._epoch()
+        rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
+        if not epoch.trusted:
+            return min(rest, 1.0)
+        began = self._clock.monotonic()
+        outcome = self._store.recover_misfires(
+            epoch.node,
+            self._job_types(),
+            threshold=self._config.misfire_threshold,
+            limit=self._config.misfire_batch_size,
+        )
+        self._store_time.learn(outcome.now, began)
+        if outcome.misfired:
+            self._logger.info("%d triggers had misfired, the first of them %s", len(outcome.misfired), outcome.misfired[0])
+            self._scheduling_changed(outcome.earliest)
+        if outcome.more:
+            return BACKLOG_REST
+        # A fixed rhythm, not a fixed rest: a trigger is noticed in time, however long this pass took.
+        return max(rest - (self._clock.monotonic() - began), BACKLOG_REST)

@@ -1,0 +1,41 @@
+"""Hears from other processes that something was scheduled, and wakes the scheduler thread. Polling is the net."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quartzpy.runtime.service import NO_REST, Service
+from quartzpy.store.protocol import JobStore, Subscription
+
+LONGEST_WAIT = 0.5
+"""Seconds of one wait: so long may stopping take."""
+
+
+class NewsListener(Service):
+    """The thread that waits for the store's news."""
+
+    def __init__(self, name: str, *, store: JobStore, heard: Callable[[], None]) -> None:
+        super().__init__(name)
+        self._store = store
+        self._heard = heard
+        self._subscription: Subscription | None = None
+
+    def after_failure(self, error: BaseException) -> None:
+        self.hang_up()
+
+    def run_once(self) -> float:
+        if self._subscription is None:
+            self._subscription = self._store.subscribe()
+            if self._subscription is None:
+                self.stop()
+                return NO_REST
+            # Whatever was announced while nobody listened.
+            self._heard()
+        if self._subscription.wait(LONGEST_WAIT):
+            self._heard()
+        return NO_REST
+
+    def hang_up(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.close()

@@ -1,0 +1,353 @@
+"""A node: the threads of one scheduler in one process, put together, started and stopped in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from quartzpy.clock import Clock
+from quartzpy.config import AUTO, SchedulerConfig, automatic_instance_id
+from quartzpy.errors import (
+    AuthenticationError,
+    InstanceIdInUseError,
+    OutcomeUnknownError,
+    QuartzpyError,
+    StoreUnavailableError,
+)
+from quartzpy.job import JobTypes
+from quartzpy.runtime.calendar_lookup import CalendarLookup
+from quartzpy.runtime.cluster_manager import ClusterManager
+from quartzpy.runtime.completer import Completer
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.event_loop import EventLoopThread
+from quartzpy.runtime.job_runner import Execution, JobRunner
+from quartzpy.runtime.misfire_handler import MisfireHandler
+from quartzpy.runtime.news_listener import NewsListener
+from quartzpy.runtime.outage import Outage
+from quartzpy.runtime.scheduler_thread import SchedulerThread
+from quartzpy.runtime.service import Service
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.runtime.worker_pool import WorkerPool
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Node, RecoveryOutcome
+
+logger = logging.getLogger(__name__)
+
+# How long the threads that only look and wait may take to end.
+JOIN_SECONDS = 10.0
+
+
+class SchedulerNode:
+    """Runs jobs of one scheduler in this process. Starts once; after `stop` it is of no more use."""
+
+    def __init__(
+        self, store: JobStore, config: SchedulerConfig, *, clock: Clock, job_types: JobTypes, scheduler: Any
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self._job_types = job_types
+        self.instance_id = automatic_instance_id() if config.instance_id == AUTO else config.instance_id
+        self.executed = 0
+        self._runnable: tuple[str, ...] = ()
+        self._unknown: frozenset[str] = frozenset()
+        self._epoch: Epoch | None = None
+        self._epoch_lock = threading.Lock()
+        self._aborted = Wakeup()
+        self.store_time = StoreTime(clock)
+        calendars = CalendarLookup(store, clock)
+        name = f"quartzpy-{self.instance_id}"
+        self._loop = EventLoopThread(f"{name}-event-loop")
+        self._pool = WorkerPool(config.workers, f"{name}-worker")
+        self._runner = JobRunner(
+            job_types=job_types,
+            clock=clock,
+            store_time=self.store_time,
+            loop=self._loop,
+            scheduler=scheduler,
+            load_calendar=calendars,
+            ended=self._ended,
+            max_job_data_bytes=config.max_job_data_bytes,
+        )
+        common: dict[str, Any] = {"store": store, "clock": clock, "store_time": self.store_time}
+        self._completer = Completer(
+            f"{name}-completer",
+            **common,
+            load_calendar=calendars,
+            unblocked=self._unblocked,
+            epoch_lost=lambda execution: self._lost(execution.epoch),
+        )
+        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost}
+        self._scheduler = SchedulerThread(
+            f"{name}-scheduler",
+            **common,
+            pool=self._pool,
+            job_types=self._known_types,
+            load_calendar=calendars,
+            hand_over=self._hand_over,
+            backlog=lambda: self._completer.pending,
+        )
+        self._misfires = MisfireHandler(
+            f"{name}-misfire-handler",
+            **common,
+            job_types=self._known_types,
+            scheduling_changed=self.scheduling_changed,
+        )
+        self._cluster = ClusterManager(
+            f"{name}-cluster-manager",
+            **common,
+            checked_in=self._learn_types,
+            recovered=self._recovered,
+            rejoin=self._rejoin,
+        )
+        self._news = NewsListener(f"{name}-news", store=store, heard=self._heard_news)
+
+    # --- life
+
+    def start(self, *, standby: bool = False) -> None:
+        """Register and start all threads; with `standby` nothing is claimed until `resume`.
+
+        Raises:
+            StoreUnavailableError: the database did not answer within `start_timeout`.
+            SchemaError, InstanceIdInUseError
+        """
+        self._patiently(self._store.open)
+        self._epoch = self._patiently(self._register)
+        self._learn_types()
+        self._scheduler.set_standby(standby)
+        for service in self._services():
+            service.start()
+        logger.info("node %s started (epoch %d)", self.instance_id, self._epoch.node.epoch)
+
+    def standby(self) -> None:
+        """Claim nothing more; what runs goes on, and so do the check-ins."""
+        self._scheduler.set_standby(True)
+
+    def resume(self) -> None:
+        self._scheduler.set_standby(False)
+
+    def stop(self, *, wait: bool, timeout: float | None) -> bool:
+        """Stop firing, let executions end, leave the cluster; whether all executions ended and were recorded.
+
+        With `wait`, returns when that is so or `timeout` seconds have passed; what still runs then is told to stop
+        and left to the others to recover. Without, it goes on in the background.
+        """
+        self._aborted.set()
+        for service in (self._scheduler, self._misfires, self._news):
+            service.stop()
+        if wait:
+            return self._drain(timeout)
+        for service in (self._scheduler, self._misfires, self._news):
+            service.join(JOIN_SECONDS)
+        if self._pool.taken == 0:
+            return self._drain(JOIN_SECONDS)
+        threading.Thread(
+            target=self._drain, args=(timeout,), name=f"quartzpy-{self.instance_id}-drain", daemon=True
+        ).start()
+        return False
+
+    def _drain(self, timeout: float | None) -> bool:
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if deadline is None else max(0.0, deadline - self._clock.monotonic())
+
+        for service in (self._scheduler, self._misfires, self._news):
+            service.join(JOIN_SECONDS)
+        self._try(self._scheduler.release_all)
+        drained = self._pool.wait_until_idle(left()) and self._completer.wait_until_empty(left())
+        if not drained:
+            abandoned = self._runner.interrupt(lambda execution: True)
+            logger.warning("%d executions did not end in time and are left to be recovered", abandoned)
+        self._news.hang_up()
+        self._completer.stop()
+        # Last: a node that still drains must not look dead.
+        self._cluster.stop()
+        for service in (self._completer, self._cluster):
+            service.join(JOIN_SECONDS)
+        epoch = self._epoch
+        if epoch is not None and not epoch.lost:
+            epoch.lose()
+            self._try(partial(self._store.leave, epoch.node))
+        self._pool.close()
+        self._loop.close(1.0)
+        self._store.close()
+        logger.info("node %s stopped", self.instance_id)
+        return drained
+
+    def _services(self) -> tuple[Service, ...]:
+        return (self._cluster, self._completer, self._misfires, self._news, self._scheduler)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        """A last courtesy: where it fails, the others find out by themselves."""
+        try:
+            step()
+        except QuartzpyError as error:
+            logger.warning("node %s: %s", self.instance_id, error)
+
+    # --- the epoch
+
+    def _patiently(self, step: Callable[[], Any]) -> Any:
+        """Do what the start needs, again and again while the database is not there, up to `start_timeout`."""
+        outage = Outage(logger, f"node {self.instance_id}")
+        deadline = self._clock.monotonic() + self._config.start_timeout.total_seconds()
+        while True:
+            try:
+                return step()
+            except (StoreUnavailableError, OutcomeUnknownError) as error:
+                wait = outage.failed(error)
+                if not _may_pass(error) or self._clock.monotonic() + wait > deadline or self._aborted.wait(wait):
+                    raise
+
+    def _register(self) -> Epoch:
+        """Begin an epoch. Where the id is taken by a node of this host whose process is gone, take it over."""
+        register = partial(
+            self._store.register,
+            self.instance_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            checkin_interval=self._config.checkin_interval,
+            window=self._config.failure_window,
+        )
+        asked_at = self._clock.monotonic()
+        try:
+            node: Node = register()
+        except InstanceIdInUseError:
+            gone = self._gone_predecessor()
+            if gone is None:
+                raise
+            asked_at = self._clock.monotonic()
+            node = register(gone=gone)
+        return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
+
+    def _gone_predecessor(self) -> int | None:
+        """The epoch of this id whose process on this host has ended, as after a crash and a quick restart."""
+        for record in self._store.list_nodes().nodes:
+            if record.instance_id == self.instance_id and record.host == socket.gethostname():
+                return None if _is_alive(record.pid) else record.epoch
+        return None
+
+    def _present_epoch(self) -> Epoch:
+        assert self._epoch is not None
+        return self._epoch
+
+    def _lost(self, epoch: Epoch) -> None:
+        """The cluster declared this epoch dead: start nothing more of it, tell what runs, and begin another."""
+        with self._epoch_lock:
+            if epoch.lost:
+                return
+            epoch.lose()
+        count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
+        logger.warning(
+            "node %s: epoch %d was declared dead; %d running executions no longer count",
+            self.instance_id,
+            epoch.node.epoch,
+            count,
+        )
+        self._cluster.wakeup.set()
+
+    def _rejoin(self) -> None:
+        self._epoch = self._register()
+        logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
+        self._scheduler.wakeup.set()
+
+    # --- between the threads
+
+    def scheduling_changed(self, earliest: datetime | None = None) -> None:
+        """Something may be due sooner than the scheduler thread waits for."""
+        self._scheduler.wakeup.set()
+        if earliest is not None and -self.store_time.seconds_until(earliest) > (
+            self._config.misfire_threshold.total_seconds()
+        ):
+            # Too late to be fired: the misfire handler decides.
+            self._misfires.wakeup.set()
+
+    def _heard_news(self) -> None:
+        self._scheduler.wakeup.set()
+        self._misfires.wakeup.set()
+
+    def _unblocked(self, earliest: datetime) -> None:
+        self.scheduling_changed(earliest)
+
+    def _recovered(self, outcome: RecoveryOutcome) -> None:
+        logger.warning(
+            "recovery: nodes %s; %d executions will run again, %d are lost, %d claims were released, %d rows repaired",
+            ", ".join(outcome.nodes) or "-",
+            outcome.recovered,
+            outcome.lost,
+            outcome.released,
+            outcome.repaired,
+        )
+        self._heard_news()
+
+    def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        self._pool.submit([partial(self._runner.run, Execution(one, epoch)) for one in fired])
+
+    def _ended(self, execution: Execution, completion: Completion | None) -> None:
+        if completion is None:
+            execution.epoch.forget([execution.fired.fence])
+        else:
+            self.executed += 1
+            self._completer.put(execution, completion)
+        self._pool.release()
+        if self._pool.free == 1:
+            self._scheduler.wakeup.set()
+
+    def _known_types(self) -> tuple[str, ...]:
+        return self._runnable
+
+    def _learn_types(self) -> None:
+        """What this node can run: the registered types, and those that it may import because a job names them."""
+        if self._config.job_modules or self._unknown:
+            in_use = self._store.job_types_in_use()
+            unknown = frozenset(
+                name for name in in_use if not self._job_types.load(name, self._config.job_modules)
+            )
+            if unknown - self._unknown:
+                logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
+            self._unknown = unknown
+        runnable = tuple(self._job_types.names())
+        if runnable != self._runnable:
+            self._runnable = runnable
+            self._scheduler.wakeup.set()
+
+    # --- for the facade
+
+    @property
+    def in_standby(self) -> bool:
+        return self._scheduler.in_standby
+
+    def running(self) -> list[Execution]:
+        return self._runner.running()
+
+    def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
+        return self._runner.interrupt(chosen)
+
+    def is_worker_thread(self) -> bool:
+        """Whether the caller is a job of this node."""
+        name = threading.current_thread().name
+        return name.startswith((f"quartzpy-{self.instance_id}-worker", f"quartzpy-{self.instance_id}-event-loop"))
+
+
+def _may_pass(error: QuartzpyError) -> bool:
+    """Whether waiting can help: a wrong password stays wrong."""
+    return not isinstance(error, AuthenticationError)
+
+
+def _is_alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+

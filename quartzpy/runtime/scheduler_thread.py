@@ -1,0 +1,195 @@
+"""The scheduler thread: waits for a free worker, claims due triggers, waits for their instant, fires them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.clock import Clock
+from quartzpy.config import SchedulerConfig
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.service import NO_REST, Service
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.worker_pool import WorkerPool
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move
+from quartzpy.triggers.horizon import Horizon, look_ahead
+from quartzpy.triggers.trigger import Trigger
+
+SHORTEST_REST = 0.02
+"""Before looking again at a due trigger that cannot be taken now: somebody's transaction holds its row."""
+STANDBY_REST = 3_600.0
+BACKLOG_LIMIT = 2_000
+"""With more ended executions than this waiting to be recorded, nothing more is fired."""
+
+
+class SchedulerThread(Service):
+    """Keeps the workers busy with what is due."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        pool: WorkerPool,
+        config: SchedulerConfig,
+        epoch: Callable[[], Epoch],
+        job_types: Callable[[], Sequence[str]],
+        load_calendar: Callable[[str], Calendar | None],
+        hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
+        backlog: Callable[[], int],
+        lease_lost: Callable[[Epoch], None],
+    ) -> None:
+        super().__init__(name)
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._pool = pool
+        self._config = config
+        self._epoch = epoch
+        self._job_types = job_types
+        self._load_calendar = load_calendar
+        self._hand_over = hand_over
+        self._backlog = backlog
+        self._lease_lost = lease_lost
+        self._standby = True
+        self._held: list[AcquiredTrigger] = []
+        self._held_by: Epoch | None = None
+        self._unsettled = False
+
+    # --- from other threads
+
+    def set_standby(self, standby: bool) -> None:
+        self._standby = standby
+        self.wakeup.set()
+
+    @property
+    def in_standby(self) -> bool:
+        return self._standby
+
+    # --- the loop
+
+    def after_failure(self, error: BaseException) -> None:
+        # A step may have been committed although its answer never came.
+        self._unsettled = True
+
+    def on_lease_lost(self) -> None:
+        self._held.clear()
+        self._lease_lost(self._held_by or self._epoch())
+
+    def run_once(self) -> float:
+        """Fire what is due, claim what is next; the seconds until there is something to do."""
+        epoch = self._epoch()
+        if epoch is not self._held_by:
+            self._held, self._held_by = [], epoch
+        if self._standby or not epoch.trusted:
+            self._release(epoch, self._held)
+            return STANDBY_REST if self._standby else SHORTEST_REST
+        if self._unsettled:
+            self._settle(epoch)
+        self._fire_held(epoch)
+        slots = self._pool.free - len(self._held)
+        if slots <= 0 or self._backlog() > BACKLOG_LIMIT:
+            return self._rest_while_full(epoch)
+        return self._acquire(epoch, min(slots, self._config.batch_size))
+
+    def _acquire(self, epoch: Epoch, limit: int) -> float:
+        asked_at = self._clock.monotonic()
+        took = self._store.acquire(
+            epoch.node,
+            self._job_types(),
+            limit=limit,
+            look_ahead=self._config.look_ahead,
+            misfire_threshold=self._config.misfire_threshold,
+        )
+        self._store_time.learn(took.now, asked_at)
+        epoch.know([one.fence for one in (*took.fired, *took.acquired)])
+        self._start(took.fired, epoch)
+        self._held.extend(took.acquired)
+        self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)
+        if len(took.fired) + len(took.acquired) == limit:
+            return NO_REST
+        return self._rest(took.next_due)
+
+    def _rest(self, next_due: datetime | None) -> float:
+        # Not all nodes at the same moment.
+        rest = self._config.idle_wait.total_seconds() * random.uniform(0.8, 1.0)
+        if next_due is not None:
+            ahead = self._config.look_ahead.total_seconds() * random.uniform(0.5, 1.0)
+            rest = min(rest, max(SHORTEST_REST, self._store_time.seconds_until(next_due) - ahead))
+        return min(rest, self._until_held())
+
+    def _until_held(self) -> float:
+        if not self._held or (first := self._held[0].progress.next_fire_time) is None:
+            return STANDBY_REST
+        return max(0.0, self._store_time.seconds_until(first))
+
+    def _rest_while_full(self, epoch: Epoch) -> float:
+        """No worker is free for more: wait for one, or for the instant of a claim."""
+        if self._held:
+            # Somebody may have scheduled something sooner than what the last free workers are kept for.
+            if self.wakeup.wait(min(self._until_held(), 1.0)) and self._until_held() > SHORTEST_REST:
+                self._release(epoch, self._held)
+            return NO_REST
+        self._pool.wait_for_free(0.5)
+        return NO_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
+
+    def _fire_held(self, epoch: Epoch) -> None:
+        now = self._store_time.now()
+        due = [claim for claim in self._held if (claim.progress.next_fire_time or now) <= now]
+        if not due:
+            return
+        moves = [move for claim in due if (move := self._move(claim)) is not None]
+        asked_at = self._clock.monotonic()
+        firing = self._store.fire(epoch.node, moves)
+        self._store_time.learn(firing.now, asked_at)
+        fired = {one.fence for one in firing.fired}
+        gone = {claim.fence for claim in due if claim.fence not in fired and claim.fence not in firing.not_due}
+        epoch.forget(gone)
+        self._held = [claim for claim in self._held if claim.fence not in fired and claim.fence not in gone]
+        self._start(firing.fired, epoch)
+
+    def _move(self, claim: AcquiredTrigger) -> Move | None:
+        trigger: Trigger = claim.trigger
+        try:
+            calendar = None if trigger.calendar is None else self._load_calendar(trigger.calendar)
+            progress = trigger.triggered(claim.progress, calendar)
+            following = (
+                Horizon(is_complete=True)
+                if progress.next_fire_time is None
+                else look_ahead(trigger, progress, calendar)
+            )
+        except ArithmeticError as error:
+            # It fires this once, and its schedule ends here: better than firing nothing else any more.
+            self._logger.error("the next fire time of %s cannot be computed: %s", trigger.key, error)
+            return None
+        return Move(claim, progress, following)
+
+    def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        if fired:
+            self._hand_over(fired, epoch)
+
+    def _settle(self, epoch: Epoch) -> None:
+        asked_at = self._clock.monotonic()
+        found = self._store.settle(epoch.node, epoch.known())
+        self._store_time.learn(found.now, asked_at)
+        self._unsettled = False
+        epoch.know([one.fence for one in found.fired])
+        self._start(found.fired, epoch)
+
+    def _release(self, epoch: Epoch, claims: list[AcquiredTrigger]) -> None:
+        if not claims:
+            return
+        fences = [claim.fence for claim in claims]
+        self._store.release(epoch.node, fences)
+        epoch.forget(fences)
+        self._held = [claim for claim in self._held if claim not in claims]
+
+    def release_all(self) -> None:
+        """Give back what is claimed and not fired; after the thread has ended."""
+        epoch = self._held_by
+        if epoch is not None and not epoch.lost:
+            self._release(epoch, self._held)

@@ -1,0 +1,21 @@
+"""A latched wake-up: signalled while nobody sleeps, the next sleep is skipped (Quartz learned it as QTZ-336)."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Wakeup:
+    """One thread waits; any thread wakes it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for at most `seconds`; whether somebody woke us."""
+        woken = self._event.wait(max(0.0, seconds))
+        self._event.clear()
+        return woken

@@ -1,0 +1,116 @@
+"""The workers: threads that run jobs, at most so many at once, and the count of those that are free.
+
+A slot is taken before a trigger is claimed, so that nothing is ever claimed that cannot run. Threads are woken
+one after another, each by the one before it: many short jobs are run by few threads, which saves most of the
+switching between them, and many long ones get a thread each.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+logger = logging.getLogger(__name__)
+
+Task = Callable[[], None]
+
+
+class WorkerPool:
+    """Runs tasks on at most `size` threads. A task's slot is given back by `release`, not by its end."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self.size = size
+        self._name = name
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._tasks: deque[Task] = deque()
+        self._idle: list[threading.Semaphore] = []
+        self._waking = False
+        self._threads: list[threading.Thread] = []
+        self._taken = 0
+        self._closed = False
+
+    @property
+    def free(self) -> int:
+        with self._lock:
+            return self.size - self._taken
+
+    @property
+    def taken(self) -> int:
+        with self._lock:
+            return self._taken
+
+    def wait_for_free(self, timeout: float) -> int:
+        """How many slots are free, after waiting for the first up to `timeout` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken < self.size or self._closed, timeout)
+            return self.size - self._taken
+
+    def wait_until_idle(self, timeout: float | None) -> bool:
+        """Wait until no slot is taken; whether that came."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._taken == 0, timeout)
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        """Run tasks, each in a slot of its own; callers asked for as many free ones before."""
+        with self._lock:
+            self._taken += len(tasks)
+            self._tasks.extend(tasks)
+            self._wake_one()
+
+    def release(self) -> None:
+        """A task's work ended, on whatever thread."""
+        with self._changed:
+            self._taken -= 1
+            # Whoever waits, waits for the first free slot or for the last.
+            if self._taken == self.size - 1 or self._taken == 0:
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the threads once they have run what was submitted."""
+        with self._changed:
+            self._closed = True
+            for semaphore in self._idle:
+                semaphore.release()
+            self._idle.clear()
+            self._changed.notify_all()
+
+    def _wake_one(self) -> None:
+        if self._waking or not self._tasks:
+            return
+        if self._idle:
+            self._waking = True
+            self._idle.pop().release()
+        elif len(self._threads) < self.size:
+            self._waking = True
+            thread = threading.Thread(
+                target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self) -> None:
+        called = threading.Semaphore(0)
+        woken = True
+        while True:
+            with self._lock:
+                if woken:
+                    self._waking, woken = False, False
+                task = self._tasks.popleft() if self._tasks else None
+                if task is not None:
+                    self._wake_one()
+                elif self._closed:
+                    return
+                else:
+                    self._idle.append(called)
+            if task is None:
+                called.acquire()
+                woken = True
+                continue
+            try:
+                task()
+            except BaseException:
+                # A task handles its job's errors itself: this one is ours, and must not cost the thread.
+                logger.exception("a worker's task failed")

@@ -1,0 +1,73 @@
+"""Check-in, registration and leaving. A check-in writes only the node's own row, and takes no lock of `locks`:
+nothing is decided here, and a node that waits behind a busy cluster would look dead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quartzpy.store.protocol import CheckIn, Node, NodeRecord
+from quartzpy.store.sql.session import SqlSession, still_standing
+
+# No row: the epoch is gone.
+CHECK_IN = """
+UPDATE $scheduler_state
+   SET last_checkin = $now, checkin_count = checkin_count + 1
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+RETURNING epoch
+"""
+
+NODES = """
+SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval
+  FROM $scheduler_state
+ WHERE sched_name = %(sched)s
+ ORDER BY instance_id
+"""
+
+NOW = "SELECT $now"
+
+# Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id goes where it was silent or is known to be gone.
+REPLACE_SILENT = """
+DELETE FROM $scheduler_state
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s
+   AND (last_checkin < $now - %(window)s::interval OR epoch = %(gone)s::bigint)
+"""
+
+# No row: the id is in use.
+REGISTER = """
+INSERT INTO $scheduler_state
+       (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval)
+SELECT %(sched)s, %(instance)s, nextval('$epochs'), %(host)s, %(pid)s::bigint, $now, $now, 0,
+       %(checkin_interval)s::interval
+    ON CONFLICT (sched_name, instance_id) DO NOTHING
+RETURNING epoch
+"""
+
+# A node that has nothing left executes nothing after it.
+LEAVE = """
+DELETE FROM $scheduler_state
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
+
+
+def check_in(session: SqlSession, node: Node) -> CheckIn:
+    """Renew the lease; see `JobStore.check_in`."""
+    own, nodes, now = session.connections.fly(
+        [
+            session.send(CHECK_IN, instance=node.instance_id, epoch=node.epoch),
+            session.send(NODES),
+            session.send(NOW),
+        ],
+        control=True,
+    )
+    still_standing(node, own)
+    return CheckIn(now.rows[0][0], _records(nodes.rows))
+
+
+def list_nodes(session: SqlSession) -> CheckIn:
+    nodes, now = session.read(session.send(NODES), session.send(NOW))
+    return CheckIn(now.rows[0][0], _records(nodes.rows))
+
+
+def _records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
+    return tuple(NodeRecord(*row) for row in rows)

@@ -1,0 +1,222 @@
+"""The complete step. Lock: TRIGGER_ACCESS. Ends executions, by fence: only while the claim is still this epoch's.
+
+Everything that a completion does hangs on the fired row that it deletes. An execution whose job row is held by
+somebody's transaction, and whose data is to be stored there, keeps its fired row and is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+from quartzpy.states import CompletionInstruction
+from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.session import SqlSession
+
+logger = logging.getLogger(__name__)
+
+COMPLETE = """
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+                         %(outcomes)s::text[], %(errors)s::text[], %(data)s::text[], %(last)s::bool[])
+        AS e(fence, started_at, ended_at, outcome, error, new_data, is_last)
+),
+storable AS MATERIALIZED (
+    SELECT e.fence, j.ctid AS row, j.job_group, j.job_name, e.ended_at, e.new_data
+      FROM ended e
+      JOIN $fired_triggers f ON f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+      JOIN $job_details j
+        ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
+     WHERE e.new_data IS NOT NULL
+       FOR NO KEY UPDATE OF j SKIP LOCKED
+),
+done AS (
+    DELETE FROM $fired_triggers f USING ended e
+     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+       AND (e.new_data IS NULL OR e.fence IN (SELECT fence FROM storable)
+            OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
+                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last
+),
+history AS (
+    INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error)
+    SELECT fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error
+      FROM done
+        ON CONFLICT DO NOTHING
+    RETURNING fence
+),
+stored AS (
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
+      FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
+              FROM storable ORDER BY job_group, job_name, ended_at DESC) AS s
+     WHERE j.ctid = s.row
+),
+freed AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM (SELECT b.trigger_group, b.trigger_name, b.trigger_state
+              FROM (SELECT DISTINCT job_group, job_name FROM done WHERE is_nonconcurrent) AS d
+              JOIN $triggers b
+                ON b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
+             WHERE b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+               FOR NO KEY UPDATE OF b SKIP LOCKED) AS held
+     WHERE t.sched_name = %(sched)s
+       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+    RETURNING t.trigger_state, t.next_fire_time
+),
+gone AS (
+    DELETE FROM $triggers t
+     USING (SELECT c.trigger_group, c.trigger_name
+              FROM done d
+              JOIN $triggers c
+                ON c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group
+               AND c.trigger_name = d.trigger_name AND c.generation = d.generation
+             WHERE d.is_last AND c.trigger_state = 'COMPLETE'
+               FOR UPDATE OF c SKIP LOCKED) AS over
+     WHERE t.sched_name = %(sched)s
+       AND t.trigger_group = over.trigger_group AND t.trigger_name = over.trigger_name
+)
+SELECT $now,
+       ARRAY(SELECT fence FROM done),
+       ARRAY(SELECT fence FROM done EXCEPT SELECT fence FROM history),
+       (SELECT min(next_fire_time) FROM freed WHERE trigger_state = 'WAITING')
+"""
+
+# Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
+UNFINISHED = """
+SELECT ARRAY(SELECT fence FROM $fired_triggers
+              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint),
+       ARRAY(SELECT fence FROM $executions
+              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint)
+"""
+
+# Append instants where nothing else did: the schedule and the last instant are those that they were computed from.
+REFILL = """
+UPDATE $triggers t
+   SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
+  FROM (SELECT x.sched_name, x.trigger_group, x.trigger_name, w.more, w.is_complete
+          FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
+                      %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[])
+               AS w(trigger_group, trigger_name, generation, after, more, is_complete)
+          JOIN $triggers x
+            ON x.sched_name = %(sched)s AND x.trigger_group = w.trigger_group
+           AND x.trigger_name = w.trigger_name AND x.generation = w.generation
+         WHERE coalesce(x.upcoming[cardinality(x.upcoming)], x.next_fire_time) = w.after
+           AND NOT x.upcoming_is_complete
+           FOR NO KEY UPDATE OF x SKIP LOCKED) AS r
+ WHERE t.sched_name = r.sched_name AND t.trigger_group = r.trigger_group AND t.trigger_name = r.trigger_name
+"""
+
+# A job asked to unschedule the trigger that fired it (its generation), or all of the job's. Fenced ones ask nothing.
+UNSCHEDULE = """
+WITH asked AS (
+    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, a.all_triggers
+      FROM unnest(%(fences)s::bigint[], %(all)s::bool[]) AS a(fence, all_triggers)
+      JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint
+)
+DELETE FROM $triggers t
+ USING (SELECT c.trigger_group, c.trigger_name
+          FROM $triggers c
+         WHERE c.sched_name = %(sched)s
+           AND ((c.trigger_group, c.trigger_name, c.generation) IN
+                    (SELECT trigger_group, trigger_name, generation FROM asked)
+                OR (c.job_group, c.job_name) IN (SELECT job_group, job_name FROM asked WHERE all_triggers))
+           FOR UPDATE OF c SKIP LOCKED) AS over
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = over.trigger_group AND t.trigger_name = over.trigger_name
+"""
+
+# Non-durable jobs that have no trigger left. One that is being given a trigger is held, and stays.
+ORPHANED_JOBS = """
+DELETE FROM $job_details j
+ USING (SELECT o.job_group, o.job_name
+          FROM unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
+          JOIN $job_details o
+            ON o.sched_name = %(sched)s AND o.job_group = k.job_group AND o.job_name = k.job_name
+         WHERE NOT o.is_durable
+           AND NOT EXISTS (SELECT FROM $triggers t WHERE t.sched_name = o.sched_name
+                              AND t.job_group = o.job_group AND t.job_name = o.job_name)
+           FOR UPDATE OF o SKIP LOCKED) AS over
+ WHERE j.sched_name = %(sched)s AND j.job_group = over.job_group AND j.job_name = over.job_name
+"""
+
+PURGE = """
+DELETE FROM $executions
+ WHERE ctid IN (SELECT ctid FROM $executions
+                 WHERE ended_at < $now - %(older_than)s::interval AND sched_name = %(sched)s
+                 LIMIT %(limit)s::int)
+"""
+
+
+def complete(session: SqlSession, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    """End executions; see `JobStore.complete`."""
+    sends = [
+        session.send(
+            COMPLETE,
+            epoch=node.epoch,
+            fences=[c.fired.fence for c in completions],
+            started=[c.started_at for c in completions],
+            ended=[c.ended_at for c in completions],
+            outcomes=[c.outcome for c in completions],
+            errors=[c.error for c in completions],
+            data=[c.job_data for c in completions],
+            last=[c.fired.next_fire_time is None for c in completions],
+        ),
+        *_follow_ups(session, node, completions),
+    ]
+    now, done, twice, earliest = session.locked(*sends)[0].rows[0]
+    for fence in twice:
+        logger.error("the instant of fire %s was executed before; please report this", fence)
+    if len(done) == len(completions):
+        return CompletionOutcome(now, earliest_unblocked=earliest)
+    missing = {c.fired.fence for c in completions}.difference(done)
+    held, recorded = session.read_one(UNFINISHED, fences=list(missing), epoch=node.epoch)[0]
+    return CompletionOutcome(
+        now,
+        fenced=missing.difference(held, recorded),
+        deferred=frozenset(held),
+        earliest_unblocked=earliest,
+    )
+
+
+def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
+    """The statements that only some completions need."""
+    sends = []
+    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
+    if asking:
+        every = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+        sends.append(
+            session.send(
+                UNSCHEDULE,
+                epoch=node.epoch,
+                fences=[c.fired.fence for c in asking],
+                all=[c.instruction is every for c in asking],
+            )
+        )
+    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.fired.next_fire_time is None}
+    ending.update((c.fired.job_group, c.fired.job_name) for c in asking)
+    if ending:
+        groups, names = zip(*sorted(ending), strict=True)
+        sends.append(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+    if any(c.refill for c in completions):
+        refilled = [(c.fired, c.refill) for c in completions if c.refill]
+        sends.append(
+            session.send(
+                REFILL,
+                groups=[fired.trigger_group for fired, _ in refilled],
+                names=[fired.trigger_name for fired, _ in refilled],
+                generations=[fired.generation for fired, _ in refilled],
+                after=[(fired.next_fire_time, *fired.pending.instants)[-1] for fired, _ in refilled],
+                more=[refill.instants for _, refill in refilled],
+                complete=[refill.is_complete for _, refill in refilled],
+            )
+        )
+    return sends
+
+
+def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
+    """Delete old history; see `JobStore.purge_history`."""
+    return session.read(session.send(PURGE, older_than=older_than, limit=limit))[0].touched

@@ -1,0 +1,157 @@
+"""Connections for flights: a pool for steps and calls, one apart for check-ins, and what each session is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from sqlalchemy import URL, create_engine
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import PoolProxiedConnection
+
+from quartzpy.config import SchedulerConfig
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError
+from quartzpy.store.sql.database import translate
+from quartzpy.store.sql.flight import Result, Send, fly
+
+logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+# Whoever loses a deadlock or a serialization race changed nothing and may simply try again.
+RETRYABLE = frozenset({"40001", "40P01"})
+TRIES = 4
+
+
+def connect_arguments(config: SchedulerConfig, role: str) -> dict[str, Any]:
+    """What libpq and the session are told.
+
+    The server ends a transaction of ours that sits idle or waits too long, so that a stopped process cannot hold
+    the lock; the keepalives find a network that swallows packets.
+    """
+    milliseconds = {
+        "lock_timeout": config.lock_timeout,
+        "statement_timeout": config.statement_timeout,
+        "idle_in_transaction_session_timeout": config.lock_timeout,
+    }
+    settings = {name: f"{int(span.total_seconds() * 1000)}" for name, span in milliseconds.items()}
+    # Hot statements touch few rows by index: planning them anew or compiling them costs more than running them.
+    settings |= {"timezone": "UTC", "jit": "off", "synchronous_commit": "on"}
+    return {
+        "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+        "application_name": f"quartzpy:{config.name}:{role}"[:63],
+        "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
+    }
+
+
+class Connections:
+    """Gives out connections in autocommit mode, and flies on them."""
+
+    def __init__(self, url: URL, config: SchedulerConfig) -> None:
+        self._url = url
+        self._config = config
+        self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
+        self._work = self._engine("work", config.pool_size + 3)
+        # Its own: a check-in that waits behind work would look like a death.
+        self._control = self._engine("control", 1)
+
+    def _engine(self, role: str, size: int) -> Engine:
+        return create_engine(
+            self._url,
+            isolation_level="AUTOCOMMIT",
+            pool_size=size,
+            max_overflow=0,
+            pool_use_lifo=True,
+            pool_timeout=self._seconds,
+            pool_reset_on_return=None,
+            connect_args=connect_arguments(self._config, role),
+        )
+
+    @contextmanager
+    def checked_out(self, *, control: bool = False) -> Iterator[psycopg.Connection[Any]]:
+        """A connection for a while. After an error on the connection itself it is thrown away.
+
+        Raises:
+            StoreUnavailableError, AuthenticationError, SchemaError: what the driver's error means.
+            OutcomeUnknownError: the connection broke while committing.
+        """
+        engine = self._control if control else self._work
+        fairy: PoolProxiedConnection | None = None
+        try:
+            fairy = engine.raw_connection()
+            connection = fairy.driver_connection
+            assert isinstance(connection, psycopg.Connection)
+            yield connection
+        except QuartzpyError:
+            self._forget_if_broken(fairy)
+            raise
+        except (psycopg.Error, SQLAlchemyError, OSError) as error:
+            self._forget_if_broken(fairy)
+            translated = translate(error)
+            if getattr(error, "outcome_unknown", False):
+                raise OutcomeUnknownError(f"the connection broke while committing: {translated}") from error
+            raise translated from error
+        except BaseException:
+            if fairy is not None:
+                fairy.invalidate()
+            raise
+        finally:
+            if fairy is not None:
+                fairy.close()
+
+    @staticmethod
+    def _forget_if_broken(fairy: PoolProxiedConnection | None) -> None:
+        if fairy is None:
+            return
+        connection = fairy.driver_connection
+        if connection is None or (
+            connection.pgconn.status != psycopg.pq.ConnStatus.OK
+            or connection.pgconn.pipeline_status != psycopg.pq.PipelineStatus.OFF
+            or connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
+        ):
+            fairy.invalidate()
+
+    def fly(self, sends: Sequence[Send], *, control: bool = False) -> list[Result]:
+        """One transaction in one round trip; tried again where the server says that it lost a race."""
+        return self.transaction(
+            lambda connection: fly(connection, sends, seconds=self._seconds), control=control
+        )
+
+    def transaction(
+        self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False
+    ) -> _T:
+        """Do `work`, which flies one whole transaction on the connection it is given."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                with self.checked_out(control=control) as connection:
+                    return work(connection)
+            except QuartzpyError as error:
+                if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
+                    raise
+                logger.info("transaction lost a race (SQLSTATE %s); trying again", getattr(error, "sqlstate", None))
+        raise AssertionError("unreachable")
+
+    @property
+    def seconds(self) -> float:
+        """The deadline of a flight."""
+        return self._seconds
+
+    def connect_apart(self, role: str) -> psycopg.Connection[Any]:
+        """A connection outside the pools, in autocommit mode; the caller closes it."""
+        try:
+            fairy = self._work.dialect.create_connect_args(self._url)
+            arguments = {**fairy[1], **connect_arguments(self._config, role)}
+            return psycopg.connect(*fairy[0], autocommit=True, **arguments)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def dispose(self) -> None:
+        self._work.dispose()
+        self._control.dispose()

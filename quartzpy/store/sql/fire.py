@@ -1,0 +1,185 @@
+"""The fire step. Lock: TRIGGER_ACCESS. Fires triggers that this node acquired and whose instant has come.
+
+Where each goes was computed before, outside the lock. A claim that was lost meanwhile (paused, deleted, replaced,
+blocked by another trigger of its job) no longer matches by state and fence, and nothing happens to that trigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node
+from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, TAKEN
+from quartzpy.store.sql.misfire import GUARD
+from quartzpy.store.sql.rows import taken
+from quartzpy.store.sql.session import SqlSession, still_standing
+
+FIRE = f"""
+WITH node AS MATERIALIZED (
+    SELECT $now AS at FROM $scheduler_state
+     WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+),
+wanted AS (
+    SELECT * FROM unnest(%(fences)s::bigint[], %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[],
+                         %(times)s::bigint[])
+        AS w(fence, next_fire_time, upcoming, is_complete, times_triggered)
+),
+ready AS MATERIALIZED (
+    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.is_nonconcurrent, t.next_fire_time AS scheduled_time,
+           t.prev_fire_time AS previous_time, t.priority, w.*
+      FROM node
+     CROSS JOIN wanted w
+      JOIN $fired_triggers f
+        ON f.fence = w.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.scheduled_time <= node.at
+      JOIN $triggers t
+        ON t.sched_name = %(sched)s AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
+       AND t.trigger_state = 'ACQUIRED' AND t.fence = w.fence
+     WHERE NOT t.is_nonconcurrent
+        OR NOT EXISTS (SELECT FROM $fired_triggers r
+                        WHERE r.sched_name = %(sched)s AND r.job_group = t.job_group AND r.job_name = t.job_name
+                          AND r.state = 'EXECUTING' AND r.is_nonconcurrent)
+       FOR NO KEY UPDATE OF t SKIP LOCKED
+),
+chosen AS MATERIALIZED (
+    SELECT * FROM ready WHERE NOT is_nonconcurrent
+    UNION ALL
+    (SELECT DISTINCT ON (job_group, job_name) *
+       FROM ready WHERE is_nonconcurrent
+      ORDER BY job_group, job_name, scheduled_time, priority DESC)
+),
+moved AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE WHEN c.next_fire_time IS NULL THEN 'COMPLETE'
+                                WHEN t.is_nonconcurrent THEN 'BLOCKED' ELSE 'WAITING' END,
+           fence = NULL,
+           prev_fire_time = t.next_fire_time,
+           next_fire_time = c.next_fire_time,
+           upcoming = c.upcoming::timestamptz[],
+           upcoming_is_complete = c.is_complete,
+           times_triggered = c.times_triggered
+      FROM chosen c
+     WHERE t.ctid = c.row
+    RETURNING 'FIRE'::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, t.*
+),
+{TAKEN},
+claims AS (
+    UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at
+      FROM moved WHERE f.fence = moved.given_fence
+),
+{BLOCK_SIBLINGS}
+SELECT * FROM taken ORDER BY scheduled_time, priority DESC
+"""
+
+# Claims whose trigger went or passed on are of no more use.
+FORGET = """
+DELETE FROM $fired_triggers f
+ WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+   AND NOT EXISTS (SELECT FROM $triggers t
+                    WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+                      AND t.trigger_name = f.trigger_name AND t.fence = f.fence)
+"""
+
+# What is still claimed: not due by this clock, or its row is held. No row at all: the epoch is gone.
+STILL_CLAIMED = """
+SELECT $now, ARRAY(SELECT f.fence FROM $fired_triggers f
+                    WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint
+                      AND f.state = 'ACQUIRED')
+  FROM $scheduler_state
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
+
+# ACQUIRED becomes WAITING where it is still this claim, and nothing else does.
+RELEASE = """
+WITH held AS (
+    SELECT t.trigger_group, t.trigger_name, t.fence
+      FROM $fired_triggers f
+      JOIN $triggers t
+        ON t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
+       AND t.trigger_state = 'ACQUIRED' AND t.fence = f.fence
+     WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+       FOR NO KEY UPDATE OF t SKIP LOCKED
+),
+freed AS (
+    UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
+      FROM held
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+    RETURNING held.fence
+)
+DELETE FROM $fired_triggers f USING freed WHERE f.fence = freed.fence
+"""
+
+# What this epoch holds, executing or claimed, that its node does not know of: the answer was lost.
+UNKNOWN_FIRES = """
+SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
+       f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
+       coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.is_nonconcurrent,
+       f.trigger_data::text, coalesce(t.kind, 'simple'),
+       coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
+       t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
+       coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
+       j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
+       j.job_data::text
+  FROM $fired_triggers f
+  LEFT JOIN $job_details j
+    ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
+  LEFT JOIN $triggers t
+    ON t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
+   AND t.generation = f.generation
+ WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+   AND f.fence <> ALL(%(known)s::bigint[])
+ ORDER BY f.scheduled_time, f.priority DESC
+"""
+UNKNOWN_CLAIMS = """
+SELECT coalesce(array_agg(f.fence), '{}')
+  FROM $fired_triggers f
+ WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+   AND f.fence <> ALL(%(known)s::bigint[])
+"""
+
+
+def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
+    """Fire those of `moves` that are due; see `JobStore.fire`."""
+    fences = [move.acquired.fence for move in moves]
+    at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    fired, _, left = session.locked(
+        session.send(
+            FIRE,
+            **at_node,
+            fences=fences,
+            next=[move.progress.next_fire_time for move in moves],
+            upcoming=[move.horizon.instants for move in moves],
+            complete=[move.horizon.is_complete for move in moves],
+            times=[move.progress.times_triggered for move in moves],
+        ),
+        session.send(FORGET, epoch=node.epoch, fences=fences),
+        session.send(STILL_CLAIMED, **at_node, fences=fences),
+    )
+    now, still_claimed = still_standing(node, left)
+    return Firing(now, tuple(_fires(fired.rows)), frozenset(still_claimed))
+
+
+def release(session: SqlSession, node: Node, fences: Collection[int]) -> None:
+    """Give claims back; see `JobStore.release`."""
+    if fences:
+        session.locked(session.send(RELEASE, epoch=node.epoch, fences=list(fences)))
+
+
+def settle(session: SqlSession, node: Node, known: Collection[int]) -> Acquisition:
+    """Learn what became of steps whose answer was lost; see `JobStore.settle`."""
+    values = {"epoch": node.epoch, "known": list(known)}
+    fires, claims, standing = session.locked(
+        session.send(UNKNOWN_FIRES, **values),
+        session.send(UNKNOWN_CLAIMS, **values),
+        session.send(GUARD, instance=node.instance_id, epoch=node.epoch),
+    )
+    (now,) = still_standing(node, standing)
+    release(session, node, claims.rows[0][0])
+    return Acquisition(now, tuple(_fires(fires.rows)))
+
+
+def _fires(rows: list[tuple[Any, ...]]) -> Iterator[FiredTrigger]:
+    for row in rows:
+        fired = taken(row)
+        assert isinstance(fired, FiredTrigger)
+        yield fired

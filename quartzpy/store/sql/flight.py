@@ -1,0 +1,149 @@
+"""One transaction in one network round trip.
+
+BEGIN, the lock, the statements and COMMIT are built first and leave together (libpq's pipeline mode, driven
+directly: psycopg's own pipeline sends each statement as it is executed). The server holds the lock while it works
+and at no other time. After an error the server skips what follows, COMMIT too; a second flight rolls back.
+
+The wait has a deadline of our own: behind a stalled network every timeout of the server stays silent.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+
+from quartzpy.store.sql.statement import Statement
+
+_BINARY = pq.Format.BINARY
+_FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
+_BEGIN, _COMMIT, _ROLLBACK = b"BEGIN", b"COMMIT", b"ROLLBACK"
+
+
+class Result(NamedTuple):
+    """What a statement answered: its rows, and how many rows it touched."""
+
+    rows: list[tuple[Any, ...]]
+    touched: int
+
+    def first(self) -> tuple[Any, ...] | None:
+        return self.rows[0] if self.rows else None
+
+
+class Send(NamedTuple):
+    """A statement with its values."""
+
+    statement: Statement
+    values: Mapping[str, Any]
+
+
+class DeadlineError(psycopg.OperationalError):
+    """The server did not answer in time; the connection was cut."""
+
+
+def _raw(pgconn: pq.abc.PGconn, sql: bytes) -> None:
+    pgconn.send_query_params(sql, None)
+
+
+def _answers(pgconn: pq.abc.PGconn, deadline: float) -> list[pq.abc.PGresult]:
+    """All results up to the end of the flight."""
+    poller = select.poll()
+    poller.register(pgconn.socket, select.POLLIN)
+    results: list[pq.abc.PGresult] = []
+    while True:
+        while not pgconn.is_busy():
+            result = pgconn.get_result()
+            if result is None:
+                continue
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                return results
+            results.append(result)
+            if pgconn.status == pq.ConnStatus.BAD:
+                return results
+        left = deadline - time.monotonic()
+        if left <= 0 or not poller.poll(left * 1000):
+            with socket.socket(fileno=socket.dup(pgconn.socket)) as cut:  # the driver closes its own
+                cut.shutdown(socket.SHUT_RDWR)
+            raise DeadlineError("the database did not answer in time; the connection was cut")
+        pgconn.consume_input()
+
+
+def fly(
+    connection: psycopg.Connection[Any],
+    sends: Sequence[Send],
+    *,
+    seconds: float,
+    begin: bool = True,
+    commit: bool = True,
+) -> list[Result]:
+    """Run the statements in a transaction, all in one flight; their results in order.
+
+    A transaction may also take several flights: the first with `commit=False`, the last with `begin=False`.
+    `connection` is in autocommit mode.
+
+    Raises:
+        psycopg.Error: the first error; the transaction is rolled back. Where the connection broke after
+            COMMIT was sent, `outcome_unknown` is set on it.
+    """
+    pgconn = connection.pgconn
+    prepared: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
+    bound = [(send.statement, send.statement.bind(send.values)) for send in sends]
+    answers = 0
+    deadline = time.monotonic() + seconds
+    newly: list[bytes] = []
+    pgconn.enter_pipeline_mode()
+    try:
+        if begin:
+            _raw(pgconn, _BEGIN)
+            answers += 1
+        for statement, values in bound:
+            name = b"q_" + statement.name.encode()
+            if name not in prepared and name not in newly:
+                pgconn.send_prepare(name, statement.sql)
+                newly.append(name)
+                answers += 1
+        for statement, values in bound:
+            name = b"q_" + statement.name.encode()
+            pgconn.send_query_prepared(name, values or None, result_format=_BINARY)
+            answers += 1
+        if commit:
+            _raw(pgconn, _COMMIT)
+        pgconn.pipeline_sync()
+        results = _answers(pgconn, deadline)
+    except psycopg.Error as error:
+        error.__dict__["outcome_unknown"] = commit
+        raise
+    if pgconn.status == pq.ConnStatus.BAD:
+        broken = psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
+        broken.__dict__["outcome_unknown"] = commit
+        raise broken
+    pgconn.exit_pipeline_mode()
+    # A statement stays prepared whatever becomes of the transaction around it.
+    preparations = results[1 if begin else 0 :][: len(newly)]
+    prepared.update(
+        name
+        for name, result in zip(newly, preparations, strict=False)
+        if result.status == pq.ExecStatus.COMMAND_OK
+    )
+    failed = next((result for result in results if result.status in _FAILED), None)
+    if failed is not None:
+        if pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            pgconn.exec_(_ROLLBACK)
+        raise error_from_result(failed)
+    loader = Transformer(connection)
+    first = (1 if begin else 0) + len(newly)
+    return [_loaded(loader, result) for result in results[first : first + len(bound)]]
+
+
+def _loaded(loader: Transformer, result: pq.abc.PGresult) -> Result:
+    if result.ntuples == 0:
+        return Result([], result.command_tuples or 0)
+    loader.set_pgresult(result)
+    return Result(loader.load_rows(0, result.ntuples, tuple), result.ntuples)  # type: ignore[type-var]

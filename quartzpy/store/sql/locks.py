@@ -1,0 +1,27 @@
+"""The rows of `locks`, and the order in which they are taken: STATE_ACCESS before TRIGGER_ACCESS.
+
+A lock is a statement of its own, before the statements that look: a statement that waited for the lock itself
+would choose from a snapshot older than its wait.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class LockName(StrEnum):
+    """What is locked."""
+
+    STATE_ACCESS = "STATE_ACCESS"
+    TRIGGER_ACCESS = "TRIGGER_ACCESS"
+
+
+LOCK = """
+SELECT lock_name FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE
+"""
+
+MAKE = """
+INSERT INTO $locks (sched_name, lock_name)
+SELECT %(sched)s, name FROM unnest(%(names)s::text[]) AS name
+    ON CONFLICT DO NOTHING
+"""

@@ -1,0 +1,212 @@
+"""Read-only queries for the facade, the command line and the page. No lock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_from_json
+from quartzpy.job import JobDetail
+from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher, MatchOperator
+from quartzpy.states import PUBLIC, Outcome, PublicState, TriggerState
+from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.sql import rows
+from quartzpy.store.sql.session import SqlSession
+from quartzpy.triggers.trigger import TriggerProgress
+
+_JOB = """
+SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.is_nonconcurrent, j.persists_data,
+       j.requests_recovery, j.job_data::text
+  FROM $job_details j
+"""
+JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
+
+LIST_JOBS = """
+SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
+           AND t.job_name = j.job_name),
+       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.is_nonconcurrent, j.persists_data,
+       j.requests_recovery, j.job_data::text
+  FROM $job_details j
+ WHERE sched_name = %(sched)s
+ ORDER BY job_group, job_name
+ LIMIT %(limit)s::int
+"""
+
+_TRIGGER = """
+SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
+       t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
+       t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
+       t.generation, t.upcoming, t.error
+  FROM $triggers t
+ WHERE t.sched_name = %(sched)s
+"""
+TRIGGER = f"{_TRIGGER} AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s"
+TRIGGERS_OF_JOB = f"""
+{_TRIGGER} AND t.job_group = %(group)s AND t.job_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
+"""
+LIST_TRIGGERS = f"""
+{_TRIGGER} ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
+ LIMIT %(limit)s::int
+"""
+
+STATES = """
+SELECT t.trigger_group, t.trigger_name, t.trigger_state
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+  JOIN $triggers t
+    ON t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+"""
+
+# A group against a matcher: text functions, so that every character is literal.
+MATCHES = """
+CASE %(operator)s
+    WHEN 'equals' THEN {column} = %(value)s
+    WHEN 'starts_with' THEN starts_with({column}, %(value)s)
+    WHEN 'ends_with' THEN right({column}, length(%(value)s)) = %(value)s
+    WHEN 'contains' THEN strpos({column}, %(value)s) > 0
+    ELSE true
+END
+"""
+JOB_KEYS = f"""
+SELECT job_group, job_name FROM $job_details
+ WHERE sched_name = %(sched)s AND {MATCHES.format(column="job_group")}
+"""
+TRIGGER_KEYS = f"""
+SELECT trigger_group, trigger_name FROM $triggers
+ WHERE sched_name = %(sched)s AND {MATCHES.format(column="trigger_group")}
+"""
+JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
+TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
+JOB_TYPES = "SELECT DISTINCT job_type FROM $job_details WHERE sched_name = %(sched)s"
+PAUSED = "SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s"
+CALENDARS = """
+SELECT calendar_name, calendar::text FROM $calendars
+ WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
+"""
+
+RUNNING = """
+SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time
+  FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fence
+"""
+EXECUTIONS = """
+SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, scheduled_time, fired_time, started_at,
+       ended_at, outcome, error
+  FROM $executions WHERE sched_name = %(sched)s ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
+"""
+COUNTS = """
+SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
+       (SELECT coalesce(jsonb_object_agg(trigger_state, n), '{}')::text
+          FROM (SELECT trigger_state, count(*) AS n FROM $triggers
+                 WHERE sched_name = %(sched)s GROUP BY trigger_state) AS s),
+       (SELECT count(*) FROM $fired_triggers WHERE sched_name = %(sched)s AND state = 'EXECUTING')
+"""
+
+
+def match_values(matcher: GroupMatcher) -> dict[str, str]:
+    """What `MATCHES` is bound with."""
+    return {"operator": str(matcher.operator), "value": matcher.value}
+
+
+def job(session: SqlSession, key: JobKey) -> JobDetail | None:
+    found = session.read_one(JOB, group=key.group, name=key.name)
+    return rows.job(*found[0]) if found else None
+
+
+def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
+    return [JobRecord(rows.job(*columns), n) for n, *columns in session.read_one(LIST_JOBS, limit=limit)]
+
+
+def _record(row: tuple[Any, ...]) -> TriggerRecord:
+    name, group, job_group, job_name, *columns = row[:14]
+    job_type, state, following, previous, times, generation, upcoming, error = row[14:]
+    return TriggerRecord(
+        trigger=rows.trigger(name, group, job_group, job_name, *columns),
+        job_type=job_type,
+        state=TriggerState(state),
+        progress=TriggerProgress(following, previous, times),
+        generation=generation,
+        upcoming=tuple(upcoming),
+        error=error,
+    )
+
+
+def trigger(session: SqlSession, key: TriggerKey) -> TriggerRecord | None:
+    found = session.read_one(TRIGGER, group=key.group, name=key.name)
+    return _record(found[0]) if found else None
+
+
+def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
+    return [_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
+
+
+def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
+    return [_record(row) for row in session.read_one(LIST_TRIGGERS, limit=limit)]
+
+
+def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
+    found = session.read_one(STATES, groups=[k.group for k in keys], names=[k.name for k in keys])
+    states = {TriggerKey(group, name): PUBLIC[TriggerState(state)] for group, name, state in found}
+    return {key: states.get(key, PublicState.NONE) for key in keys}
+
+
+def job_keys(session: SqlSession, matcher: GroupMatcher) -> set[JobKey]:
+    return {JobKey(*row) for row in session.read_one(JOB_KEYS, **match_values(matcher))}
+
+
+def trigger_keys(session: SqlSession, matcher: GroupMatcher) -> set[TriggerKey]:
+    return {TriggerKey(*row) for row in session.read_one(TRIGGER_KEYS, **match_values(matcher))}
+
+
+def column(session: SqlSession, text: str) -> list[str]:
+    """The first column of a query without values."""
+    return [row[0] for row in session.read_one(text)]
+
+
+def paused(session: SqlSession, scope: str) -> set[str]:
+    return {name for found, name in session.read_one(PAUSED) if found == scope}
+
+
+def calendars(session: SqlSession, names: Collection[str]) -> dict[str, Calendar]:
+    if not names:
+        return {}
+    found = session.read_one(CALENDARS, names=list(names))
+    return {name: calendar_from_json(json.loads(text)) for name, text in found}
+
+
+def list_running(session: SqlSession) -> list[RunningRecord]:
+    return [
+        RunningRecord(
+            fence, TriggerKey(group, name), JobKey(job_group, job_name), *rest, recovering=group == RECOVERING_JOBS
+        )
+        for fence, group, name, job_group, job_name, *rest in session.read_one(RUNNING)
+    ]
+
+
+def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
+    return [
+        ExecutionRecord(
+            fence,
+            TriggerKey(group, name),
+            JobKey(job_group, job_name),
+            *rest,
+            outcome=Outcome(outcome),
+            error=error,
+            recovering=group == RECOVERING_JOBS,
+        )
+        for fence, group, name, job_group, job_name, *rest, outcome, error in session.read_one(
+            EXECUTIONS, limit=limit
+        )
+    ]
+
+
+def counts(session: SqlSession) -> dict[str, Any]:
+    [(jobs, triggers, running)] = session.read_one(COUNTS)
+    return {"jobs": jobs, "triggers": json.loads(triggers), "running": running}
+
+
+def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:
+    """The groups that match; one that is named by EQUALS need not exist yet."""
+    named = {matcher.value} if matcher.operator is MatchOperator.EQUALS else set()
+    return named | {group for group in groups if matcher.matches(group)}

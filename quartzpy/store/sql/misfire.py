@@ -1,0 +1,150 @@
+"""The misfire step. Lock: TRIGGER_ACCESS. Moves late triggers to where their misfire instruction says.
+
+`LATE` reads a slice without the lock; the instructions are pure functions; `MOVE` writes the slice back in one
+flight, each row guarded by what it was read with. What changed hands meanwhile is left to the next pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.keys import TriggerKey
+from quartzpy.store.protocol import MisfireOutcome, Node
+from quartzpy.store.sql import rows
+from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.lookups import calendars
+from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.triggers.horizon import PreparedTrigger, Horizon, moved_to
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+LATE = """
+WITH node AS MATERIALIZED (SELECT $now AS at)
+SELECT node.at, late.*
+  FROM node
+ CROSS JOIN unnest(%(job_types)s::text[]) AS known(job_type)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN')) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
+           t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
+           t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation
+      FROM $triggers t
+     WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.misfire_rule = rule.name
+       AND t.trigger_state = 'WAITING'
+       AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE node.at END
+       AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
+     ORDER BY t.next_fire_time, t.priority DESC
+     LIMIT %(limit)s::int
+ ) AS late
+ ORDER BY late.next_fire_time, late.priority DESC
+ LIMIT %(limit)s::int
+"""
+
+MOVE = """
+WITH node AS MATERIALIZED (
+    SELECT $now AS at FROM $scheduler_state
+     WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+),
+wanted AS (
+    SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
+                         %(next)s::timestamptz[], %(previous)s::timestamptz[], %(times)s::bigint[],
+                         %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[], %(complete)s::bool[])
+        AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
+             start_time, schedule, upcoming, is_complete)
+),
+held AS MATERIALIZED (
+    SELECT w.*
+      FROM node
+     CROSS JOIN wanted w
+      JOIN $triggers t
+        ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+       AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
+       FOR UPDATE OF t SKIP LOCKED
+),
+moved AS (
+    UPDATE $triggers t
+       SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time,
+           times_triggered = h.times_triggered, start_time = h.start_time, schedule = h.schedule::jsonb,
+           upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete
+      FROM held h
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
+       AND h.next_fire_time IS NOT NULL
+    RETURNING t.trigger_group, t.trigger_name
+),
+gone AS (
+    DELETE FROM $triggers t USING held h
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
+       AND h.next_fire_time IS NULL
+    RETURNING t.trigger_group, t.trigger_name
+)
+SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM gone
+"""
+
+# No row: the epoch is gone.
+GUARD = """
+SELECT $now FROM $scheduler_state
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A late trigger as it was read."""
+
+    trigger: Trigger
+    progress: TriggerProgress
+    generation: int
+
+
+def recover_misfires(
+    session: SqlSession, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+) -> MisfireOutcome:
+    """Handle one slice; see `JobStore.recover_misfires`."""
+    at_node = {"instance": node.instance_id, "epoch": node.epoch}
+    found, standing = session.read(
+        session.send(LATE, job_types=job_types, threshold=threshold, limit=limit + 1), session.send(GUARD, **at_node)
+    )
+    (now,) = still_standing(node, standing)
+    if not found.rows:
+        return MisfireOutcome(now)
+    late = [_late(row) for row in found.rows[:limit]]
+    used = calendars(session, {one.trigger.calendar for one in late if one.trigger.calendar})
+    moves = [_moved(one, used, found.rows[0][0]) for one in late]
+    jobs = sorted({(m.trigger.job_key.group, m.trigger.job_key.name) for m in moves if m.trigger.job_key})
+    written, _ = session.locked(
+        session.send(
+            MOVE,
+            **at_node,
+            groups=[m.trigger.group for m in moves],
+            names=[m.trigger.name for m in moves],
+            generations=[one.generation for one in late],
+            seen=[one.progress.next_fire_time for one in late],
+            next=[m.progress.next_fire_time for m in moves],
+            previous=[m.progress.previous_fire_time for m in moves],
+            times=[m.progress.times_triggered for m in moves],
+            starts=[m.trigger.start_time for m in moves],
+            schedules=[json.dumps(m.trigger.schedule()) for m in moves],
+            upcoming=[m.horizon.instants for m in moves],
+            complete=[m.horizon.is_complete for m in moves],
+        ),
+        session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]),
+    )
+    done = {TriggerKey(group, name) for group, name in written.rows}
+    times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
+    return MisfireOutcome(now, tuple(done), min(times, default=None), more=len(found.rows) > limit)
+
+
+def _late(row: tuple[Any, ...]) -> _Late:
+    _, group, name, job_group, job_name, *columns, following, previous, times, generation = row
+    trigger = rows.trigger(name, group, job_group, job_name, *columns)
+    return _Late(trigger, TriggerProgress(following, previous, times), generation)
+
+
+def _moved(late: _Late, used: dict[str, Calendar], now: datetime) -> PreparedTrigger:
+    calendar = used.get(late.trigger.calendar) if late.trigger.calendar else None
+    trigger, progress = late.trigger.after_misfire(late.progress, calendar, now=now)
+    return moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, calendar)

@@ -1,0 +1,188 @@
+"""Pausing and resuming. Row states change by guarded updates, first without the lock and once more under it:
+what was stored in between is caught by the second, and nobody's held row is waited for under the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.listen import ANNOUNCE, channel
+from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
+from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.scheduling import state_of
+from quartzpy.store.sql.session import SqlSession, Transaction
+
+# Which triggers a request is about.
+BY_TRIGGER = """
+(t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[]))
+"""
+BY_JOB = """
+(t.job_group, t.job_name) IN (SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[]))
+"""
+BY_TRIGGER_GROUP = MATCHES.format(column="t.trigger_group")
+BY_JOB_GROUP = MATCHES.format(column="t.job_group")
+ALL = "true"
+
+_PAUSE = """
+WITH held AS (
+    SELECT t.trigger_group, t.trigger_name, t.fence
+      FROM $triggers t
+     WHERE t.sched_name = %(sched)s AND {which} AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+       FOR NO KEY UPDATE {skip}
+),
+paused AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fence = NULL
+      FROM held
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+       AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+    RETURNING held.fence
+)
+DELETE FROM $fired_triggers f USING paused WHERE f.fence = paused.fence AND f.state = 'ACQUIRED'
+"""
+
+# A trigger that has no fire time left stays as it is. A late one is WAITING again and the misfire step sees to it.
+_RESUME = f"""
+WITH held AS (
+    SELECT t.trigger_group, t.trigger_name
+      FROM $triggers t
+     WHERE t.sched_name = %(sched)s AND {{which}} AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+       AND t.next_fire_time IS NOT NULL
+       FOR NO KEY UPDATE {{skip}}
+)
+UPDATE $triggers t
+   SET trigger_state = CASE WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED') THEN 'BLOCKED' ELSE 'WAITING' END
+  FROM held
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+   AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+RETURNING t.next_fire_time
+"""
+
+REMEMBER = """
+INSERT INTO $paused_groups (sched_name, scope, group_name)
+SELECT %(sched)s, %(scope)s, name FROM unnest(%(names)s::text[]) AS name
+    ON CONFLICT DO NOTHING
+"""
+FORGET = f"""
+DELETE FROM $paused_groups
+ WHERE sched_name = %(sched)s AND scope = %(scope)s AND {MATCHES.format(column="group_name")}
+"""
+FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s"
+
+RESET_FROM_ERROR = f"""
+UPDATE $triggers t SET trigger_state = {state_of("t", "t")}, error = NULL
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s
+   AND t.trigger_state = 'ERROR'
+RETURNING t.next_fire_time
+"""
+STATE = """
+SELECT trigger_state FROM $triggers
+ WHERE sched_name = %(sched)s AND trigger_group = %(group)s AND trigger_name = %(name)s
+"""
+
+ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE = "ALL", "TRIGGER", "JOB"
+
+_STATEMENTS = {
+    (verb, which): (text.format(which=which, skip=""), text.format(which=which, skip="SKIP LOCKED"))
+    for verb, text in (("pause", _PAUSE), ("resume", _RESUME))
+    for which in (BY_TRIGGER, BY_JOB, BY_TRIGGER_GROUP, BY_JOB_GROUP, ALL)
+}
+
+
+def _keys(keys: Collection[TriggerKey] | Collection[JobKey]) -> dict[str, Any]:
+    return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+
+
+def _pause(session: SqlSession, which: str, values: dict[str, Any], *remember: Send) -> None:
+    waiting, skipping = _STATEMENTS["pause", which]
+
+    def work(transaction: Transaction) -> None:
+        transaction.send(*remember, session.send(waiting, **values))
+        transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.send(skipping, **values))
+
+    session.transaction(work)
+
+
+def _resume(session: SqlSession, which: str, values: dict[str, Any], *forget: Send) -> datetime | None:
+    waiting, skipping = _STATEMENTS["resume", which]
+
+    def work(transaction: Transaction) -> datetime | None:
+        first = transaction.send(*forget, session.send(waiting, **values))[-1]
+        # Announced whatever the second finds: it is known only with the commit.
+        soonest = min((at for (at,) in first.rows), default=None)
+        announce = [] if soonest is None else [session.send(ANNOUNCE, channel=channel(session.scheduler), at=soonest)]
+        transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.send(skipping, **values), *announce)
+        return soonest
+
+    return session.transaction(work)
+
+
+def pause_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> None:
+    _pause(session, BY_TRIGGER, _keys(keys))
+
+
+def resume_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> datetime | None:
+    return _resume(session, BY_TRIGGER, _keys(keys))
+
+
+def pause_jobs(session: SqlSession, keys: Collection[JobKey]) -> None:
+    _pause(session, BY_JOB, _keys(keys))
+
+
+def resume_jobs(session: SqlSession, keys: Collection[JobKey]) -> datetime | None:
+    return _resume(session, BY_JOB, _keys(keys))
+
+
+def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher) -> set[str]:
+    """Pause the triggers of groups (`scope` TRIGGER) or of the jobs of groups (JOB), and remember the groups."""
+    of_jobs = scope == JOB_SCOPE
+    existing = [row[0] for row in session.read_one(JOB_GROUPS if of_jobs else TRIGGER_GROUPS)]
+    groups = matched_groups(matcher, existing)
+    remember = session.send(REMEMBER, scope=scope, names=sorted(groups))
+    _pause(session, BY_JOB_GROUP if of_jobs else BY_TRIGGER_GROUP, match_values(matcher), remember)
+    return groups
+
+
+def resume_groups(session: SqlSession, scope: str, matcher: GroupMatcher) -> datetime | None:
+    values = match_values(matcher)
+    which = BY_JOB_GROUP if scope == JOB_SCOPE else BY_TRIGGER_GROUP
+    return _resume(session, which, values, session.send(FORGET, scope=scope, **values))
+
+
+def pause_all(session: SqlSession) -> None:
+    groups = [row[0] for row in session.read_one(TRIGGER_GROUPS)]
+    _pause(
+        session,
+        ALL,
+        {},
+        session.send(REMEMBER, scope=ALL_SCOPE, names=["*"]),
+        session.send(REMEMBER, scope=TRIGGER_SCOPE, names=groups),
+    )
+
+
+def resume_all(session: SqlSession) -> datetime | None:
+    return _resume(session, ALL, {}, session.send(FORGET_ALL))
+
+
+def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
+    """ERROR becomes what a newly stored trigger would be; see `JobStore.reset_from_error`.
+
+    Raises:
+        TriggerNotFoundError, IllegalStateChangeError: there is none, or it is in no error.
+    """
+    reset, state = session.read(
+        session.send(RESET_FROM_ERROR, group=key.group, name=key.name),
+        session.send(STATE, group=key.group, name=key.name),
+    )
+    if reset.rows:
+        at: datetime | None = reset.rows[0][0]
+        return at
+    if not state.rows:
+        raise TriggerNotFoundError(f"trigger {key} is not stored")
+    raise IllegalStateChangeError(f"trigger {key} is {state.rows[0][0]}, not ERROR; there is nothing to reset")

@@ -1,0 +1,228 @@
+"""The recover step. Locks: STATE_ACCESS, then TRIGGER_ACCESS. Frees what dead nodes held.
+
+Any claim of an epoch that is not registered is nobody's: a node registers before it claims. So the dead are
+removed first, and one rule serves for them and for whatever an earlier accident left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from quartzpy.errors import InstanceIdInUseError
+from quartzpy.keys import RECOVERING_JOBS
+from quartzpy.store.protocol import Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
+from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
+from quartzpy.store.sql.locks import MAKE, LockName
+from quartzpy.store.sql.misfire import GUARD
+from quartzpy.store.sql.session import SqlSession, still_standing
+
+# Only those that did not check in since they were judged.
+REMOVE_DEAD = """
+DELETE FROM $scheduler_state s
+ USING unnest(%(instances)s::text[], %(epochs)s::bigint[], %(counts)s::bigint[]) AS d(instance_id, epoch, checkin_count)
+ WHERE s.sched_name = %(sched)s AND s.instance_id = d.instance_id AND s.epoch = d.epoch
+   AND s.checkin_count = d.checkin_count
+RETURNING s.instance_id
+"""
+
+# The names that the original's key and times have in a recovery's data are Quartz's.
+FREE = f"""
+WITH taken AS (
+    DELETE FROM $fired_triggers f
+     USING (SELECT o.fence FROM $fired_triggers o
+             WHERE o.sched_name = %(sched)s
+               AND NOT EXISTS (SELECT FROM $scheduler_state s
+                                WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
+               FOR UPDATE SKIP LOCKED) AS orphan
+     WHERE f.fence = orphan.fence
+    RETURNING f.*
+),
+released AS (
+    UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
+      FROM (SELECT c.trigger_group, c.trigger_name
+              FROM taken f
+              JOIN $triggers c
+                ON c.sched_name = f.sched_name AND c.trigger_group = f.trigger_group
+               AND c.trigger_name = f.trigger_name AND c.trigger_state = 'ACQUIRED' AND c.fence = f.fence
+               FOR NO KEY UPDATE OF c SKIP LOCKED) AS held
+     WHERE t.sched_name = %(sched)s
+       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+    RETURNING t.trigger_name
+),
+freed AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM (SELECT b.trigger_group, b.trigger_name, b.trigger_state
+              FROM (SELECT DISTINCT job_group, job_name
+                      FROM taken WHERE is_nonconcurrent AND state = 'EXECUTING') AS d
+              JOIN $triggers b
+                ON b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
+             WHERE b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+               FOR NO KEY UPDATE OF b SKIP LOCKED) AS held
+     WHERE t.sched_name = %(sched)s
+       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+),
+again AS (
+    INSERT INTO $triggers (sched_name, trigger_group, trigger_name, job_group, job_name, job_type,
+        is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete, start_time, priority,
+        misfire_instruction, misfire_rule, job_data)
+    SELECT f.sched_name, '{RECOVERING_JOBS}', 'recover_' || left(f.instance_id, 150) || '_' || f.fence, f.job_group,
+           f.job_name, j.job_type, j.is_nonconcurrent, 'simple', '{{"interval_us": 0, "repeat_count": 0}}',
+           CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
+                                AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{RECOVERING_JOBS}')
+                                     OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+                THEN 'PAUSED' ELSE 'WAITING' END,
+           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', 'IGNORE',
+           jsonb_build_object(
+               'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
+               'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
+               'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING',
+               floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text,
+               'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING',
+               floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text
+           ) || coalesce(f.trigger_data, '{{}}')
+      FROM taken f
+      JOIN $job_details j
+        ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
+     WHERE f.state = 'EXECUTING' AND f.requests_recovery
+    RETURNING trigger_name
+),
+lost AS (
+    INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error)
+    SELECT f.fence, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
+           f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'LOST', 'its node stopped while executing it'
+      FROM taken f
+     WHERE f.state = 'EXECUTING'
+       AND NOT (f.requests_recovery
+                AND EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
+                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
+        ON CONFLICT DO NOTHING
+    RETURNING fence
+)
+SELECT (SELECT count(*) FROM again), (SELECT count(*) FROM lost), (SELECT count(*) FROM released)
+"""
+
+# Triggers that say that something holds them, where nothing does. Possible only by editing tables, or where a step
+# skipped a row that a transaction held.
+STUCK = """
+    SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
+      FROM $triggers t
+     WHERE t.sched_name = %(sched)s
+       AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
+       AND CASE t.trigger_state
+           WHEN 'ACQUIRED' THEN NOT EXISTS (
+               SELECT FROM $fired_triggers f WHERE f.fence = t.fence AND f.state = 'ACQUIRED')
+           WHEN 'COMPLETE' THEN NOT EXISTS (
+               SELECT FROM $fired_triggers f
+                WHERE f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group
+                  AND f.trigger_name = t.trigger_name AND f.generation = t.generation)
+           ELSE NOT EXISTS (
+               SELECT FROM $fired_triggers f
+                WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
+                  AND f.state = 'EXECUTING' AND f.is_nonconcurrent)
+           END
+"""
+
+# Whether there is anything to recover, without a lock: almost always there is not.
+ANYTHING_STUCK = f"""
+SELECT EXISTS (SELECT FROM $fired_triggers f
+                WHERE f.sched_name = %(sched)s
+                  AND NOT EXISTS (SELECT FROM $scheduler_state s
+                                   WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch))
+    OR EXISTS ({STUCK})
+"""
+
+REPAIR = f"""
+WITH stuck AS MATERIALIZED ({STUCK} FOR UPDATE OF t SKIP LOCKED),
+freed AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE s.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fence = NULL
+      FROM stuck s
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
+       AND s.trigger_state <> 'COMPLETE'
+),
+gone AS (
+    DELETE FROM $triggers t USING stuck s
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
+       AND s.trigger_state = 'COMPLETE'
+)
+SELECT trigger_state, job_group, job_name FROM stuck
+"""
+
+
+def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+    """Free what the dead held; see `JobStore.recover`."""
+    stuck, standing = session.read(
+        session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
+    )
+    still_standing(node, standing)
+    if not dead and not stuck.rows[0][0]:
+        return RecoveryOutcome()
+    removed, freed, repaired = session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(
+            REMOVE_DEAD,
+            instances=[record.instance_id for record in dead],
+            epochs=[record.epoch for record in dead],
+            counts=[record.checkin_count for record in dead],
+        ),
+        session.send(FREE),
+        session.send(REPAIR),
+        name=LockName.STATE_ACCESS,
+    )[1:]
+    # A COMPLETE trigger whose node died before it could end it is nothing odd.
+    odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
+    jobs = sorted({(group, name) for _, group, name in repaired.rows})
+    if jobs:
+        session.locked(
+            session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs])
+        )
+    recovered, lost, released = freed.rows[0]
+    return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd)
+
+
+def register(
+    session: SqlSession,
+    instance_id: str,
+    *,
+    host: str,
+    pid: int,
+    checkin_interval: timedelta,
+    window: timedelta,
+    gone: int | None,
+) -> Node:
+    """Begin an epoch; see `JobStore.register`."""
+    session.read(session.send(MAKE, names=list(LockName)))
+    *_, registered, _, nodes = session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(REPLACE_SILENT, instance=instance_id, window=window, gone=gone),
+        session.send(
+            REGISTER, instance=instance_id, host=host, pid=pid, checkin_interval=checkin_interval
+        ),
+        session.send(FREE),
+        session.send(NODES),
+        name=LockName.STATE_ACCESS,
+    )
+    row = registered.first()
+    if row is None:
+        other = next(record for record in (NodeRecord(*n) for n in nodes.rows) if record.instance_id == instance_id)
+        raise InstanceIdInUseError(
+            f"instance_id {instance_id!r} is in use by a node on host {other.host}, pid {other.pid},"
+            f" which checked in at {other.last_checkin.isoformat()}; choose another, or AUTO"
+        )
+    return Node(instance_id, row[0])
+
+
+def leave(session: SqlSession, node: Node) -> None:
+    """Give back the claims and go; see `JobStore.leave`."""
+    claims = session.read_one(UNKNOWN_CLAIMS, epoch=node.epoch, known=[])[0][0]
+    session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(RELEASE, epoch=node.epoch, fences=claims),
+        session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
+        name=LockName.STATE_ACCESS,
+    )

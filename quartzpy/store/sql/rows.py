@@ -1,0 +1,122 @@
+"""Rows to values: what `acquire`, `fire` and the lookups return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
+from typing import Any
+
+from quartzpy import job_data
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger
+from quartzpy.triggers.horizon import Horizon
+from quartzpy.triggers.kinds import trigger_kind
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+
+@lru_cache(maxsize=4096)
+def _schedule(text: str) -> Mapping[str, Any]:
+    parsed: Mapping[str, Any] = json.loads(text)
+    return parsed
+
+
+def trigger(
+    name: str,
+    group: str,
+    job_group: str,
+    job_name: str,
+    kind: str,
+    schedule: str,
+    description: str | None,
+    start_time: datetime,
+    end_time: datetime | None,
+    priority: int,
+    misfire: str,
+    misfire_threshold: timedelta | None,
+    calendar: str | None,
+    data: str | None,
+) -> Trigger:
+    """A trigger from its columns. Raises InvalidValueError where the row holds what no trigger can be."""
+    return trigger_kind(kind).from_schedule(
+        _schedule(schedule),
+        name=name,
+        group=group,
+        job_key=JobKey(job_group, job_name),
+        description=description,
+        start_time=start_time,
+        end_time=end_time,
+        priority=priority,
+        misfire=misfire,
+        misfire_threshold=misfire_threshold,
+        calendar=calendar,
+        data=job_data.decode(data) or None,
+    )
+
+
+def job(
+    name: str,
+    group: str,
+    job_type: str,
+    description: str | None,
+    durable: bool,
+    disallow_concurrent: bool,
+    persist_data: bool,
+    requests_recovery: bool,
+    data: str | None,
+) -> JobDetail:
+    """A job from its columns."""
+    return JobDetail(
+        job_type,
+        name,
+        group,
+        description=description,
+        durable=durable,
+        disallow_concurrent=disallow_concurrent,
+        persist_data=persist_data,
+        requests_recovery=requests_recovery,
+        data=job_data.decode(data) or None,
+    )
+
+
+def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
+    """A row of `acquire.TAKEN`."""
+    (
+        fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
+        previous, following, upcoming, is_complete, times_triggered, disallows_concurrent, trigger_data, kind,
+        schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
+        durable, persists_data, requests_recovery, stored_data,
+    ) = row  # fmt: skip
+    load_trigger = partial(
+        trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
+        misfire, misfire_threshold, calendar, trigger_data,
+    )  # fmt: skip
+    if fate == "CLAIM":
+        progress = TriggerProgress(scheduled, previous, times_triggered)
+        return AcquiredTrigger(fence, load_trigger(), progress, generation)
+    return FiredTrigger(
+        fence=fence,
+        trigger_group=trigger_group,
+        trigger_name=trigger_name,
+        job_group=job_group,
+        job_name=job_name,
+        job_type=job_type,
+        generation=generation,
+        fire_time=at,
+        scheduled_fire_time=scheduled,
+        previous_fire_time=previous,
+        next_fire_time=following,
+        pending=Horizon(tuple(upcoming), is_complete),
+        times_triggered=times_triggered,
+        disallows_concurrent=disallows_concurrent,
+        persists_data=persists_data,
+        job_data=stored_data,
+        trigger_data=trigger_data,
+        load_trigger=load_trigger,
+        load_job=partial(
+            job, job_name, job_group, job_type, job_description, durable, disallows_concurrent, persists_data,
+            requests_recovery, stored_data,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,344 @@
+"""Storing, replacing and removing jobs and triggers.
+
+Rows first, then the lock: whoever waits for a row that somebody's open transaction holds does not hold up the
+cluster meanwhile. What depends on what others do (pauses, running jobs) is settled in the last flight, under
+TRIGGER_ACCESS, where the steps skip held rows and so never wait for us.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from quartzpy import job_data
+from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.protocol import JobEntry
+from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.listen import ANNOUNCE, channel
+from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.session import SqlSession, Transaction
+from quartzpy.triggers.horizon import PreparedTrigger
+
+CHUNK = 2_000
+"""Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
+
+STORE_JOBS = """
+INSERT INTO $job_details (sched_name, job_group, job_name, description, job_type, is_durable, is_nonconcurrent,
+       persists_data, requests_recovery, job_data)
+SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.nonconcurrent, w.persists,
+       w.recovery, w.data::jsonb
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
+              %(nonconcurrent)s::bool[], %(persists)s::bool[], %(recovery)s::bool[], %(data)s::text[])
+       AS w(job_group, job_name, description, job_type, durable, nonconcurrent, persists, recovery, data)
+    ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
+   SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
+       is_nonconcurrent = excluded.is_nonconcurrent, persists_data = excluded.persists_data,
+       requests_recovery = excluded.requests_recovery, job_data = excluded.job_data
+ WHERE %(replace)s::bool
+RETURNING job_group, job_name
+"""
+
+# Triggers carry copies of what their job says.
+COPY_JOB = """
+UPDATE $triggers t SET job_type = j.job_type, is_nonconcurrent = j.is_nonconcurrent
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+ WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
+   AND (t.job_type, t.is_nonconcurrent) IS DISTINCT FROM (j.job_type, j.is_nonconcurrent)
+"""
+
+# What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
+NEW_STATE = """
+CASE WHEN EXISTS (SELECT FROM $paused_groups p
+                   WHERE p.sched_name = %(sched)s
+                     AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {row}.trigger_group)
+                          OR (p.scope = 'JOB' AND p.group_name = {row}.job_group)))
+     THEN 'PAUSED' ELSE '' END ||
+CASE WHEN {job}.is_nonconcurrent AND EXISTS (
+              SELECT FROM $fired_triggers f
+               WHERE f.sched_name = %(sched)s AND f.job_group = {row}.job_group AND f.job_name = {row}.job_name
+                 AND f.state = 'EXECUTING' AND f.is_nonconcurrent)
+     THEN '_BLOCKED' ELSE '' END
+"""
+_STATE_WORD = """
+CASE {suffixes} WHEN '' THEN 'WAITING' WHEN '_BLOCKED' THEN 'BLOCKED' ELSE {suffixes} END
+"""
+
+
+def state_of(row: str, job: str) -> str:
+    """The SQL that says the state of a new trigger `row` of `job`."""
+    return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job)})")
+
+
+# Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent.
+STORE_TRIGGERS = f"""
+INSERT INTO $triggers AS t (sched_name, trigger_group, trigger_name, job_group, job_name, job_type, is_nonconcurrent,
+       description, kind, schedule, trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
+       times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
+       calendar_name, job_data)
+SELECT %(sched)s, w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type, j.is_nonconcurrent,
+       w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time, w.prev_fire_time,
+       w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority, w.misfire, w.rule,
+       w.threshold, w.calendar, w.data::jsonb
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
+              %(descriptions)s::text[], %(kinds)s::text[], %(schedules)s::text[], %(next)s::timestamptz[],
+              %(previous)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[], %(times)s::bigint[],
+              %(starts)s::timestamptz[], %(ends)s::timestamptz[], %(priorities)s::int[], %(misfires)s::text[],
+              %(rules)s::text[], %(thresholds)s::interval[], %(calendars)s::text[], %(data)s::text[])
+       AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
+            prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
+            calendar, data)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+    ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
+   SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
+       is_nonconcurrent = excluded.is_nonconcurrent, description = excluded.description, kind = excluded.kind,
+       schedule = excluded.schedule, trigger_state = excluded.trigger_state,
+       next_fire_time = excluded.next_fire_time, prev_fire_time = excluded.prev_fire_time,
+       upcoming = excluded.upcoming, upcoming_is_complete = excluded.upcoming_is_complete,
+       times_triggered = excluded.times_triggered, start_time = excluded.start_time, end_time = excluded.end_time,
+       priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
+       misfire_rule = excluded.misfire_rule, misfire_threshold = excluded.misfire_threshold,
+       calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
+       fence = NULL, error = NULL
+ WHERE %(replace)s::bool
+RETURNING t.trigger_group, t.trigger_name
+"""
+
+# Under the lock: what was stored a moment ago, against the pauses and the running jobs of this moment. Only rows
+# that this transaction wrote (by their xmin) are looked at.
+SETTLE_NEW = f"""
+UPDATE $triggers t SET trigger_state = {state_of("t", "t")}
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = ANY(%(groups)s::text[])
+   AND t.xmin = pg_current_xact_id()::xid
+   AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
+   AND t.trigger_state <> {state_of("t", "t")}
+"""
+
+# The claim on a trigger that was replaced, removed or paused is void.
+VOID_CLAIMS = """
+DELETE FROM $fired_triggers f
+ USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+ WHERE f.sched_name = %(sched)s AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name
+   AND f.state = 'ACQUIRED'
+   AND NOT EXISTS (SELECT FROM $triggers t WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+                      AND t.trigger_name = f.trigger_name AND t.fence = f.fence)
+"""
+
+DELETE_TRIGGERS = """
+DELETE FROM $triggers t
+ USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name
+"""
+
+# The jobs' rows first: nobody can add a trigger to them from here on.
+HOLD_JOBS = """
+SELECT j.job_group, j.job_name
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
+   FOR UPDATE OF j
+"""
+DELETE_TRIGGERS_OF_JOBS = """
+WITH went AS (
+    DELETE FROM $triggers t
+     USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+     WHERE t.sched_name = %(sched)s AND t.job_group = k.job_group AND t.job_name = k.job_name
+    RETURNING t.fence
+)
+DELETE FROM $fired_triggers f USING went WHERE f.fence = went.fence AND f.state = 'ACQUIRED'
+"""
+DELETE_JOBS = """
+DELETE FROM $job_details j
+ USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+ WHERE j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
+RETURNING j.job_group, j.job_name
+"""
+
+CLEAR = (
+    "DELETE FROM $triggers WHERE sched_name = %(sched)s",
+    "DELETE FROM $fired_triggers WHERE sched_name = %(sched)s AND state = 'ACQUIRED'",
+    "DELETE FROM $job_details WHERE sched_name = %(sched)s",
+    "DELETE FROM $calendars WHERE sched_name = %(sched)s",
+    "DELETE FROM $paused_groups WHERE sched_name = %(sched)s",
+)
+
+
+def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
+
+
+def _jobs(session: SqlSession, jobs: Sequence[JobDetail], replace: bool) -> Send:
+    return session.send(
+        STORE_JOBS,
+        replace=replace,
+        groups=[job.group for job in jobs],
+        names=[job.name for job in jobs],
+        descriptions=[job.description for job in jobs],
+        types=[job.job_type for job in jobs],
+        durable=[job.durable for job in jobs],
+        nonconcurrent=[job.disallow_concurrent for job in jobs],
+        persists=[job.persist_data for job in jobs],
+        recovery=[job.requests_recovery for job in jobs],
+        data=[job_data.encode(job.data) for job in jobs],
+    )
+
+
+def _misfire_rule(prepared: PreparedTrigger) -> str:
+    if prepared.trigger.ignores_misfires:
+        return "IGNORE"
+    return "SCHEDULER" if prepared.trigger.misfire_threshold is None else "OWN"
+
+
+def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], replace: bool) -> Send:
+    triggers = [p.trigger for p in prepared]
+    keys = [trigger.job_key for trigger in triggers]
+    return session.send(
+        STORE_TRIGGERS,
+        replace=replace,
+        groups=[t.group for t in triggers],
+        names=[t.name for t in triggers],
+        job_groups=[key.group if key else None for key in keys],
+        job_names=[key.name if key else None for key in keys],
+        descriptions=[t.description for t in triggers],
+        kinds=[t.kind for t in triggers],
+        schedules=[json.dumps(t.schedule()) for t in triggers],
+        next=[p.progress.next_fire_time for p in prepared],
+        previous=[p.progress.previous_fire_time for p in prepared],
+        upcoming=[p.horizon.instants for p in prepared],
+        complete=[p.horizon.is_complete for p in prepared],
+        times=[p.progress.times_triggered for p in prepared],
+        starts=[t.start_time for t in triggers],
+        ends=[t.end_time for t in triggers],
+        priorities=[t.priority for t in triggers],
+        misfires=[str(t.misfire) for t in triggers],
+        rules=[_misfire_rule(p) for p in prepared],
+        thresholds=[t.misfire_threshold for t in triggers],
+        calendars=[t.calendar for t in triggers],
+        data=[job_data.encode(t.data) for t in triggers],
+    )
+
+
+def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+    """Store jobs and triggers; see `JobStore.store_jobs`."""
+    jobs = [entry.job for entry in entries if entry.job is not None]
+    prepared = [trigger for entry in entries for trigger in entry.triggers]
+
+    def work(transaction: Transaction) -> None:
+        for some in _chunks(jobs):
+            _store_some_jobs(session, transaction, some, replace)
+        _store_triggers(session, transaction, prepared, replace)
+
+    session.transaction(work)
+    return _soonest(prepared)
+
+
+def _soonest(prepared: Sequence[PreparedTrigger]) -> datetime | None:
+    return min((p.progress.next_fire_time for p in prepared if p.progress.next_fire_time), default=None)
+
+
+def _store_some_jobs(
+    session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail], replace: bool
+) -> None:
+    sends = [_jobs(session, jobs, replace)]
+    if replace:
+        sends.append(session.send(COPY_JOB, groups=[job.group for job in jobs], names=[job.name for job in jobs]))
+    stored = {JobKey(*row) for row in transaction.send(*sends)[0].rows}
+    for job in jobs:
+        if job.key not in stored:
+            raise ObjectAlreadyExistsError(f"job {job.key} exists already; pass replace=True to replace it")
+
+
+def _store_triggers(
+    session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
+) -> None:
+    """Store triggers and commit."""
+    for some in _chunks(prepared):
+        _store_some_triggers(session, transaction, some, replace)
+    transaction.commit(*_last_flight(session, prepared))
+
+
+def _store_some_triggers(
+    session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
+) -> None:
+    try:
+        rows = transaction.send(_triggers(session, prepared, replace))[0].rows
+    except psycopg.errors.ForeignKeyViolation as error:
+        names = sorted({p.trigger.calendar for p in prepared if p.trigger.calendar})
+        raise CalendarNotFoundError(f"not all of these calendars are stored: {', '.join(names)}") from error
+    stored = {TriggerKey(*row) for row in rows}
+    missing = [p.trigger for p in prepared if p.trigger.key not in stored]
+    if not missing:
+        return
+    keys = sorted({trigger.job_key for trigger in missing if trigger.job_key})
+    held = session.send(HOLD_JOBS, groups=[k.group for k in keys], names=[k.name for k in keys])
+    present = {JobKey(*row) for row in transaction.send(held)[0].rows}
+    for trigger in missing:
+        if trigger.job_key not in present:
+            raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
+    raise ObjectAlreadyExistsError(f"trigger {missing[0].key} exists already; pass replace=True to replace it")
+
+
+def _last_flight(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> list[Send]:
+    if not prepared:
+        return []
+    groups = sorted({p.trigger.group for p in prepared})
+    sends = [session.lock(LockName.TRIGGER_ACCESS), session.send(SETTLE_NEW, groups=groups)]
+    for some in _chunks(prepared):
+        keys = {"groups": [p.trigger.group for p in some], "names": [p.trigger.name for p in some]}
+        sends.append(session.send(VOID_CLAIMS, **keys))
+    if (soonest := _soonest(prepared)) is not None:
+        sends.append(session.send(ANNOUNCE, channel=channel(session.scheduler), at=soonest))
+    return sends
+
+
+def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+    """Put `new` in the place of `old`; see `JobStore.replace_trigger`."""
+
+    def work(transaction: Transaction) -> bool:
+        went = transaction.send(
+            session.send(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
+            session.send(VOID_CLAIMS, groups=[old.group], names=[old.name]),
+        )[0]
+        if went.rows:
+            _store_triggers(session, transaction, [new], replace=False)
+        return bool(went.rows)
+
+    return _soonest([new]) if session.transaction(work) else None
+
+
+def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:
+    """Remove triggers; see `JobStore.delete_triggers`."""
+    values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+
+    def work(transaction: Transaction) -> set[TriggerKey]:
+        went = transaction.send(session.send(DELETE_TRIGGERS, **values))[0].rows
+        jobs = sorted({row[2:] for row in went})
+        orphans = {"job_groups": [group for group, _ in jobs], "job_names": [name for _, name in jobs]}
+        transaction.commit(session.send(VOID_CLAIMS, **values), session.send(ORPHANED_JOBS, **orphans))
+        return {TriggerKey(group, name) for group, name, _, _ in went}
+
+    return session.transaction(work) if keys else set()
+
+
+def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
+    """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
+    values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+    *_, went = session.read(
+        session.send(HOLD_JOBS, **values),
+        session.send(DELETE_TRIGGERS_OF_JOBS, **values),
+        session.send(DELETE_JOBS, **values),
+    )
+    return {JobKey(*row) for row in went.rows}
+
+
+def clear(session: SqlSession) -> None:
+    """Remove everything; see `JobStore.clear`."""
+    session.read(*[session.send(text) for text in CLEAR])

@@ -1,0 +1,117 @@
+"""What every step works with: the connections, the statements made ready for this schema, the scheduler's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+
+from quartzpy.errors import LeaseLostError, SchemaError
+from quartzpy.store.protocol import Node
+from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.flight import Result, Send, fly
+from quartzpy.store.sql.locks import LOCK, LockName
+from quartzpy.store.sql.statement import Statement, prepare
+from quartzpy.store.sql.tables import metadata
+
+DATABASE_CLOCK = "clock_timestamp()"
+_T = TypeVar("_T")
+
+
+def names(schema: str | None, now: str = DATABASE_CLOCK) -> dict[str, str]:
+    """What the `$names` of our statements stand for."""
+    prefix = f"{schema}." if schema else ""
+    tables = {table.name.removeprefix("qrtz_"): f"{prefix}{table.name}" for table in metadata.sorted_tables}
+    tables["paused_groups"] = tables["paused_trigger_groups"]
+    return {**tables, "fences": f"{prefix}qrtz_fences", "epochs": f"{prefix}qrtz_epochs", "now": now}
+
+
+class SqlSession:
+    """Sends the statements of one scheduler to one database."""
+
+    def __init__(self, connections: Connections, scheduler: str, names: dict[str, str]) -> None:
+        self.connections = connections
+        self.scheduler = scheduler
+        self._names = names
+        self._statements: dict[str, Statement] = {}
+
+    def send(self, text: str, **values: Any) -> Send:
+        """The statement of this text with its values; the scheduler's name is given to all."""
+        statement = self._statements.get(text)
+        if statement is None:
+            # The text decides the name, so that two threads that come here at once agree.
+            statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self._names))
+        values["sched"] = self.scheduler
+        return Send(statement, values)
+
+    def lock(self, name: LockName) -> Send:
+        return self.send(LOCK, lock=name)
+
+    def locked(self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS) -> list[Result]:
+        """Take the lock, run the statements, commit: one round trip. The results of the statements.
+
+        Raises:
+            SchemaError: the lock's row is missing.
+        """
+        results = self.connections.fly([self.lock(name), *sends])
+        if results[0].touched != 1:
+            raise SchemaError(f"lock row {name} of scheduler {self.scheduler!r} is missing; restart this node")
+        return results[1:]
+
+    def read(self, *sends: Send) -> list[Result]:
+        """Run statements that need no lock, in one round trip."""
+        return self.connections.fly(sends)
+
+    def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self.read(self.send(text, **values))[0].rows
+
+    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
+        """One transaction of several round trips: `work` ends it with `Transaction.commit`."""
+
+        def whole(connection: psycopg.Connection[Any]) -> _T:
+            transaction = Transaction(connection, self.connections.seconds)
+            try:
+                return work(transaction)
+            finally:
+                transaction.roll_back_unless_committed()
+
+        return self.connections.transaction(whole)
+
+
+class Transaction:
+    """A transaction that needs an answer before it goes on."""
+
+    def __init__(self, connection: psycopg.Connection[Any], seconds: float) -> None:
+        self._connection = connection
+        self._seconds = seconds
+        self._begun = False
+
+    def send(self, *sends: Send) -> list[Result]:
+        return self._fly(sends, commit=False)
+
+    def commit(self, *sends: Send) -> list[Result]:
+        """Send the last statements together with COMMIT."""
+        return self._fly(sends, commit=True)
+
+    def _fly(self, sends: Sequence[Send], *, commit: bool) -> list[Result]:
+        begin, self._begun = not self._begun, True
+        return fly(self._connection, sends, seconds=self._seconds, begin=begin, commit=commit)
+
+    def roll_back_unless_committed(self) -> None:
+        pgconn = self._connection.pgconn
+        if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            pgconn.exec_(b"ROLLBACK")
+
+
+def still_standing(node: Node, result: Result) -> tuple[Any, ...]:
+    """The one row of a statement that is empty once the node's epoch is gone.
+
+    Raises:
+        LeaseLostError: it is gone.
+    """
+    row = result.first()
+    if row is None:
+        raise LeaseLostError(f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster")
+    return row

@@ -1,0 +1,86 @@
+"""A statement of ours: SQL text written once, with tables by `$name` and values by `%(name)s`.
+
+Tables move with the schema, and the store's time is an expression (`$now`): both are put in when a store is
+opened. Values travel in PostgreSQL's text form, so every one is cast where it is first used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from string import Template
+from typing import Any
+
+_VALUE = re.compile(r"%\((\w+)\)s")
+_NEEDS_QUOTES = re.compile(r'[\s{}",\\]')
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL ready for the wire: `$1` in place of the first value named, and so on."""
+
+    name: str
+    sql: bytes
+    values: tuple[str, ...]
+
+    def bind(self, given: Mapping[str, Any]) -> list[bytes | None]:
+        return [as_text(given[name]) for name in self.values]
+
+
+def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
+    """The statement of this text, its `$names` replaced."""
+    order: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        if found[1] not in order:
+            order.append(found[1])
+        return f"${order.index(found[1]) + 1}"
+
+    # Names first: the numbered values that come in afterwards begin with "$" too.
+    return Statement(name, _VALUE.sub(numbered, Template(text).substitute(names)).encode(), tuple(order))
+
+
+def _item(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case str():
+            if value and not _NEEDS_QUOTES.search(value) and value.upper() != "NULL":
+                return value
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case list() | tuple():
+            return _item(array(value))
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case bool():
+            return "t" if value else "f"
+        case int():
+            return str(value)
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return f"{value // _MICROSECOND} microseconds"
+    return str(value)
+
+
+def array(values: list[Any] | tuple[Any, ...]) -> str:
+    """A PostgreSQL array literal. A list within becomes a literal of its own, quoted: cast it where it is used."""
+    return "{" + ",".join([_item(value) for value in values]) + "}"
+
+
+def as_text(value: Any) -> bytes | None:
+    """The text form of a value: None, str, bool, int, datetime, timedelta, or a list of these."""
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode()
+        case list() | tuple():
+            return array(value).encode()
+    return _scalar(value).encode()

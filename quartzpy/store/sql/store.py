@@ -1,0 +1,255 @@
+"""The store on PostgreSQL: each method of `JobStore` is one call of the module that says how."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.config import SchedulerConfig
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import PublicState
+from quartzpy.store.protocol import (
+    Acquisition,
+    CheckIn,
+    Completion,
+    CompletionOutcome,
+    ExecutionRecord,
+    Firing,
+    JobEntry,
+    JobRecord,
+    MisfireOutcome,
+    Move,
+    Node,
+    NodeRecord,
+    RecoveryOutcome,
+    RunningRecord,
+    TriggerRecord,
+)
+from quartzpy.store.sql import (
+    acquire,
+    checkin,
+    complete,
+    fire,
+    lookups,
+    migrations,
+    misfire,
+    pausing,
+    recover,
+    scheduling,
+)
+from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.database import parse_dsn
+from quartzpy.store.sql.listen import Listener
+from quartzpy.store.sql.locks import MAKE, LockName
+from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
+from quartzpy.triggers.horizon import PreparedTrigger
+
+
+class SqlJobStore:
+    """Keeps a scheduler's jobs in PostgreSQL. `now_sql` is the expression that all decisions take the time from."""
+
+    def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+        self._config = config
+        self._connections = Connections(parse_dsn(dsn), config)
+        self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
+
+    # --- a node's life
+
+    def open(self) -> None:
+        with self._connections.checked_out() as connection:
+            migrations.verify(connection, self._config.schema)
+        self._session.read(self._session.send(MAKE, names=list(LockName)))
+
+    def close(self) -> None:
+        self._connections.dispose()
+
+    def now(self) -> datetime:
+        now: datetime = self._session.read_one(checkin.NOW)[0][0]
+        return now
+
+    def register(
+        self,
+        instance_id: str,
+        *,
+        host: str,
+        pid: int,
+        checkin_interval: timedelta,
+        window: timedelta,
+        gone: int | None = None,
+    ) -> Node:
+        return recover.register(
+            self._session,
+            instance_id,
+            host=host,
+            pid=pid,
+            checkin_interval=checkin_interval,
+            window=window,
+            gone=gone,
+        )
+
+    def check_in(self, node: Node) -> CheckIn:
+        return checkin.check_in(self._session, node)
+
+    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+        return recover.recover(self._session, node, dead)
+
+    def leave(self, node: Node) -> None:
+        recover.leave(self._session, node)
+
+    def settle(self, node: Node, known: Collection[int]) -> Acquisition:
+        return fire.settle(self._session, node, known)
+
+    # --- the five steps
+
+    def acquire(
+        self,
+        node: Node,
+        job_types: Sequence[str],
+        *,
+        limit: int,
+        look_ahead: timedelta,
+        misfire_threshold: timedelta,
+    ) -> Acquisition:
+        return acquire.acquire(
+            self._session,
+            node,
+            job_types,
+            limit=limit,
+            look_ahead=look_ahead,
+            misfire_threshold=misfire_threshold,
+        )
+
+    def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
+        return fire.fire(self._session, node, moves)
+
+    def release(self, node: Node, fences: Collection[int]) -> None:
+        fire.release(self._session, node, fences)
+
+    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+        return complete.complete(self._session, node, completions)
+
+    def recover_misfires(
+        self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+    ) -> MisfireOutcome:
+        return misfire.recover_misfires(self._session, node, job_types, threshold=threshold, limit=limit)
+
+    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+        return complete.purge(self._session, older_than, limit)
+
+    # --- scheduling
+
+    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        return scheduling.store_jobs(self._session, entries, replace=replace)
+
+    def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+        return scheduling.replace_trigger(self._session, old, new)
+
+    def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
+        return scheduling.delete_triggers(self._session, keys)
+
+    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+        return scheduling.delete_jobs(self._session, keys)
+
+    def clear(self) -> None:
+        scheduling.clear(self._session)
+
+    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
+        pausing.pause_triggers(self._session, keys)
+
+    def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
+        return pausing.resume_triggers(self._session, keys)
+
+    def pause_jobs(self, keys: Collection[JobKey]) -> None:
+        pausing.pause_jobs(self._session, keys)
+
+    def resume_jobs(self, keys: Collection[JobKey]) -> datetime | None:
+        return pausing.resume_jobs(self._session, keys)
+
+    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+        return pausing.pause_groups(self._session, pausing.TRIGGER_SCOPE, matcher)
+
+    def resume_trigger_groups(self, matcher: GroupMatcher) -> datetime | None:
+        return pausing.resume_groups(self._session, pausing.TRIGGER_SCOPE, matcher)
+
+    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+        return pausing.pause_groups(self._session, pausing.JOB_SCOPE, matcher)
+
+    def resume_job_groups(self, matcher: GroupMatcher) -> datetime | None:
+        return pausing.resume_groups(self._session, pausing.JOB_SCOPE, matcher)
+
+    def pause_all(self) -> None:
+        pausing.pause_all(self._session)
+
+    def resume_all(self) -> datetime | None:
+        return pausing.resume_all(self._session)
+
+    def reset_from_error(self, key: TriggerKey) -> datetime | None:
+        return pausing.reset_from_error(self._session, key)
+
+    # --- looking
+
+    def job(self, key: JobKey) -> JobDetail | None:
+        return lookups.job(self._session, key)
+
+    def trigger(self, key: TriggerKey) -> TriggerRecord | None:
+        return lookups.trigger(self._session, key)
+
+    def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
+        return lookups.triggers_of_job(self._session, key)
+
+    def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
+        return lookups.trigger_states(self._session, keys)
+
+    def job_keys(self, matcher: GroupMatcher) -> set[JobKey]:
+        return lookups.job_keys(self._session, matcher)
+
+    def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]:
+        return lookups.trigger_keys(self._session, matcher)
+
+    def job_group_names(self) -> list[str]:
+        return lookups.column(self._session, lookups.JOB_GROUPS)
+
+    def trigger_group_names(self) -> list[str]:
+        return lookups.column(self._session, lookups.TRIGGER_GROUPS)
+
+    def paused_trigger_groups(self) -> set[str]:
+        return lookups.paused(self._session, pausing.TRIGGER_SCOPE)
+
+    def paused_job_groups(self) -> set[str]:
+        return lookups.paused(self._session, pausing.JOB_SCOPE)
+
+    def all_paused(self) -> bool:
+        return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
+
+    def job_types_in_use(self) -> set[str]:
+        return set(lookups.column(self._session, lookups.JOB_TYPES))
+
+    def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
+        return lookups.calendars(self._session, names)
+
+    def list_jobs(self, limit: int) -> list[JobRecord]:
+        return lookups.list_jobs(self._session, limit)
+
+    def list_triggers(self, limit: int) -> list[TriggerRecord]:
+        return lookups.list_triggers(self._session, limit)
+
+    def list_nodes(self) -> CheckIn:
+        return checkin.list_nodes(self._session)
+
+    def list_running(self) -> list[RunningRecord]:
+        return lookups.list_running(self._session)
+
+    def list_executions(self, limit: int) -> list[ExecutionRecord]:
+        return lookups.list_executions(self._session, limit)
+
+    def counts(self) -> dict[str, Any]:
+        return lookups.counts(self._session)
+
+    # --- waking up
+
+    def subscribe(self) -> Listener:
+        return Listener(self._connections.connect_apart("listen"), self._config.name)

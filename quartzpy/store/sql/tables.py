@@ -1,0 +1,254 @@
+"""The tables: the single source of the schema. Migrations and `schema/postgresql.sql` are compared with them.
+
+Every row carries `sched_name`: logical schedulers share a database and never meet. An index exists for a query
+that runs, and no other; the comments say for which.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Interval,
+    MetaData,
+    PrimaryKeyConstraint,
+    Sequence,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from quartzpy.keys import MAX_NAME_LENGTH
+from quartzpy.states import FiredState, Outcome, TriggerState
+
+metadata = MetaData()
+
+Name = String(MAX_NAME_LENGTH)
+Instant = DateTime(timezone=True)
+
+
+def _one_of(column: str, words: type[TriggerState] | type[FiredState] | type[Outcome]) -> str:
+    return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
+
+
+fences = Sequence("qrtz_fences", metadata=metadata, data_type=BigInteger)
+"""Fences and generations: numbers that only rise."""
+epochs = Sequence("qrtz_epochs", metadata=metadata, data_type=BigInteger)
+
+job_details = Table(
+    "qrtz_job_details",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("description", Text),
+    Column("job_type", Name, nullable=False),
+    Column("is_durable", Boolean, nullable=False),
+    Column("is_nonconcurrent", Boolean, nullable=False),
+    Column("persists_data", Boolean, nullable=False),
+    Column("requests_recovery", Boolean, nullable=False),
+    Column("job_data", JSONB),
+    PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
+)
+
+calendars = Table(
+    "qrtz_calendars",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("calendar_name", Name, nullable=False),
+    Column("calendar", JSONB, nullable=False),
+    PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
+)
+
+triggers = Table(
+    "qrtz_triggers",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    # Copies of the job's, so that claiming reads one table by one index.
+    Column("job_type", Name, nullable=False),
+    Column("is_nonconcurrent", Boolean, nullable=False),
+    Column("description", Text),
+    Column("kind", String(40), nullable=False),
+    Column("schedule", JSONB, nullable=False),
+    Column("trigger_state", String(16), nullable=False),
+    Column("next_fire_time", Instant),
+    Column("prev_fire_time", Instant),
+    # The fire times after the next one; none follow them where upcoming_is_complete.
+    Column("upcoming", ARRAY(Instant), nullable=False, server_default=text("'{}'")),
+    Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
+    Column("generation", BigInteger, fences, server_default=fences.next_value(), nullable=False),
+    Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
+    Column("start_time", Instant, nullable=False),
+    Column("end_time", Instant),
+    Column("priority", Integer, nullable=False),
+    Column("misfire_instruction", String(60), nullable=False),
+    # Who says when it is too late: the scheduler's threshold, the trigger's own, or nobody.
+    Column("misfire_rule", String(10), nullable=False),
+    Column("misfire_threshold", Interval),
+    Column("calendar_name", Name),
+    Column("job_data", JSONB),
+    # The claim that an ACQUIRED trigger belongs to.
+    Column("fence", BigInteger),
+    Column("error", Text),
+    PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
+    ForeignKeyConstraint(
+        ["sched_name", "job_group", "job_name"],
+        [job_details.c.sched_name, job_details.c.job_group, job_details.c.job_name],
+        name="qrtz_triggers_job_fkey",
+    ),
+    ForeignKeyConstraint(
+        ["sched_name", "calendar_name"],
+        [calendars.c.sched_name, calendars.c.calendar_name],
+        name="qrtz_triggers_calendar_fkey",
+    ),
+    CheckConstraint(_one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
+    CheckConstraint(
+        "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
+    ),
+    CheckConstraint(
+        "misfire_rule IN ('SCHEDULER', 'IGNORE')"
+        " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
+        name="qrtz_triggers_misfire_rule_check",
+    ),
+    CheckConstraint(
+        "(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"
+    ),
+)
+# acquire and misfire: each job type's due triggers in order. The type and the misfire rule come first, so that
+# what a node cannot take, or must leave to the misfire step, is never walked over.
+Index(
+    "qrtz_triggers_due",
+    triggers.c.sched_name,
+    triggers.c.job_type,
+    triggers.c.misfire_rule,
+    triggers.c.next_fire_time,
+    triggers.c.priority.desc(),
+    postgresql_where=text("trigger_state = 'WAITING'"),
+)
+# a job's triggers: blocking, releasing, deleting, and the foreign key
+Index("qrtz_triggers_job", triggers.c.sched_name, triggers.c.job_group, triggers.c.job_name)
+# recover: the few that something must hold
+Index(
+    "qrtz_triggers_held",
+    triggers.c.sched_name,
+    triggers.c.trigger_state,
+    postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+)
+
+paused_groups = Table(
+    "qrtz_paused_trigger_groups",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: every trigger
+    Column("scope", String(8), nullable=False),
+    Column("group_name", Name, nullable=False),
+    PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
+    CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_paused_trigger_groups_scope_check"),
+)
+
+fired_triggers = Table(
+    "qrtz_fired_triggers",
+    metadata,
+    Column("fence", BigInteger, nullable=False),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("job_type", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("fired_time", Instant, nullable=False),
+    Column("scheduled_time", Instant, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("is_nonconcurrent", Boolean, nullable=False),
+    Column("requests_recovery", Boolean, nullable=False),
+    # The trigger's data as it was at the fire: a recovery needs it even where the trigger is gone.
+    Column("trigger_data", JSONB),
+    PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
+    CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
+)
+# Two executions of a job that disallows them cannot be committed, whatever the code does.
+Index(
+    "qrtz_fired_triggers_one_running",
+    fired_triggers.c.sched_name,
+    fired_triggers.c.job_group,
+    fired_triggers.c.job_name,
+    unique=True,
+    postgresql_where=text("state = 'EXECUTING' AND is_nonconcurrent"),
+)
+# recover, leave and settle: what an epoch holds
+Index("qrtz_fired_triggers_epoch", fired_triggers.c.sched_name, fired_triggers.c.epoch)
+
+scheduler_state = Table(
+    "qrtz_scheduler_state",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("last_checkin", Instant, nullable=False),
+    Column("checkin_count", BigInteger, nullable=False),
+    Column("checkin_interval", Interval, nullable=False),
+    PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
+    postgresql_with={"fillfactor": "50"},
+)
+
+locks = Table(
+    "qrtz_locks",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("lock_name", String(40), nullable=False),
+    PrimaryKeyConstraint("sched_name", "lock_name", name="qrtz_locks_pkey"),
+)
+
+executions = Table(
+    "qrtz_executions",
+    metadata,
+    Column("fence", BigInteger, nullable=False),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("job_type", Name, nullable=False),
+    Column("instance_id", Name, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("fired_time", Instant, nullable=False),
+    Column("scheduled_time", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("ended_at", Instant, nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("error", Text),
+    PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
+    CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
+)
+# An instant of a trigger is in the history once, whatever the code does; also a trigger's history.
+Index(
+    "qrtz_executions_instant",
+    executions.c.sched_name,
+    executions.c.trigger_group,
+    executions.c.trigger_name,
+    executions.c.generation,
+    executions.c.scheduled_time,
+    unique=True,
+)
+# the latest executions, and purging the oldest: rows come in the order of this column
+Index("qrtz_executions_ended", executions.c.ended_at, postgresql_using="brin")
