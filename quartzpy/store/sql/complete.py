@@ -20,22 +20,21 @@ logger = logging.getLogger(__name__)
 COMPLETE = """
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
-                         %(outcomes)s::text[], %(errors)s::text[], %(data)s::text[], %(last)s::bool[])
-        AS e(fence, started_at, ended_at, outcome, error, new_data, is_last)
+                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[])
+        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last)
 ),
 storable AS MATERIALIZED (
-    SELECT e.fence, j.ctid AS row, j.job_group, j.job_name, e.ended_at, e.new_data
-      FROM ended e
+    SELECT e.fence, j.ctid AS row, j.job_group, j.job_name, e.place, e.new_data
+      FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
       JOIN $fired_triggers f ON f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
       JOIN $job_details j
         ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
-     WHERE e.new_data IS NOT NULL
        FOR NO KEY UPDATE OF j SKIP LOCKED
 ),
 done AS (
     DELETE FROM $fired_triggers f USING ended e
      WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-       AND (e.new_data IS NULL OR e.fence IN (SELECT fence FROM storable)
+       AND (NOT e.stores_data OR e.fence IN (SELECT fence FROM storable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last
@@ -52,7 +51,7 @@ history AS (
 stored AS (
     UPDATE $job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
-              FROM storable ORDER BY job_group, job_name, ended_at DESC) AS s
+              FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
 ),
 freed AS (
@@ -73,8 +72,9 @@ gone AS (
      USING (SELECT c.trigger_group, c.trigger_name
               FROM done d
               JOIN $triggers c
-                ON c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group
-               AND c.trigger_name = d.trigger_name AND c.generation = d.generation
+                ON c.sched_name = d.sched_name AND c.job_group = d.job_group AND c.job_name = d.job_name
+               AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
+               AND c.generation = d.generation
              WHERE d.is_last AND c.trigger_state = 'COMPLETE'
                FOR UPDATE OF c SKIP LOCKED) AS over
      WHERE t.sched_name = %(sched)s
@@ -162,7 +162,9 @@ def complete(session: SqlSession, node: Node, completions: Sequence[Completion])
             ended=[c.ended_at for c in completions],
             outcomes=[c.outcome for c in completions],
             errors=[c.error for c in completions],
-            data=[c.job_data for c in completions],
+            stores=[c.job_data is not None for c in completions],
+            data_fences=[c.fired.fence for c in completions if c.job_data is not None],
+            data=[c.job_data for c in completions if c.job_data is not None],
             last=[c.fired.next_fire_time is None for c in completions],
         ),
         *_follow_ups(session, node, completions),

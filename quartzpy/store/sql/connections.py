@@ -39,7 +39,8 @@ def connect_arguments(config: SchedulerConfig, role: str) -> dict[str, Any]:
     }
     settings = {name: f"{int(span.total_seconds() * 1000)}" for name, span in milliseconds.items()}
     # Hot statements touch few rows by index: planning them anew or compiling them costs more than running them.
-    settings |= {"timezone": "UTC", "jit": "off", "synchronous_commit": "on"}
+    settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off"}
+    settings |= {"timezone": "UTC", "synchronous_commit": "on"}
     return {
         "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
         "keepalives_idle": 10,

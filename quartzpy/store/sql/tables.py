@@ -139,11 +139,14 @@ Index(
 )
 # a job's triggers: blocking, releasing, deleting, and the foreign key
 Index("qrtz_triggers_job", triggers.c.sched_name, triggers.c.job_group, triggers.c.job_name)
-# recover: the few that something must hold
+# complete and recover: the few that something holds, by their job
 Index(
     "qrtz_triggers_held",
     triggers.c.sched_name,
-    triggers.c.trigger_state,
+    triggers.c.job_group,
+    triggers.c.job_name,
+    triggers.c.trigger_group,
+    triggers.c.trigger_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
 
@@ -191,8 +194,7 @@ Index(
     unique=True,
     postgresql_where=text("state = 'EXECUTING' AND is_nonconcurrent"),
 )
-# recover, leave and settle: what an epoch holds
-Index("qrtz_fired_triggers_epoch", fired_triggers.c.sched_name, fired_triggers.c.epoch)
+# No index by epoch: there are never more rows than the cluster has workers, and each fire would pay for it.
 
 scheduler_state = Table(
     "qrtz_scheduler_state",

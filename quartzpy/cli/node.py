@@ -1,0 +1,89 @@
+"""`quartzpy node`: a node as a process, for systemd or a container."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import sys
+from datetime import timedelta
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli.exits import ABANDONED
+from quartzpy.config import as_duration
+
+if TYPE_CHECKING:
+    from quartzpy.scheduler import BaseScheduler
+
+
+def load_app(path: str) -> BaseScheduler:
+    """The scheduler that `module:name` is, or returns when called.
+
+    Raises:
+        click.BadParameter: there is none.
+    """
+    from quartzpy.scheduler import BaseScheduler
+
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not module_name or not attribute:
+        raise click.BadParameter(f"{path!r}: module:scheduler is needed, as in billing.jobs:scheduler")
+    # As with `python -m`, the program in the current directory is found.
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise click.BadParameter(f"{path!r}: {error}") from error
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if callable(found) and not isinstance(found, BaseScheduler):
+        found = found()
+    if not isinstance(found, BaseScheduler):
+        raise click.BadParameter(f"{path!r}: a Scheduler, or a function that returns one, is needed (got {found!r})")
+    return found
+
+
+@click.command()
+@click.option("--app", required=True, help="The scheduler, or a function that makes it: module:name.")
+@click.option(
+    "--drain-timeout", default="30s", show_default=True, help="How long running jobs may take after SIGTERM."
+)
+@click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
+def node(app: str, drain_timeout: str, log_level: str) -> None:
+    """Run a node until SIGTERM or SIGINT; then let its jobs end.
+
+    A second signal ends it at once, and what ran is recovered by other nodes. Exit status 6 says that executions
+    were abandoned.
+    """
+    if not logging.getLogger().handlers:
+        logging.basicConfig(
+            level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+        )
+    timeout = as_duration(drain_timeout, "--drain-timeout")
+    scheduler = load_app(app)
+    if not run_until_signal(scheduler, timeout):
+        sys.exit(ABANDONED)
+
+
+def run_until_signal(scheduler: BaseScheduler, drain_timeout: timedelta) -> bool:
+    """Start, wait for SIGTERM or SIGINT, drain; whether all executions ended."""
+    signals = [signal.SIGTERM, signal.SIGINT]
+    received: list[int] = []
+
+    def asked_to_stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            os._exit(128 + number)
+
+    before = {number: signal.signal(number, asked_to_stop) for number in signals}
+    try:
+        scheduler.start()
+        while not received and not scheduler.wait_until_shut_down(timedelta(seconds=0.2)):
+            pass
+        return scheduler.shutdown(wait=True, timeout=drain_timeout)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

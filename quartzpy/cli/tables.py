@@ -1,0 +1,131 @@
+"""`quartzpy triggers | jobs | nodes | running`: the state tables, to read or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli.render import as_json, table
+
+if TYPE_CHECKING:
+    from quartzpy.factory import Scheduler
+
+_Command = Callable[..., None]
+
+
+def shared_options(command: _Command) -> _Command:
+    """Which scheduler on which database, and how it is printed."""
+    for option in (
+        click.option("--json", "json_output", is_flag=True, help="Print JSON."),
+        click.option("--limit", default=500, show_default=True, help="At most so many rows."),
+        click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables."),
+        click.option(
+            "--name", envvar="QUARTZPY_NAME", default="quartzpy", show_default=True, help="The scheduler's name."
+        ),
+        click.option("--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database"),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def client(dsn: str, name: str, schema: str | None) -> Iterator[Scheduler]:
+    from quartzpy.factory import Scheduler
+
+    scheduler = Scheduler(dsn, name=name, schema=schema)
+    try:
+        yield scheduler
+    finally:
+        scheduler.shutdown()
+
+
+def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool) -> None:
+    click.echo(as_json(columns, rows) if json_output else table(columns, rows))
+
+
+@click.command()
+@shared_options
+def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
+    """Triggers by next fire time, with their states."""
+    columns = ("trigger", "job", "kind", "state", "next", "previous", "fired", "priority", "misfire", "error")
+    with client(dsn, name, schema) as scheduler:
+        rows: list[Sequence[Any]] = [
+            (
+                record.trigger.key,
+                record.trigger.job_key,
+                record.trigger.kind,
+                record.state,
+                record.progress.next_fire_time,
+                record.progress.previous_fire_time,
+                record.progress.times_triggered,
+                record.trigger.priority,
+                record.trigger.misfire,
+                record.error,
+            )
+            for record in scheduler.triggers(limit)
+        ]
+    _print(columns, rows, json_output)
+
+
+@click.command()
+@shared_options
+def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
+    """Jobs with what they run and under which rules."""
+    columns = ("job", "type", "triggers", "durable", "serial", "recovers", "description")
+    with client(dsn, name, schema) as scheduler:
+        rows: list[Sequence[Any]] = [
+            (
+                record.job.key,
+                record.job.job_type,
+                record.triggers,
+                record.job.durable,
+                record.job.disallow_concurrent,
+                record.job.requests_recovery,
+                record.job.description,
+            )
+            for record in scheduler.jobs(limit)
+        ]
+    _print(columns, rows, json_output)
+
+
+@click.command()
+@shared_options
+def nodes(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
+    """The nodes of the cluster. A late one has missed two check-ins."""
+    columns = ("node", "epoch", "host", "pid", "started", "checked_in", "ago", "state")
+    with client(dsn, name, schema) as scheduler:
+        answer = scheduler.nodes()
+    rows: list[Sequence[Any]] = []
+    for node in answer.nodes[:limit]:
+        ago = max(timedelta(), answer.now - node.last_checkin)
+        state = "late" if ago > 2 * node.checkin_interval else "alive"
+        rows.append(
+            (node.instance_id, node.epoch, node.host, node.pid, node.started_at, node.last_checkin, ago, state)
+        )
+    _print(columns, rows, json_output)
+
+
+@click.command()
+@shared_options
+def running(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
+    """What is claimed or runs, on which node, since when."""
+    columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired", "recovering")
+    with client(dsn, name, schema) as scheduler:
+        rows: list[Sequence[Any]] = [
+            (
+                record.fence,
+                record.job_key,
+                record.trigger_key,
+                record.instance_id,
+                record.state,
+                record.scheduled_fire_time,
+                record.fire_time,
+                record.recovering,
+            )
+            for record in scheduler.running()[:limit]
+        ]
+    _print(columns, rows, json_output)

@@ -1,0 +1,90 @@
+"""What the demo promises, checked from the database when all has come to rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from quartzpy.demo.jobs import GROUP
+from quartzpy.keys import RECOVERING_JOBS, JobKey
+from quartzpy.store.protocol import ExecutionRecord, TriggerRecord
+from quartzpy.triggers.trigger import Trigger
+
+LATE = timedelta(seconds=5)
+"""A trigger that still waits this long after its instant counts as lost."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What happened, and what should not have."""
+
+    nodes: int
+    fires: int = 0
+    fires_by_job: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
+    recovered: int = 0
+    overlaps: int = 0
+    lost: int = 0
+    duplicated: int = 0
+
+    @property
+    def promises_kept(self) -> bool:
+        return self.overlaps == self.lost == self.duplicated == 0
+
+
+def overlaps(executions: Iterable[ExecutionRecord], job: JobKey) -> int:
+    """How many executions of a job began before the one before them had ended."""
+    spans = sorted((e.started_at, e.ended_at) for e in executions if e.job_key == job and e.started_at is not None)
+    return sum(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+
+
+def expected(trigger: Trigger, until: datetime | None) -> list[datetime]:
+    """The instants of a trigger before `until`; all of them where that is None."""
+    instants: list[datetime] = []
+    progress = trigger.started()
+    while progress.next_fire_time is not None and (until is None or progress.next_fire_time < until):
+        instants.append(progress.next_fire_time)
+        progress = trigger.triggered(progress)
+    return instants
+
+
+def summarize(
+    nodes: int,
+    executions: Sequence[ExecutionRecord],
+    stored: Sequence[TriggerRecord],
+    planned: Sequence[Trigger],
+    serial_job: JobKey,
+    paused_at: datetime,
+) -> Summary:
+    """Compare what was executed with what the triggers `planned` up to where each has got (`stored`).
+
+    A trigger that is no longer stored has come to its end.
+    """
+    summary = Summary(nodes)
+    fired: Counter[tuple[JobKey, str, datetime]] = Counter()
+    recovered: Counter[tuple[JobKey, datetime]] = Counter()
+    for execution in executions:
+        by_job = summary.fires_by_job
+        by_job[execution.job_key.name] = by_job.get(execution.job_key.name, 0) + 1
+        summary.failed += execution.outcome == "FAILED"
+        if execution.trigger_key.group == RECOVERING_JOBS:
+            summary.recovered += 1
+            recovered[execution.job_key, execution.scheduled_fire_time] += 1
+        elif execution.trigger_key.group == GROUP:
+            fired[execution.job_key, execution.trigger_key.name, execution.scheduled_fire_time] += 1
+    summary.fires = len(executions)
+    summary.overlaps = overlaps(executions, serial_job)
+    summary.duplicated = sum(count - 1 for count in fired.values()) + sum(count - 1 for count in recovered.values())
+    reached = {record.trigger.key: record.progress.next_fire_time for record in stored}
+    for trigger in planned:
+        assert trigger.job_key is not None
+        following = reached.get(trigger.key)
+        if following is not None and following < paused_at - LATE:
+            summary.lost += 1
+        for instant in expected(trigger, following):
+            # The fire whose node died is in the history as its recovery.
+            happened = fired[trigger.job_key, trigger.name, instant] or recovered[trigger.job_key, instant]
+            summary.lost += not happened
+    return summary
