@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.render import as_json, table
+from quartzpy.operations.render import as_json, table
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler

@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import Any, TextIO
 
-from quartzpy.cli.render import json_line, table
+from quartzpy.operations.render import json_line, table
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.stage import Scene, summary_facts
 from quartzpy.keys import RECOVERING_JOBS

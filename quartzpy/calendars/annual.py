@@ -1,0 +1,56 @@
+"""Excludes the same dates every year."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, ClassVar, Self
+
+from quartzpy.calendars.wall_clock import WholeDayCalendar
+from quartzpy.errors import InvalidCalendarError
+
+_LEAP_YEAR = 2000
+
+
+@dataclass(frozen=True)
+class AnnualCalendar(WholeDayCalendar):
+    """Excludes the given dates, as (month, day), of every year.
+
+    (2, 29) excludes February 29 where there is one, and nothing in other years.
+    """
+
+    kind: ClassVar[str] = "annual"
+
+    excluded_days: frozenset[tuple[int, int]] = frozenset()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.excluded_days
+        if not isinstance(given, Collection) or isinstance(given, (str, bytes)):
+            raise InvalidCalendarError(f"excluded_days: a set of (month, day) (got {given!r})")
+        object.__setattr__(self, "excluded_days", frozenset(_month_and_day(entry) for entry in given))
+
+    def excludes_day(self, day: date) -> bool:
+        return (day.month, day.day) in self.excluded_days
+
+    @property
+    def longest_exclusion(self) -> int:
+        return 8 * 366  # only February 29 is included: from 2096 to 2104
+
+    def rules(self) -> dict[str, Any]:
+        return {"excluded_days": sorted(list(entry) for entry in self.excluded_days)}
+
+    @classmethod
+    def from_rules(cls, rules: Mapping[str, Any], **common: Any) -> Self:
+        return cls(excluded_days=rules["excluded_days"], **common)
+
+
+def _month_and_day(entry: object) -> tuple[int, int]:
+    """Raises InvalidCalendarError where `entry` is not the month and day of some date."""
+    try:
+        month, day = entry  # type: ignore[misc]
+        date(_LEAP_YEAR, month, day)
+    except (TypeError, ValueError):
+        raise InvalidCalendarError(f"excluded_days: (month, day) of a date (got {entry!r})") from None
+    return month, day

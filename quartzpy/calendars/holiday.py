@@ -1,0 +1,84 @@
+"""Excludes single dates, such as public holidays."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, ClassVar, Self
+
+from quartzpy.calendars.wall_clock import WallClockCalendar, WholeDayCalendar
+from quartzpy.errors import InvalidCalendarError
+
+
+@dataclass(frozen=True)
+class HolidayCalendar(WholeDayCalendar):
+    """Excludes the given dates."""
+
+    kind: ClassVar[str] = "holiday"
+
+    excluded_dates: frozenset[date] = frozenset()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.excluded_dates
+        if not isinstance(given, Collection) or isinstance(given, (str, bytes)):
+            raise InvalidCalendarError(f"excluded_dates: a set of dates (got {given!r})")
+        for day in given:
+            if not isinstance(day, date) or isinstance(day, datetime):
+                raise InvalidCalendarError(f"excluded_dates: must be datetime.date (got {day!r})")
+        object.__setattr__(self, "excluded_dates", frozenset(given))
+
+    @classmethod
+    def country(
+        cls,
+        country: str,
+        *,
+        years: int | Iterable[int],
+        subdiv: str | None = None,
+        time_zone: str = "UTC",
+        base: WallClockCalendar | None = None,
+        description: str | None = None,
+    ) -> Self:
+        """The public holidays of `years` in a country (ISO code: "DE") or one of its parts (`subdiv`: "BY").
+
+        The dates are looked up now and kept: a later release of the `holidays` library changes nothing that is
+        stored, and years not named here exclude nothing.
+
+        Raises:
+            InvalidCalendarError: the `holidays` library is missing, or does not know the country or part.
+        """
+        try:
+            library = importlib.import_module("holidays")
+        except ImportError:
+            raise InvalidCalendarError(
+                "public holidays need the holidays library: pip install 'quartzpy[holidays]'"
+            ) from None
+        wanted = [years] if isinstance(years, int) else list(years)
+        try:
+            known = library.country_holidays(country, subdiv=subdiv, years=wanted)
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise InvalidCalendarError(f"public holidays of {country!r}, part {subdiv!r}: {error}") from error
+        named = country if subdiv is None else f"{country}-{subdiv}"
+        return cls(
+            excluded_dates=frozenset(known),
+            time_zone=time_zone,
+            base=base,
+            description=f"Public holidays of {named}" if description is None else description,
+        )
+
+    def excludes_day(self, day: date) -> bool:
+        return day in self.excluded_dates
+
+    @property
+    def longest_exclusion(self) -> int:
+        return len(self.excluded_dates)
+
+    def rules(self) -> dict[str, Any]:
+        return {"excluded_dates": [day.isoformat() for day in sorted(self.excluded_dates)]}
+
+    @classmethod
+    def from_rules(cls, rules: Mapping[str, Any], **common: Any) -> Self:
+        dates = frozenset(date.fromisoformat(day) for day in rules["excluded_dates"])
+        return cls(excluded_dates=dates, **common)

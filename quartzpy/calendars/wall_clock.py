@@ -1,0 +1,195 @@
+"""Calendars that read the wall clock: what all kinds have in common, and how they find the next instant.
+
+A calendar says which wall-clock times of its zone it excludes, without a thought for changes of the clock.
+This module carries that over to instants: a time that comes twice is excluded twice, one that never
+comes is never reached, and a day may begin later than midnight.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, ClassVar, Self
+from zoneinfo import ZoneInfo
+
+from quartzpy.errors import InvalidCalendarError
+from quartzpy.instants import as_instant, zone
+
+SEARCH_LIMIT = timedelta(days=36525)
+"""`next_included` looks no further ahead: 100 years."""
+MAX_CHAINED = 32
+"""How many calendars may be chained through `base`."""
+# Two calendars that exclude each other's times take turns to no end; every turn is a few microseconds.
+# Enough for calendars that alternate daily through all of `SEARCH_LIMIT`.
+_MAX_TURNS = 100_000
+
+_ONE_DAY = timedelta(days=1)
+_ONE_SECOND = timedelta(seconds=1)
+# No clock was ever moved by more than a day (the date line runs through that), and none twice within two.
+_NEAR = timedelta(hours=26)
+_FAR = timedelta(days=3)
+
+NextWallTime = Callable[[datetime], datetime | None]
+"""The first included wall-clock time at or after one, as naive values that nothing ever shifts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WallClockCalendar(ABC):
+    """A calendar that excludes by the wall clock of `time_zone`.
+
+    `base` is another such calendar: what it excludes is excluded here too. `description` is for people.
+    """
+
+    kind: ClassVar[str]
+
+    time_zone: str = "UTC"
+    base: WallClockCalendar | None = None
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the common values; subclasses call this and check theirs.
+
+        Raises:
+            InvalidCalendarError, UnknownTimeZoneError: a value is wrong; the message names it.
+        """
+        zone(self.time_zone)
+        if self.base is not None and not isinstance(self.base, WallClockCalendar):
+            raise InvalidCalendarError(f"base: must be a calendar (got {type(self.base).__name__})")
+        if self.description is not None and not isinstance(self.description, str):
+            raise InvalidCalendarError(f"description: must be str (got {type(self.description).__name__})")
+        if sum(1 for _ in self.chain()) > MAX_CHAINED:
+            raise InvalidCalendarError(f"base: more than {MAX_CHAINED} calendars in one chain")
+
+    def chain(self) -> Iterator[WallClockCalendar]:
+        """This calendar, its base, the base of that, and so on."""
+        layer: WallClockCalendar | None = self
+        while layer is not None:
+            yield layer
+            layer = layer.base
+
+    def is_included(self, instant: datetime) -> bool:
+        """Whether a trigger may fire at `instant`.
+
+        Raises:
+            InvalidCalendarError: `instant` has no time zone.
+        """
+        moment = as_instant(instant, "instant", InvalidCalendarError)
+        return all(
+            layer.includes_wall_time(moment.astimezone(zone(layer.time_zone)).replace(tzinfo=None))
+            for layer in self.chain()
+        )
+
+    def next_included(self, instant: datetime) -> datetime | None:
+        """The first included instant at or after `instant`, in UTC; None where none is found.
+
+        None is found beyond 100 years, nor where chained calendars leave so little that the search is given
+        up; it takes less than a second at worst.
+
+        Raises:
+            InvalidCalendarError: `instant` has no time zone.
+        """
+        moment = as_instant(instant, "instant", InvalidCalendarError)
+        try:
+            latest = moment + SEARCH_LIMIT
+        except OverflowError:
+            latest = datetime.max.replace(tzinfo=UTC)
+        layers = tuple(self.chain())
+        content = 0
+        for turn in range(_MAX_TURNS):
+            layer = layers[turn % len(layers)]
+            found = first_instant(moment, latest, zone(layer.time_zone), layer.next_wall_time)
+            if found is None:
+                return None
+            content = content + 1 if found == moment else 1
+            if content >= len(layers):
+                return found
+            moment = found
+        return None
+
+    @abstractmethod
+    def next_wall_time(self, wall: datetime) -> datetime | None:
+        """The first wall-clock time at or after `wall` that this calendar, without its base, includes."""
+
+    def includes_wall_time(self, wall: datetime) -> bool:
+        """Whether this calendar, without its base, includes `wall`."""
+        return self.next_wall_time(wall) == wall
+
+    @abstractmethod
+    def rules(self) -> dict[str, Any]:
+        """What is particular to this kind, as JSON; `from_rules` reads it back."""
+
+    @classmethod
+    @abstractmethod
+    def from_rules(cls, rules: Mapping[str, Any], **common: Any) -> Self:
+        """The calendar whose `rules()` these are, with the common values given by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeDayCalendar(WallClockCalendar):
+    """A calendar that excludes whole days, from midnight to midnight on the wall clock."""
+
+    @abstractmethod
+    def excludes_day(self, day: date) -> bool:
+        """Whether this calendar, without its base, excludes `day`."""
+
+    @property
+    @abstractmethod
+    def longest_exclusion(self) -> int:
+        """No more days than this are excluded in a row, unless all are."""
+
+    def includes_wall_time(self, wall: datetime) -> bool:
+        return not self.excludes_day(wall.date())
+
+    def next_wall_time(self, wall: datetime) -> datetime | None:
+        day = wall.date()
+        if not self.excludes_day(day):
+            return wall
+        for _ in range(self.longest_exclusion + 1):
+            day += _ONE_DAY
+            if not self.excludes_day(day):
+                return datetime.combine(day, time.min)
+        return None
+
+
+def first_instant(
+    moment: datetime, latest: datetime, time_zone: ZoneInfo, next_wall_time: NextWallTime
+) -> datetime | None:
+    """The first instant from `moment` to `latest` whose wall-clock time is one that `next_wall_time` includes."""
+    try:
+        while True:
+            wall = moment.astimezone(time_zone).replace(tzinfo=None)
+            target = next_wall_time(wall)
+            if target is None:
+                return None
+            if target == wall:
+                return moment
+            # Right if the clock is not changed until then. Changes in the middle of a long wait do not
+            # matter: around them lie only excluded times.
+            candidate = moment + (target - wall)
+            is_far = candidate - moment > _FAR
+            change = _next_change(moment, moment + _NEAR if is_far else candidate, time_zone)
+            if change is not None:
+                candidate = change
+            elif is_far:
+                candidate -= _NEAR
+            if candidate > latest:
+                return None
+            moment = candidate
+    except OverflowError:  # the end of time as datetime counts it
+        return None
+
+
+def _next_change(after: datetime, until: datetime, time_zone: ZoneInfo) -> datetime | None:
+    """The first instant after `after`, up to `until`, at which the zone's offset is another than at `after`."""
+    offset = after.astimezone(time_zone).utcoffset()
+    if until.astimezone(time_zone).utcoffset() == offset:
+        return None
+    while until - after > _ONE_SECOND:
+        middle = after + (until - after) / 2
+        if middle.astimezone(time_zone).utcoffset() == offset:
+            after = middle
+        else:
+            until = middle
+    return until.replace(microsecond=0)

@@ -1,0 +1,93 @@
+"""Triggers whose fire times are a series fixed in advance: all kinds but the simple one.
+
+Where such a trigger has got to follows from its last fire time alone, so progress and misfires are the
+same for all of them; a kind only says which fire time comes after an instant.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, Self, assert_never
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.instants import as_instant
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+LOOK_AHEAD = timedelta(days=36525)
+"""No fire time is looked for further ahead: 100 years."""
+# A trigger and a calendar may keep missing each other; each try takes some microseconds. Enough for a
+# trigger that fires daily to be refused through all of `LOOK_AHEAD`.
+_MAX_TRIES = 40_000
+_ONE_MICROSECOND = timedelta(microseconds=1)
+
+
+class RecurringMisfire(StrEnum):
+    """What becomes of fires that nobody made in time.
+
+    SMART is FIRE_ONCE_NOW. IGNORE makes up for every one, however late. FIRE_ONCE_NOW makes up for all of
+    them by one at once, whatever the calendar says of the present moment. DO_NOTHING lets them go.
+    """
+
+    SMART = "smart"
+    IGNORE = "ignore"
+    FIRE_ONCE_NOW = "fire_once_now"
+    DO_NOTHING = "do_nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurringTrigger(Trigger):
+    """A trigger whose next fire time depends on nothing but the last one."""
+
+    misfire_type: ClassVar[type[StrEnum]] = RecurringMisfire
+
+    @abstractmethod
+    def next_after(self, instant: datetime) -> datetime | None: ...
+
+    def next_included(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
+        """The first fire time strictly after `instant` that `calendar` includes; None where there is none.
+
+        None also where none is found within 100 years, or `calendar` refuses thousands in a row.
+        """
+        candidate = self.next_after(instant)
+        if calendar is None or candidate is None:
+            return candidate
+        latest = candidate.timestamp() + LOOK_AHEAD.total_seconds()
+        for _ in range(_MAX_TRIES):
+            if candidate is None or candidate.timestamp() > latest:
+                return None
+            included = calendar.next_included(candidate)
+            if included is None or included == candidate:
+                return included
+            candidate = self.next_after(included - _ONE_MICROSECOND)
+        return None
+
+    def started(self, calendar: Calendar | None = None) -> TriggerProgress:
+        return TriggerProgress(self.next_included(self.anchor - _ONE_MICROSECOND, calendar))
+
+    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
+        fired = progress.next_fire_time
+        if fired is None:
+            return progress
+        return TriggerProgress(self.next_included(fired, calendar), fired, progress.times_triggered + 1)
+
+    def after_misfire(
+        self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
+    ) -> tuple[Self, TriggerProgress]:
+        now = as_instant(now, "now")
+        policy = RecurringMisfire(self.misfire)
+        match policy:
+            case RecurringMisfire.IGNORE:
+                return self, progress
+            case RecurringMisfire.SMART | RecurringMisfire.FIRE_ONCE_NOW:
+                return self, replace(progress, next_fire_time=now)
+            case RecurringMisfire.DO_NOTHING:
+                return self, replace(progress, next_fire_time=self.next_included(now, calendar))
+            case never:
+                assert_never(never)
+
+    @property
+    def ignores_misfires(self) -> bool:
+        return self.misfire == RecurringMisfire.IGNORE

@@ -1,0 +1,87 @@
+"""What jobs did, as they themselves wrote it down: one JSON line by a single write, which survives SIGKILL.
+
+The journal shares nothing with the scheduler under test. All processes are on one machine, so their boot-time
+clocks agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from quartzpy import JobExecutionContext
+
+VARIABLE = "QUARTZPY_TEST_JOURNAL"
+_FILE = threading.local()
+
+
+def write(event: str, context: JobExecutionContext) -> None:
+    line = {
+        "event": event,
+        "job": context.job_key.name,
+        "trigger": context.trigger_key.name,
+        "group": context.trigger_key.group,
+        "scheduled": context.scheduled_fire_time.isoformat(),
+        "fence": context.fencing_token,
+        "recovering": context.recovering,
+        "pid": os.getpid(),
+        "at": time.clock_gettime(time.CLOCK_BOOTTIME),
+    }
+    descriptor = os.open(os.environ[VARIABLE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, (json.dumps(line) + "\n").encode())
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Line:
+    event: str
+    job: str
+    trigger: str
+    group: str
+    scheduled: datetime
+    fence: int
+    recovering: bool
+    pid: int
+    at: float
+
+
+class Journal:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self, event: str | None = None, **equals: Any) -> list[Line]:
+        if not self.path.exists():
+            return []
+        parsed = []
+        for text in self.path.read_text().splitlines():
+            line = json.loads(text)
+            line["scheduled"] = datetime.fromisoformat(line["scheduled"])
+            parsed.append(Line(**line))
+        return [
+            line
+            for line in parsed
+            if (event is None or line.event == event)
+            and all(getattr(line, name) == value for name, value in equals.items())
+        ]
+
+    def wait_for(self, found: Callable[[list[Line]], bool], seconds: float, what: str) -> list[Line]:
+        deadline = time.monotonic() + seconds
+        while True:
+            lines = self.lines()
+            if found(lines):
+                return lines
+            assert time.monotonic() < deadline, f"{what}: not within {seconds} s; journal has {len(lines)} lines"
+            time.sleep(0.02)
+
+    def starts_by_instant(self) -> Counter[tuple[str, datetime]]:
+        return Counter((line.trigger, line.scheduled) for line in self.lines("start") if not line.recovering)

@@ -1,0 +1,105 @@
+"""Node processes, and the client that a test schedules with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from quartzpy import Scheduler
+from tests.cluster import app, journal
+
+ROOT = Path(__file__).resolve().parents[2]
+# Four times as quick as the defaults and more, so that a death is found within seconds.
+QUICK = {
+    "name": "cluster-test",
+    "workers": 10,
+    "checkin_interval": "300ms",
+    "lock_timeout": "1s",
+    "failure_window": "2s",
+    "idle_wait": "2s",
+}
+WINDOW = 2.0
+# RELIABILITY's R for these settings: window + two check-ins + lock timeout + 1 s.
+RECOVERED_WITHIN = 2.0 + 0.6 + 1.0 + 1.0
+
+
+class Cluster:
+    def __init__(self, dsn: str, directory: Path, **settings: Any) -> None:
+        self.dsn = dsn
+        self.directory = directory
+        self.settings = {**QUICK, **settings}
+        self.journal = journal.Journal(directory / "journal.jsonl")
+        self.client = Scheduler(dsn, **self.settings)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, *names: str, dsn: str | None = None, **settings: Any) -> None:
+        """Start nodes and wait until they have joined."""
+        for name in names:
+            environment = {
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                app.DSN_VARIABLE: dsn or self.dsn,
+                app.SETTINGS_VARIABLE: json.dumps({**self.settings, "instance_id": name, **settings}),
+                journal.VARIABLE: str(self.journal.path),
+            }
+            with (self.directory / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"],
+                    env=environment,
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
+        self.wait(
+            lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes}, 20, f"{names} to join"
+        )
+
+    def wait(self, reached: Callable[[], Any], seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not reached():
+            assert time.monotonic() < deadline, f"waited {seconds} s for {what}\n{self.logs()}"
+            time.sleep(0.02)
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}"
+            for path in sorted(self.directory.glob("*.log"))
+        )
+
+    def pid(self, name: str) -> int:
+        return self.processes[name].pid
+
+    def name_of(self, pid: int) -> str:
+        return next(name for name, process in self.processes.items() if process.pid == pid)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        self.processes[name].send_signal(number)
+
+    def kill(self, name: str) -> None:
+        self.send(name, signal.SIGKILL)
+        self.processes[name].wait()
+
+    def terminate(self, name: str) -> int:
+        self.send(name, signal.SIGTERM)
+        return self.processes[name].wait(20)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.client.shutdown()

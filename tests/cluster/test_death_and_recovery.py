@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import signal
+import time
+from datetime import timedelta
+
+from quartzpy import JobDetail, SimpleTrigger
+from quartzpy.states import Outcome
+from tests.cluster.app import Long, Quick, Serial
+from tests.cluster.nodes import RECOVERED_WITHIN, WINDOW, Cluster
+
+
+def test_a_killed_node_is_recovered_within_its_lease_and_only_what_asked_for_it_runs_again(
+    cluster: Cluster,
+) -> None:
+    cluster.start("a")
+    for name, wants in (("wants", True), ("does-not", False)):
+        job = JobDetail(Long, name, data={"seconds": 60}, requests_recovery=wants)
+        cluster.client.schedule_job(job, SimpleTrigger(name, data={"tag": name}))
+    cluster.journal.wait_for(lambda lines: len(lines) == 2, 10, "both to start")
+    started = {line.job: line for line in cluster.journal.lines("start")}
+    cluster.start("b")
+
+    cluster.kill("a")
+    killed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    cluster.journal.wait_for(lambda lines: len(lines) == 3, 20, "the recovery")
+    time.sleep(1.0)  # whatever else might wrongly start
+    again = [line for line in cluster.journal.lines("start") if line.recovering]
+    assert [line.job for line in again] == ["wants"]
+    assert again[0].at - killed_at < RECOVERED_WITHIN
+    assert again[0].scheduled == started["wants"].scheduled
+    assert again[0].fence > started["wants"].fence
+    lost = [e for e in cluster.client.executions() if e.outcome is Outcome.LOST]
+    assert [e.job_key.name for e in lost] == ["does-not"]
+    assert [node.instance_id for node in cluster.client.nodes().nodes] == ["b"]
+
+
+def test_a_serial_job_of_a_killed_node_is_freed_for_the_others(cluster: Cluster) -> None:
+    cluster.start("a")
+    job = JobDetail(Serial, "serial", data={"seconds": 60})
+    later = SimpleTrigger("later", interval=timedelta(seconds=1), repeat_count=None, data={"seconds": 0.01})
+    cluster.client.schedule_job(job, [SimpleTrigger("first"), later])
+    cluster.journal.wait_for(lambda lines: bool(lines), 10, "the first")
+    cluster.start("b")
+    cluster.kill("a")
+    cluster.journal.wait_for(
+        lambda lines: any(line.pid == cluster.pid("b") and line.event == "end" for line in lines),
+        15,
+        "the other trigger to fire on b",
+    )
+
+
+def test_a_node_that_was_frozen_past_its_lease_is_fenced_and_rejoins_as_another_epoch(cluster: Cluster) -> None:
+    cluster.start("a")
+    job = JobDetail(Long, "long", data={"seconds": 6}, requests_recovery=True)
+    cluster.client.schedule_job(job, SimpleTrigger("once"))
+    [first] = cluster.journal.wait_for(lambda lines: bool(lines), 10, "the start")
+    epoch = next(n.epoch for n in cluster.client.nodes().nodes if n.instance_id == "a")
+    cluster.start("b")
+
+    cluster.send("a", signal.SIGSTOP)
+    cluster.journal.wait_for(lambda lines: any(line.recovering for line in lines), 20, "the recovery on b")
+    cluster.send("a", signal.SIGCONT)
+
+    cluster.wait(
+        lambda: any(n.instance_id == "a" and n.epoch > epoch for n in cluster.client.nodes().nodes),
+        15,
+        "a to rejoin",
+    )
+    cluster.wait(lambda: len(cluster.client.executions()) == 1, 20, "the recovery to end")
+    time.sleep(0.5)
+    [recorded] = cluster.client.executions()
+    assert recorded.instance_id == "b"
+    assert recorded.recovering
+    assert recorded.outcome is Outcome.SUCCEEDED
+    told = [line for line in cluster.journal.lines(fence=first.fence) if line.event != "start"]
+    assert [line.event for line in told] in (["lost"], [])
+
+
+def test_a_short_freeze_convicts_nobody(cluster: Cluster) -> None:
+    cluster.start("a", "b")
+    before = {node.instance_id: node.epoch for node in cluster.client.nodes().nodes}
+    for _ in range(3):
+        cluster.send("a", signal.SIGSTOP)
+        time.sleep(WINDOW / 2)
+        cluster.send("a", signal.SIGCONT)
+        time.sleep(0.7)
+    assert {node.instance_id: node.epoch for node in cluster.client.nodes().nodes} == before
+
+
+def test_sigterm_lets_running_jobs_end_and_leaves_the_cluster(cluster: Cluster) -> None:
+    cluster.start("a")
+    job = JobDetail(Long, "long", data={"seconds": 2})
+    cluster.client.schedule_job(job, SimpleTrigger("once"))
+    cluster.journal.wait_for(lambda lines: bool(lines), 10, "the start")
+    assert cluster.terminate("a") == 0, cluster.logs()
+    assert [line.event for line in cluster.journal.lines()] == ["start", "end"]
+    assert [e.outcome for e in cluster.client.executions()] == [Outcome.SUCCEEDED]
+    assert cluster.client.nodes().nodes == ()
+
+
+def test_a_node_restarted_under_its_name_at_once_takes_over_its_own_work(cluster: Cluster) -> None:
+    cluster.start("a")
+    job = JobDetail(Long, "long", data={"seconds": 60}, requests_recovery=True)
+    cluster.client.schedule_job(job, SimpleTrigger("once"))
+    cluster.journal.wait_for(lambda lines: bool(lines), 10, "the start")
+    cluster.kill("a")
+    cluster.processes.pop("a")
+    cluster.start("a")
+    again = cluster.journal.wait_for(lambda lines: len(lines) == 2, 10, "the recovery")
+    assert again[1].recovering
+
+
+def test_leaving_under_load_costs_no_fire(cluster: Cluster) -> None:
+    cluster.start("a", "b")
+    triggers = [
+        SimpleTrigger(f"t{n}", interval=timedelta(milliseconds=200), repeat_count=39) for n in range(20)
+    ]
+    cluster.client.schedule_job(JobDetail(Quick, "quick"), triggers)
+    for _ in range(2):
+        time.sleep(1)
+        assert cluster.terminate("a") == 0, cluster.logs()
+        cluster.processes.pop("a")
+        cluster.start("a")
+    cluster.wait(lambda: not cluster.client.trigger_keys(), 30, "all triggers to end")
+    happened = cluster.journal.starts_by_instant()
+    assert len(happened) == 20 * 40
+    assert set(happened.values()) == {1}

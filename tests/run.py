@@ -1,0 +1,45 @@
+"""All checks with one command: `python3 tests/run.py [pytest arguments]`.
+
+Makes `.venv` beside `pyproject.toml` where it is missing, installs the project with its development extra, and
+runs format check, lint, import layers, types and tests. Needs Python 3.11 or later and a package index, nothing
+else.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / ".venv"
+PYTHON = ENVIRONMENT / "bin" / "python"
+
+
+def run(*command: str | Path) -> None:
+    """Run a command; end with its status where it failed."""
+    print("$", *command[1:] if command[0] == PYTHON else command, flush=True)  # noqa: T201
+    status = subprocess.run([str(part) for part in command], cwd=ROOT, check=False).returncode
+    if status:
+        sys.exit(status)
+
+
+def main(arguments: list[str]) -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what tells the user so
+        sys.exit(f"quartzpy needs Python 3.11 or later (this is {sys.version.split()[0]})")
+    if not PYTHON.exists():
+        venv.create(ENVIRONMENT, with_pip=True)
+    run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[dev]")
+    # The linters' programs are beside the environment's Python.
+    os.environ["PATH"] = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
+    run(PYTHON, "-m", "ruff", "format", "--check", ".")
+    run(PYTHON, "-m", "ruff", "check", ".")
+    run("lint-imports", "--no-cache")
+    run(PYTHON, "-m", "mypy")
+    run(PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup", *arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
