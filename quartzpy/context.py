@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from quartzpy.cancellation import Cancellation
 from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError
 from quartzpy.job_data import JobDataMap, decode
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
@@ -40,7 +41,7 @@ class JobExecutionContext:
         refire_count: int,
         is_lease_lost: Callable[[], bool],
         load_calendar: Callable[[str], Calendar | None],
-        cancelled: threading.Event,
+        cancelled: Cancellation,
     ) -> None:
         self._fired = fired
         self._is_lease_lost = is_lease_lost
@@ -54,10 +55,16 @@ class JobExecutionContext:
         """What `execute` returned; may be set by the job itself."""
         self.job_run_time: timedelta | None = None
         """How long the execution took; None until it ended."""
-        self.job_detail_data = JobDataMap(decode(fired.job_data))
+
+    @cached_property
+    def job_detail_data(self) -> JobDataMap:
         """The job's own data: with `@persist_job_data_after_execution` its changes are stored."""
-        self.job_data: dict[str, Any] = {**self.job_detail_data, **decode(fired.trigger_data)}
+        return JobDataMap(decode(self._fired.job_data))
+
+    @cached_property
+    def job_data(self) -> dict[str, Any]:
         """The job's data with the trigger's over it. Changes to this merged view are not stored."""
+        return {**self.job_detail_data, **decode(self._fired.trigger_data)}
 
     @property
     def trigger(self) -> Trigger:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.cancellation import Cancellation
 from quartzpy.clock import Clock
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobDataError, JobExecutionError
@@ -33,7 +34,7 @@ class Execution:
     def __init__(self, fired: FiredTrigger, epoch: Epoch) -> None:
         self.fired = fired
         self.epoch = epoch
-        self.cancelled = threading.Event()
+        self.cancelled = Cancellation()
         self.context: JobExecutionContext | None = None
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import calendar as gregorian
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.triggers.date_series import DateSeries
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
 MAX_INTERVAL = 2**31 - 1
-# In so many months the Gregorian calendar comes round: who is not cut short by then never is.
-_GREGORIAN_CYCLE = 4800
 
 
 class IntervalUnit(StrEnum):
@@ -98,11 +95,14 @@ class CalendarIntervalTrigger(RecurringTrigger):
             return None
         if self.unit in _ELAPSED:
             step = self.interval * _ELAPSED[self.unit]
-            before_end = self.end_time - self.anchor - timedelta.resolution
-            return self.anchor + before_end // step * step
-        latest = self._number_before(self.end_time) + 2
-        fire_times = (self._fire_time(number) for number in range(latest, 0, -1))
-        return next((at for at in fire_times if at is not None and at < self.end_time), self.anchor)
+            return self.anchor + (self.end_time - self.anchor - timedelta.resolution) // step * step
+        end_day = self._day_of(self.end_time)
+        for series in reversed(self._series_until(end_day)):
+            for number in range(series.number_before(end_day) + 2, -1, -1):
+                fire_time = self._on(series.date(number))
+                if fire_time is not None and fire_time < self.end_time:
+                    return max(fire_time, self.anchor)
+        return self.anchor
 
     def schedule(self) -> dict[str, Any]:
         return {
@@ -125,48 +125,29 @@ class CalendarIntervalTrigger(RecurringTrigger):
             return None
 
     def _next_on_wall_clock(self, instant: datetime) -> datetime | None:
-        latest = instant.date() + LOOK_AHEAD if instant.year + 100 < date.max.year else date.max
-        for number in count(self._number_before(instant)):
-            day = self._day(number)
+        today = self._day_of(instant)
+        series = self._series_until(today)[-1]
+        latest = today + LOOK_AHEAD if today.year + 101 < date.max.year else date.max
+        for number in count(series.number_before(today)):
+            day = series.date(number)
             if day is None or day > latest:
                 return None
-            fire_time = self._fire_time(number)
+            fire_time = self._on(day)
             if fire_time is not None and fire_time > instant:
                 return fire_time
         return None
 
-    def _number_before(self, instant: datetime) -> int:
-        """A number, from 1, that is at most one or two below that of the first fire after `instant`."""
-        start, now = self._start_day, instant.astimezone(zone(self.time_zone)).date()
-        if self.unit in _DAYS:
-            intervals = (now - start).days // (self.interval * _DAYS[self.unit])
-        else:
-            months = (now.year - start.year) * 12 + now.month - start.month
-            intervals = months // (self.interval * _MONTHS[self.unit])
-        return max(1, intervals - 1)
+    def _day_of(self, instant: datetime) -> date:
+        return instant.astimezone(zone(self.time_zone)).date()
 
-    @property
-    def _start_day(self) -> date:
-        return self.anchor.astimezone(zone(self.time_zone)).date()
+    def _series_until(self, day: date) -> tuple[DateSeries, ...]:
+        step = self.interval
+        series = DateSeries(self._day_of(self.anchor), step * _DAYS.get(self.unit, 0), step * _MONTHS.get(self.unit, 0))
+        # Without a fire on the missing day there is none from which to count anew.
+        return (series,) if self.skip_day_if_hour_does_not_exist else series.within(self.time_zone, day)
 
-    def _day(self, number: int) -> date | None:
-        """The date that is `number` intervals after the start's; None where dates end, with the year 9999."""
-        start = self._start_day
-        try:
-            if self.unit in _DAYS:
-                return start + timedelta(days=number * self.interval * _DAYS[self.unit])
-            step = self.interval * _MONTHS[self.unit]
-            year, month = _months_later(start.year, start.month, number * step)
-            if year > date.max.year:
-                return None
-            cuts = _cut_short(start.year, start.month, start.day, step)
-            return date(year, month, next((day for since, day in cuts if number >= since), start.day))
-        except OverflowError:
-            return None
-
-    def _fire_time(self, number: int) -> datetime | None:
-        """The instant of that fire; None where there is none that day, or no such day."""
-        day = self._day(number)
+    def _on(self, day: date | None) -> datetime | None:
+        """The fire time of a day in the series; None where there is none."""
         if day is None:
             return None
         time_zone = zone(self.time_zone)
@@ -179,27 +160,3 @@ class CalendarIntervalTrigger(RecurringTrigger):
         if self.skip_day_if_hour_does_not_exist and fire_time.astimezone(time_zone).replace(tzinfo=None) != wall:
             return None
         return fire_time
-
-
-def _months_later(year: int, month: int, months: int) -> tuple[int, int]:
-    years, month_index = divmod(month - 1 + months, 12)
-    return year + years, month_index + 1
-
-
-@lru_cache(maxsize=1024)
-def _cut_short(year: int, month: int, day: int, step: int) -> tuple[tuple[int, int], ...]:
-    """Since which interval of `step` months the day of the month is which lower one, the last first.
-
-    Empty for a day that every month on the way has.
-    """
-    cuts: list[tuple[int, int]] = []
-    for number in range(1, _GREGORIAN_CYCLE // step + 2):
-        if day <= 28:
-            break
-        there, then = _months_later(year, month, number * step)
-        # The length of a month of the year 10000 is that of the year 2000's.
-        length = gregorian.monthrange(2000 + there % 400, then)[1]
-        if length < day:
-            day = length
-            cuts.append((number, day))
-    return tuple(reversed(cuts))

@@ -19,7 +19,7 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 LOOK_AHEAD = timedelta(days=36525)
 """No fire time is looked for further ahead: 100 years."""
 # A trigger and a calendar may keep missing each other; each try takes some microseconds. Enough for a
-# trigger that fires daily to be refused through all of `LOOK_AHEAD`.
+# trigger that fires daily to be refused for 100 years.
 _MAX_TRIES = 40_000
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
@@ -46,26 +46,33 @@ class RecurringTrigger(Trigger):
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None: ...
 
+    def first_from(self, instant: datetime) -> datetime | None:
+        """The first fire time at or after `instant`."""
+        return self.next_after(instant - _ONE_MICROSECOND)
+
     def next_included(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
         """The first fire time strictly after `instant` that `calendar` includes; None where there is none.
 
-        None also where none is found within 100 years, or `calendar` refuses thousands in a row.
+        None also where `calendar` includes nothing for 100 years, or refuses thousands in a row.
         """
-        candidate = self.next_after(instant)
-        if calendar is None or candidate is None:
-            return candidate
-        latest = candidate.timestamp() + LOOK_AHEAD.total_seconds()
+        return self._included(self.next_after(instant), calendar)
+
+    def _included(self, first: datetime | None, calendar: Calendar | None) -> datetime | None:
+        """`first`, or the first fire time after it that `calendar` includes."""
+        if calendar is None or first is None:
+            return first
+        candidate: datetime | None = first
         for _ in range(_MAX_TRIES):
-            if candidate is None or candidate.timestamp() > latest:
+            if candidate is None or candidate - first > LOOK_AHEAD:
                 return None
             included = calendar.next_included(candidate)
             if included is None or included == candidate:
                 return included
-            candidate = self.next_after(included - _ONE_MICROSECOND)
+            candidate = self.first_from(included)
         return None
 
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
-        return TriggerProgress(self.next_included(self.anchor - _ONE_MICROSECOND, calendar))
+        return TriggerProgress(self._included(self.first_from(self.anchor), calendar))
 
     def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
         fired = progress.next_fire_time

@@ -1,0 +1,144 @@
+"""The acquire step: claims due triggers, and fires those that are due already; with what every fire does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import FiredState, TriggerState
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node
+from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
+from quartzpy.triggers.horizon import Horizon
+from quartzpy.triggers.trigger import TriggerProgress
+
+_BLOCKING = {
+    TriggerState.WAITING: TriggerState.BLOCKED,
+    TriggerState.ACQUIRED: TriggerState.BLOCKED,
+    TriggerState.PAUSED: TriggerState.PAUSED_BLOCKED,
+}
+
+
+def acquire(
+    tables: Tables,
+    node: Node,
+    job_types: Sequence[str],
+    *,
+    limit: int,
+    look_ahead: timedelta,
+    misfire_threshold: timedelta,
+) -> Acquisition:
+    """Claim, and fire what is due; see `JobStore.acquire`."""
+    now = tables.require(node)
+    fired: list[FiredTrigger] = []
+    acquired: list[AcquiredTrigger] = []
+    for row in _eligible(tables, job_types, now, limit, now + look_ahead, misfire_threshold):
+        at = row.progress.next_fire_time
+        assert at is not None
+        if row.job.serial and tables.is_running(row.job.key):
+            tables.move(row, TriggerState.BLOCKED)
+        elif at <= now and (row.pending.instants or row.pending.is_complete):
+            fired.append(_fire_by_itself(tables, node, row, now))
+        else:
+            acquired.append(_claim(tables, node, row, now))
+    left = next(iter(tables.due.on_time(job_types, now, misfire_threshold)), None)
+    return Acquisition(now, tuple(fired), tuple(acquired), None if left is None else left.at)
+
+
+def _eligible(
+    tables: Tables, job_types: Iterable[str], now: datetime, limit: int, until: datetime, threshold: timedelta
+) -> list[TriggerRow]:
+    chosen: list[TriggerRow] = []
+    serial: set[JobKey] = set()
+    for entry in tables.due.on_time(job_types, now, threshold):
+        if len(chosen) >= limit or entry.at > until:
+            break
+        row = tables.triggers[TriggerKey(entry.group, entry.name)]
+        if row.job.serial:
+            if row.job.key in serial:
+                continue
+            serial.add(row.job.key)
+        chosen.append(row)
+    return chosen
+
+
+def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> AcquiredTrigger:
+    fence = tables.next_number()
+    tables.claim(_fired_row(node, row, fence, FiredState.ACQUIRED, now))
+    tables.move(row, TriggerState.ACQUIRED, fence=fence)
+    return AcquiredTrigger(fence, row.load(), row.progress, row.generation)
+
+
+def _fire_by_itself(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> FiredTrigger:
+    following, *later = row.pending.instants or (None,)
+    progress = TriggerProgress(following, row.progress.next_fire_time, row.progress.times_triggered + 1)
+    pending = Horizon(tuple(instant for instant in later if instant), row.pending.is_complete)
+    return fire_row(tables, node, row, tables.next_number(), progress, pending, now)
+
+
+def fire_row(
+    tables: Tables,
+    node: Node,
+    row: TriggerRow,
+    fence: int,
+    progress: TriggerProgress,
+    pending: Horizon,
+    now: datetime,
+) -> FiredTrigger:
+    """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
+    job = row.job
+    execution = _fired_row(node, row, fence, FiredState.EXECUTING, now)
+    previous = row.progress.previous_fire_time
+    if progress.next_fire_time is None:
+        state = TriggerState.COMPLETE
+    else:
+        state = TriggerState.BLOCKED if job.serial else TriggerState.WAITING
+    tables.move(row, state, progress=progress, pending=pending)
+    execution.fired = FiredTrigger(
+        fence=fence,
+        trigger_group=row.key.group,
+        trigger_name=row.key.name,
+        job_group=job.key.group,
+        job_name=job.key.name,
+        job_type=job.job_type,
+        generation=row.generation,
+        fire_time=now,
+        scheduled_fire_time=execution.scheduled_time,
+        previous_fire_time=previous,
+        next_fire_time=progress.next_fire_time,
+        pending=pending,
+        times_triggered=progress.times_triggered,
+        disallows_concurrent=job.serial,
+        persists_data=job.persists_data,
+        job_data=job.data,
+        trigger_data=row.data,
+        load_trigger=partial(load_trigger, row.bare, row.data),
+        load_job=partial(load_job, *job.loader()),
+    )
+    tables.claim(execution)
+    if job.serial:
+        for sibling in job.triggers.values():
+            if sibling is not row and sibling.state in _BLOCKING:
+                tables.move(sibling, _BLOCKING[sibling.state])
+    return execution.fired
+
+
+def _fired_row(node: Node, row: TriggerRow, fence: int, state: FiredState, now: datetime) -> FiredRow:
+    scheduled = row.progress.next_fire_time
+    assert scheduled is not None
+    return FiredRow(
+        fence=fence,
+        trigger_key=row.key,
+        generation=row.generation,
+        job_key=row.job.key,
+        instance_id=node.instance_id,
+        epoch=node.epoch,
+        state=state,
+        fire_time=now,
+        scheduled_time=scheduled,
+        priority=row.bare.priority,
+        serial=row.job.serial,
+        requests_recovery=row.job.requests_recovery,
+        trigger_data=row.data,
+    )

@@ -1,0 +1,114 @@
+"""The complete step: ends executions, by fence, and only while the claim is still this epoch's."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+
+from quartzpy.keys import RECOVERING_JOBS, JobKey
+from quartzpy.states import CompletionInstruction, FiredState, Outcome, TriggerState
+from quartzpy.store.protocol import Completion, CompletionOutcome, ExecutionRecord, FiredTrigger, Node
+from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
+from quartzpy.triggers.horizon import Horizon
+
+
+def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    """End executions; see `JobStore.complete`."""
+    now = tables.now()
+    ended: list[Completion] = []
+    fenced: set[int] = set()
+    released: set[JobKey] = set()
+    for completion in completions:
+        row = tables.fired.get(completion.fired.fence)
+        if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
+            if not _was_recorded(tables, node, completion.fired.fence):
+                fenced.add(completion.fired.fence)
+            continue
+        tables.drop(row)
+        tables.history.append(_record(row, completion))
+        _store_data(tables, row, completion)
+        if row.serial:
+            released.add(row.job_key)
+        ended.append(completion)
+    unblocked = tables.unblock(released)
+    for completion in ended:
+        _end_trigger(tables, completion)
+    times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
+    return CompletionOutcome(now, fenced=frozenset(fenced), earliest_unblocked=min(times, default=None))
+
+
+def _was_recorded(tables: Tables, node: Node, fence: int) -> bool:
+    """Whether this node ended that execution before: its answer was lost, and it asks again."""
+    return any(
+        record.fence == fence and record.instance_id == node.instance_id and record.outcome is not Outcome.LOST
+        for record in tables.history
+    )
+
+
+def _record(row: FiredRow, completion: Completion) -> ExecutionRecord:
+    return ExecutionRecord(
+        fence=row.fence,
+        trigger_key=row.trigger_key,
+        job_key=row.job_key,
+        instance_id=row.instance_id,
+        scheduled_fire_time=row.scheduled_time,
+        fire_time=row.fire_time,
+        started_at=completion.started_at,
+        ended_at=completion.ended_at,
+        outcome=completion.outcome,
+        error=completion.error,
+        recovering=row.trigger_key.group == RECOVERING_JOBS,
+    )
+
+
+def _store_data(tables: Tables, row: FiredRow, completion: Completion) -> None:
+    job = tables.jobs.get(row.job_key)
+    if job is not None and completion.job_data is not None:
+        job.data = None if completion.job_data == "{}" else completion.job_data
+
+
+def _end_trigger(tables: Tables, completion: Completion) -> None:
+    """What the completion asks of the trigger that fired, where that was not replaced meanwhile."""
+    fired = completion.fired
+    row = _same_generation(tables, fired)
+    job = tables.jobs.get(fired.job_key)
+    if completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE and job is not None:
+        for sibling in list(job.triggers.values()):
+            tables.remove_trigger(sibling)
+    elif row is not None and (
+        completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE
+        or (fired.next_fire_time is None and row.state is TriggerState.COMPLETE)
+    ):
+        tables.remove_trigger(row)
+    elif row is not None and completion.refill is not None:
+        _append(tables, row, fired, completion.refill)
+        return
+    tables.drop_orphans([fired.job_key])
+
+
+def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:
+    row = tables.triggers.get(fired.trigger_key)
+    return row if row is not None and row.generation == fired.generation else None
+
+
+def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: Horizon) -> None:
+    """Append instants where nothing else did: the last one is that which they were computed from."""
+    computed_from = (fired.next_fire_time, *fired.pending.instants)[-1]
+    last = (row.progress.next_fire_time, *row.pending.instants)[-1]
+    if last is not None and last == computed_from and not row.pending.is_complete:
+        row.pending = Horizon(row.pending.instants + more.instants, more.is_complete)
+
+
+def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
+    """Delete old history; see `JobStore.purge_history`."""
+    before = tables.now() - older_than
+    kept: deque[ExecutionRecord] = deque(maxlen=HISTORY)
+    purged = 0
+    for record in tables.history:
+        if record.ended_at < before and purged < limit:
+            purged += 1
+        else:
+            kept.append(record)
+    tables.history = kept
+    return purged

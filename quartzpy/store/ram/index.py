@@ -1,0 +1,137 @@
+"""WAITING triggers in the order in which they are due, apart by who can take them and by when they are too late.
+
+A lane holds the triggers of one job type and one rule of misfiring. A step reads a lane from the first entry that is
+not too late: neither what this node cannot run nor what the misfire step must handle is ever walked over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from heapq import merge
+from typing import NamedTuple
+
+CHUNK = 512
+_ABOVE_ALL_PRIORITIES = -(2**31)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+class Entry(NamedTuple):
+    """A trigger's place in time: by fire time, then by priority, then by key."""
+
+    at: datetime
+    negative_priority: int
+    group: str
+    name: str
+
+    @classmethod
+    def first_at(cls, instant: datetime) -> Entry:
+        """A place before all triggers of `instant` and after all earlier ones."""
+        return cls(instant, _ABOVE_ALL_PRIORITIES, "", "")
+
+
+class SortedEntries:
+    """Entries in order, in chunks, so that adding and removing costs little however many there are."""
+
+    def __init__(self) -> None:
+        self._chunks: list[list[Entry]] = []
+        self._lasts: list[Entry] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    def add(self, entry: Entry) -> None:
+        if not self._chunks:
+            self._chunks.append([entry])
+            self._lasts.append(entry)
+            return
+        place = min(bisect_left(self._lasts, entry), len(self._chunks) - 1)
+        chunk = self._chunks[place]
+        insort(chunk, entry)
+        if len(chunk) > 2 * CHUNK:
+            self._chunks[place : place + 1] = chunk[:CHUNK], chunk[CHUNK:]
+            self._lasts[place : place + 1] = chunk[CHUNK - 1], chunk[-1]
+        else:
+            self._lasts[place] = chunk[-1]
+
+    def remove(self, entry: Entry) -> None:
+        place = bisect_left(self._lasts, entry)
+        chunk = self._chunks[place]
+        del chunk[bisect_left(chunk, entry)]
+        if chunk:
+            self._lasts[place] = chunk[-1]
+        else:
+            del self._chunks[place], self._lasts[place]
+
+    def since(self, instant: datetime) -> Iterator[Entry]:
+        """The entries at or after `instant`, in order; nothing may be added or removed meanwhile."""
+        start = Entry.first_at(instant)
+        place = bisect_left(self._lasts, start)
+        if place == len(self._chunks):
+            return
+        chunk = self._chunks[place]
+        yield from chunk[bisect_left(chunk, start) :]
+        for chunk in self._chunks[place + 1 :]:
+            yield from chunk
+
+
+class MisfireRule(NamedTuple):
+    """When a trigger is too late: never, or later than its own threshold, or than the scheduler's."""
+
+    ignores_misfires: bool
+    own_threshold: timedelta | None
+
+    def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
+        """What is due before this instant has misfired."""
+        if self.ignores_misfires:
+            return _BEGINNING
+        return now - (threshold if self.own_threshold is None else self.own_threshold)
+
+
+class DueIndex:
+    """All lanes."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, dict[MisfireRule, SortedEntries]] = {}
+
+    def add(self, job_type: str, rule: MisfireRule, entry: Entry) -> None:
+        lanes = self._lanes.setdefault(job_type, {})
+        if rule not in lanes:
+            lanes[rule] = SortedEntries()
+        lanes[rule].add(entry)
+
+    def remove(self, job_type: str, rule: MisfireRule, entry: Entry) -> None:
+        lanes = self._lanes[job_type]
+        lanes[rule].remove(entry)
+        if not lanes[rule]:
+            del lanes[rule]
+            if not lanes:
+                del self._lanes[job_type]
+
+    def on_time(self, job_types: Iterable[str], now: datetime, threshold: timedelta) -> Iterator[Entry]:
+        """What did not misfire, whenever it is due, in order."""
+        return merge(
+            *(lane.since(rule.earliest_on_time(now, threshold)) for rule, lane in self._of(job_types))
+        )
+
+    def misfired(self, job_types: Iterable[str], now: datetime, threshold: timedelta) -> Iterator[Entry]:
+        """What is too late, in order."""
+        return merge(
+            *(
+                _before(rule.earliest_on_time(now, threshold), lane)
+                for rule, lane in self._of(job_types)
+                if not rule.ignores_misfires
+            )
+        )
+
+    def _of(self, job_types: Iterable[str]) -> Iterator[tuple[MisfireRule, SortedEntries]]:
+        for job_type in dict.fromkeys(job_types):
+            yield from self._lanes.get(job_type, {}).items()
+
+
+def _before(instant: datetime, lane: SortedEntries) -> Iterator[Entry]:
+    for entry in lane.since(_BEGINNING):
+        if entry.at >= instant:
+            return
+        yield entry

@@ -1,0 +1,39 @@
+"""The misfire step: moves late triggers to where their misfire instruction says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from quartzpy.keys import TriggerKey
+from quartzpy.states import TriggerState
+from quartzpy.store.protocol import MisfireOutcome, Node
+from quartzpy.store.ram.tables import Tables, TriggerRow
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
+
+
+def recover_misfires(
+    tables: Tables, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+) -> MisfireOutcome:
+    """Handle one slice; see `JobStore.recover_misfires`."""
+    now = tables.require(node)
+    late = list(islice(tables.due.misfired(job_types, now, threshold), limit + 1))
+    misfired = [TriggerKey(entry.group, entry.name) for entry in late[:limit]]
+    times = [at for key in misfired if (at := _misfire(tables, tables.triggers[key], now)) is not None]
+    return MisfireOutcome(now, tuple(misfired), min(times, default=None), more=len(late) > limit)
+
+
+def _misfire(tables: Tables, row: TriggerRow, now: datetime) -> datetime | None:
+    """Apply a trigger's misfire instruction; its new fire time. One that has none goes at once."""
+    calendar = tables.calendars.get(row.bare.calendar) if row.bare.calendar else None
+    trigger, progress = row.load().after_misfire(row.progress, calendar, now=now)
+    if progress.next_fire_time is None:
+        tables.remove_trigger(row)
+        tables.drop_orphans([row.job.key])
+        return None
+    moved = moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, calendar)
+    row.bare = replace(trigger, data=None)
+    tables.move(row, TriggerState.WAITING, progress=progress, pending=moved.horizon)
+    return progress.next_fire_time

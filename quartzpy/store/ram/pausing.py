@@ -1,0 +1,127 @@
+"""Pausing and resuming. A group that is paused is remembered for the triggers that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher, MatchOperator
+from quartzpy.states import TriggerState
+from quartzpy.store.ram.tables import PAUSED_STATES, Pauses, Tables, TriggerRow
+
+_PAUSING = {
+    TriggerState.WAITING: TriggerState.PAUSED,
+    TriggerState.ACQUIRED: TriggerState.PAUSED,
+    TriggerState.BLOCKED: TriggerState.PAUSED_BLOCKED,
+}
+
+
+def _pause(tables: Tables, rows: Iterable[TriggerRow]) -> None:
+    """Pause triggers; a claim on one is dropped, so that it can fire no more."""
+    for row in list(rows):
+        if row.state in _PAUSING:
+            tables.move(row, _PAUSING[row.state])
+
+
+def _resume(tables: Tables, rows: Iterable[TriggerRow]) -> datetime | None:
+    """Let triggers wait again, or be blocked while their job runs. A late one is left to the misfire step."""
+    times = []
+    for row in list(rows):
+        if row.state in PAUSED_STATES and row.progress.next_fire_time is not None:
+            blocked = row.job.serial and tables.is_running(row.job.key)
+            tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
+            times.append(row.progress.next_fire_time)
+    return min(times, default=None)
+
+
+def _of_keys(tables: Tables, keys: Collection[TriggerKey]) -> list[TriggerRow]:
+    return [tables.triggers[key] for key in set(keys) if key in tables.triggers]
+
+
+def _of_jobs(tables: Tables, keys: Collection[JobKey]) -> list[TriggerRow]:
+    return [row for key in set(keys) if key in tables.jobs for row in tables.jobs[key].triggers.values()]
+
+
+def _of_trigger_groups(tables: Tables, matcher: GroupMatcher) -> list[TriggerRow]:
+    return [row for row in tables.triggers.values() if matcher.matches(row.key.group)]
+
+
+def _of_job_groups(tables: Tables, matcher: GroupMatcher) -> list[TriggerRow]:
+    return [row for row in tables.triggers.values() if matcher.matches(row.job.key.group)]
+
+
+def _matched(matcher: GroupMatcher, keys: Iterable[TriggerKey] | Iterable[JobKey]) -> set[str]:
+    """The groups that match; one that is named by EQUALS need not exist yet."""
+    named = {matcher.value} if matcher.operator is MatchOperator.EQUALS else set()
+    return named | {key.group for key in keys if matcher.matches(key.group)}
+
+
+def pause_triggers(tables: Tables, keys: Collection[TriggerKey]) -> None:
+    _pause(tables, _of_keys(tables, keys))
+
+
+def resume_triggers(tables: Tables, keys: Collection[TriggerKey]) -> datetime | None:
+    return _resume(tables, _of_keys(tables, keys))
+
+
+def pause_jobs(tables: Tables, keys: Collection[JobKey]) -> None:
+    _pause(tables, _of_jobs(tables, keys))
+
+
+def resume_jobs(tables: Tables, keys: Collection[JobKey]) -> datetime | None:
+    return _resume(tables, _of_jobs(tables, keys))
+
+
+def pause_trigger_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
+    groups = _matched(matcher, tables.triggers)
+    tables.pauses.trigger_groups |= groups
+    _pause(tables, _of_trigger_groups(tables, matcher))
+    return groups
+
+
+def resume_trigger_groups(tables: Tables, matcher: GroupMatcher) -> datetime | None:
+    tables.pauses.trigger_groups = {
+        group for group in tables.pauses.trigger_groups if not matcher.matches(group)
+    }
+    return _resume(tables, _of_trigger_groups(tables, matcher))
+
+
+def pause_job_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
+    groups = _matched(matcher, tables.jobs)
+    tables.pauses.job_groups |= groups
+    _pause(tables, _of_job_groups(tables, matcher))
+    return groups
+
+
+def resume_job_groups(tables: Tables, matcher: GroupMatcher) -> datetime | None:
+    tables.pauses.job_groups = {group for group in tables.pauses.job_groups if not matcher.matches(group)}
+    return _resume(tables, _of_job_groups(tables, matcher))
+
+
+def pause_all(tables: Tables) -> None:
+    tables.pauses.everything = True
+    tables.pauses.trigger_groups |= {key.group for key in tables.triggers}
+    _pause(tables, tables.triggers.values())
+
+
+def resume_all(tables: Tables) -> datetime | None:
+    tables.pauses = Pauses()
+    return _resume(tables, tables.triggers.values())
+
+
+def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
+    """ERROR becomes what a newly stored trigger would be; see `JobStore.reset_from_error`.
+
+    Raises:
+        TriggerNotFoundError, IllegalStateChangeError: there is none, or it is in no error.
+    """
+    row = tables.triggers.get(key)
+    if row is None:
+        raise TriggerNotFoundError(f"trigger {key} is not stored")
+    if row.state is not TriggerState.ERROR:
+        raise IllegalStateChangeError(f"trigger {key} is {row.state}, not ERROR; there is nothing to reset")
+    row.error = None
+    tables.move(row, tables.state_of_new(key, row.job))
+    return row.progress.next_fire_time

@@ -1,0 +1,112 @@
+"""Storing, replacing and removing jobs and triggers. What is given is checked whole before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import FiredState
+from quartzpy.store.protocol import JobEntry
+from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
+from quartzpy.triggers.horizon import PreparedTrigger
+
+
+def store_jobs(tables: Tables, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+    """Store jobs and triggers; see `JobStore.store_jobs`."""
+    jobs = [entry.job for entry in entries if entry.job is not None]
+    prepared = [trigger for entry in entries for trigger in entry.triggers]
+    _check_jobs(tables, jobs, replace)
+    _check_triggers(tables, prepared, {job.key for job in jobs}, () if replace else tables.triggers)
+    for job in jobs:
+        _store_job(tables, job)
+    for one in prepared:
+        _store_trigger(tables, one)
+    return _soonest(prepared)
+
+
+def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> None:
+    given: set[JobKey] = set()
+    for job in jobs:
+        if not replace and (job.key in tables.jobs or job.key in given):
+            raise ObjectAlreadyExistsError(f"job {job.key} exists already; pass replace=True to replace it")
+        given.add(job.key)
+
+
+def _check_triggers(
+    tables: Tables, prepared: Sequence[PreparedTrigger], given: Collection[JobKey], taken: Collection[TriggerKey]
+) -> None:
+    for trigger in (one.trigger for one in prepared):
+        if trigger.calendar is not None and trigger.calendar not in tables.calendars:
+            raise CalendarNotFoundError(f"trigger {trigger.key}: calendar {trigger.calendar!r} is not stored")
+        if trigger.job_key not in tables.jobs and trigger.job_key not in given:
+            raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
+        if trigger.key in taken:
+            raise ObjectAlreadyExistsError(
+                f"trigger {trigger.key} exists already; pass replace=True to replace it"
+            )
+
+
+def _store_job(tables: Tables, detail: JobDetail) -> None:
+    known = tables.jobs.get(detail.key)
+    if known is None:
+        tables.jobs[detail.key] = JobRow(detail)
+    else:
+        tables.redefine(known, detail)
+
+
+def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
+    trigger = prepared.trigger
+    assert trigger.job_key is not None
+    job = tables.jobs[trigger.job_key]
+    old = tables.triggers.get(trigger.key)
+    if old is not None:
+        tables.remove_trigger(old)
+    row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, prepared.horizon)
+    tables.add_trigger(row, tables.state_of_new(row.key, job))
+
+
+def _soonest(prepared: Sequence[PreparedTrigger]) -> datetime | None:
+    return min((one.progress.next_fire_time for one in prepared if one.progress.next_fire_time), default=None)
+
+
+def replace_trigger(tables: Tables, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+    """Put `new` in the place of `old`; see `JobStore.replace_trigger`."""
+    row = tables.triggers.get(old)
+    if row is None:
+        return None
+    _check_triggers(tables, [new], (), tables.triggers.keys() - {old})
+    tables.remove_trigger(row)
+    _store_trigger(tables, new)
+    return _soonest([new])
+
+
+def delete_triggers(tables: Tables, keys: Collection[TriggerKey]) -> set[TriggerKey]:
+    """Remove triggers; see `JobStore.delete_triggers`."""
+    there = [tables.triggers[key] for key in set(keys) if key in tables.triggers]
+    for row in there:
+        tables.remove_trigger(row)
+    tables.drop_orphans([row.job.key for row in there])
+    return {row.key for row in there}
+
+
+def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> set[JobKey]:
+    """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
+    there = {key for key in keys if key in tables.jobs}
+    for key in there:
+        for row in list(tables.jobs[key].triggers.values()):
+            tables.remove_trigger(row)
+        del tables.jobs[key]
+    return there
+
+
+def clear(tables: Tables) -> None:
+    """Remove everything; see `JobStore.clear`."""
+    delete_jobs(tables, list(tables.jobs))
+    for row in list(tables.fired.values()):
+        if row.state is FiredState.ACQUIRED:
+            tables.drop(row)
+    tables.calendars.clear()
+    tables.pauses = Pauses()

@@ -1,0 +1,296 @@
+"""The store in memory: each method of `JobStore` is one call of the module that says how, under one lock.
+
+For tests, and for programs that need no other process and nothing to survive them. Several nodes of one process can
+share it. It decides as the SQL store does: both pass the same contract tests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.clock import Clock
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import PublicState
+from quartzpy.store.protocol import (
+    Acquisition,
+    CheckIn,
+    Completion,
+    CompletionOutcome,
+    ExecutionRecord,
+    Firing,
+    JobEntry,
+    JobRecord,
+    MisfireOutcome,
+    Move,
+    Node,
+    NodeRecord,
+    RecoveryOutcome,
+    RunningRecord,
+    TriggerRecord,
+)
+from quartzpy.store.ram import acquire, complete, fire, lookups, misfire, pausing, recover, scheduling
+from quartzpy.store.ram.tables import Tables
+from quartzpy.triggers.horizon import PreparedTrigger
+
+
+class RamJobStore:
+    """Keeps a scheduler's jobs in this process's memory, by the time of `clock`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._tables = Tables(clock)
+        self._lock = threading.RLock()
+
+    # --- a node's life
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def now(self) -> datetime:
+        return self._tables.now()
+
+    def register(
+        self,
+        instance_id: str,
+        *,
+        host: str,
+        pid: int,
+        checkin_interval: timedelta,
+        window: timedelta,
+        gone: int | None = None,
+    ) -> Node:
+        with self._lock:
+            return recover.register(
+                self._tables,
+                instance_id,
+                host=host,
+                pid=pid,
+                checkin_interval=checkin_interval,
+                window=window,
+                gone=gone,
+            )
+
+    def check_in(self, node: Node) -> CheckIn:
+        with self._lock:
+            return recover.check_in(self._tables, node)
+
+    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+        with self._lock:
+            return recover.recover(self._tables, node, dead)
+
+    def leave(self, node: Node) -> None:
+        with self._lock:
+            recover.leave(self._tables, node)
+
+    def settle(self, node: Node, known: Collection[int]) -> Acquisition:
+        with self._lock:
+            return fire.settle(self._tables, node, known)
+
+    # --- the five steps
+
+    def acquire(
+        self,
+        node: Node,
+        job_types: Sequence[str],
+        *,
+        limit: int,
+        look_ahead: timedelta,
+        misfire_threshold: timedelta,
+    ) -> Acquisition:
+        with self._lock:
+            return acquire.acquire(
+                self._tables,
+                node,
+                job_types,
+                limit=limit,
+                look_ahead=look_ahead,
+                misfire_threshold=misfire_threshold,
+            )
+
+    def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
+        with self._lock:
+            return fire.fire(self._tables, node, moves)
+
+    def release(self, node: Node, fences: Collection[int]) -> None:
+        with self._lock:
+            fire.release(self._tables, node, fences)
+
+    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+        with self._lock:
+            return complete.complete(self._tables, node, completions)
+
+    def recover_misfires(
+        self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+    ) -> MisfireOutcome:
+        with self._lock:
+            return misfire.recover_misfires(
+                self._tables, node, job_types, threshold=threshold, limit=limit
+            )
+
+    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+        with self._lock:
+            return complete.purge(self._tables, older_than, limit)
+
+    # --- scheduling
+
+    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        with self._lock:
+            return scheduling.store_jobs(self._tables, entries, replace=replace)
+
+    def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+        with self._lock:
+            return scheduling.replace_trigger(self._tables, old, new)
+
+    def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
+        with self._lock:
+            return scheduling.delete_triggers(self._tables, keys)
+
+    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+        with self._lock:
+            return scheduling.delete_jobs(self._tables, keys)
+
+    def clear(self) -> None:
+        with self._lock:
+            scheduling.clear(self._tables)
+
+    def put_calendar(self, name: str, calendar: Calendar) -> None:
+        """Store a calendar, or replace the one of this name."""
+        with self._lock:
+            self._tables.calendars[name] = calendar
+
+    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
+        with self._lock:
+            pausing.pause_triggers(self._tables, keys)
+
+    def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
+        with self._lock:
+            return pausing.resume_triggers(self._tables, keys)
+
+    def pause_jobs(self, keys: Collection[JobKey]) -> None:
+        with self._lock:
+            pausing.pause_jobs(self._tables, keys)
+
+    def resume_jobs(self, keys: Collection[JobKey]) -> datetime | None:
+        with self._lock:
+            return pausing.resume_jobs(self._tables, keys)
+
+    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+        with self._lock:
+            return pausing.pause_trigger_groups(self._tables, matcher)
+
+    def resume_trigger_groups(self, matcher: GroupMatcher) -> datetime | None:
+        with self._lock:
+            return pausing.resume_trigger_groups(self._tables, matcher)
+
+    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+        with self._lock:
+            return pausing.pause_job_groups(self._tables, matcher)
+
+    def resume_job_groups(self, matcher: GroupMatcher) -> datetime | None:
+        with self._lock:
+            return pausing.resume_job_groups(self._tables, matcher)
+
+    def pause_all(self) -> None:
+        with self._lock:
+            pausing.pause_all(self._tables)
+
+    def resume_all(self) -> datetime | None:
+        with self._lock:
+            return pausing.resume_all(self._tables)
+
+    def reset_from_error(self, key: TriggerKey) -> datetime | None:
+        with self._lock:
+            return pausing.reset_from_error(self._tables, key)
+
+    # --- looking
+
+    def job(self, key: JobKey) -> JobDetail | None:
+        with self._lock:
+            row = self._tables.jobs.get(key)
+            return None if row is None else row.load()
+
+    def trigger(self, key: TriggerKey) -> TriggerRecord | None:
+        with self._lock:
+            return lookups.trigger(self._tables, key)
+
+    def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
+        with self._lock:
+            return lookups.triggers_of_job(self._tables, key)
+
+    def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
+        with self._lock:
+            return lookups.trigger_states(self._tables, keys)
+
+    def job_keys(self, matcher: GroupMatcher) -> set[JobKey]:
+        with self._lock:
+            return lookups.job_keys(self._tables, matcher)
+
+    def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]:
+        with self._lock:
+            return lookups.trigger_keys(self._tables, matcher)
+
+    def job_group_names(self) -> list[str]:
+        with self._lock:
+            return lookups.groups(self._tables.jobs)
+
+    def trigger_group_names(self) -> list[str]:
+        with self._lock:
+            return lookups.groups(self._tables.triggers)
+
+    def paused_trigger_groups(self) -> set[str]:
+        with self._lock:
+            return set(self._tables.pauses.trigger_groups)
+
+    def paused_job_groups(self) -> set[str]:
+        with self._lock:
+            return set(self._tables.pauses.job_groups)
+
+    def all_paused(self) -> bool:
+        return self._tables.pauses.everything
+
+    def job_types_in_use(self) -> set[str]:
+        with self._lock:
+            return {job.job_type for job in self._tables.jobs.values()}
+
+    def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
+        with self._lock:
+            stored = self._tables.calendars
+            return {name: stored[name] for name in names if name in stored}
+
+    def list_jobs(self, limit: int) -> list[JobRecord]:
+        with self._lock:
+            return lookups.list_jobs(self._tables, limit)
+
+    def list_triggers(self, limit: int) -> list[TriggerRecord]:
+        with self._lock:
+            return lookups.list_triggers(self._tables, limit)
+
+    def list_nodes(self) -> CheckIn:
+        with self._lock:
+            return recover.list_nodes(self._tables)
+
+    def list_running(self) -> list[RunningRecord]:
+        with self._lock:
+            return lookups.list_running(self._tables)
+
+    def list_executions(self, limit: int) -> list[ExecutionRecord]:
+        with self._lock:
+            return lookups.list_executions(self._tables, limit)
+
+    def counts(self) -> dict[str, Any]:
+        with self._lock:
+            return lookups.counts(self._tables)
+
+    # --- waking up
+
+    def subscribe(self) -> None:
+        """None: there are no other processes."""
+        return

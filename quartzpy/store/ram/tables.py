@@ -1,0 +1,301 @@
+"""What the in-memory store keeps: rows like those of the SQL store's tables, and the moves that keep them coherent.
+
+Every change of a trigger's state or fire time goes through `Tables.move`: the index of due triggers, the sets by
+state and the claim follow. A trigger has a fence exactly while it is ACQUIRED.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import count
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.clock import Clock
+from quartzpy.errors import LeaseLostError
+from quartzpy.job import JobDetail
+from quartzpy.job_data import decode, encode
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import FiredState, TriggerState
+from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord
+from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
+from quartzpy.triggers.horizon import Horizon
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+HISTORY = 10_000
+"""So many ended executions are remembered."""
+
+BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
+PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
+AFTER_UNBLOCKING = {
+    TriggerState.BLOCKED: TriggerState.WAITING,
+    TriggerState.PAUSED_BLOCKED: TriggerState.PAUSED,
+}
+
+
+class JobRow:
+    """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
+
+    __slots__ = ("_detail", "data", "job_type", "key", "serial", "triggers")
+
+    def __init__(self, detail: JobDetail) -> None:
+        self.key = detail.key
+        self.triggers: dict[TriggerKey, TriggerRow] = {}
+        self.become(detail)
+
+    def become(self, detail: JobDetail) -> None:
+        self.job_type = detail.job_type
+        self.serial = bool(detail.disallow_concurrent)
+        self.data = encode(detail.data)
+        self._detail = replace(detail, job=self.job_type, data=None)
+
+    @property
+    def is_durable(self) -> bool:
+        return self._detail.durable
+
+    @property
+    def persists_data(self) -> bool:
+        return bool(self._detail.persist_data)
+
+    @property
+    def requests_recovery(self) -> bool:
+        return self._detail.requests_recovery
+
+    def load(self) -> JobDetail:
+        return load_job(self._detail, self.data)
+
+    def loader(self) -> tuple[JobDetail, str | None]:
+        """What `load_job` needs to give the job as it is now."""
+        return self._detail, self.data
+
+
+def load_job(detail: JobDetail, data: str | None) -> JobDetail:
+    return detail if data is None else replace(detail, data=decode(data) or None)
+
+
+def load_trigger(trigger: Trigger, data: str | None) -> Trigger:
+    return trigger if data is None else replace(trigger, data=decode(data) or None)
+
+
+class TriggerRow:
+    """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `pending` and `fence`."""
+
+    __slots__ = (
+        "bare",
+        "data",
+        "error",
+        "fence",
+        "generation",
+        "job",
+        "key",
+        "pending",
+        "progress",
+        "rule",
+        "state",
+    )
+
+    def __init__(
+        self, trigger: Trigger, job: JobRow, generation: int, progress: TriggerProgress, pending: Horizon
+    ) -> None:
+        self.key = trigger.key
+        self.job = job
+        self.generation = generation
+        self.data = encode(trigger.data)
+        self.bare = replace(trigger, data=None)
+        own = None if trigger.ignores_misfires else trigger.misfire_threshold
+        self.rule = MisfireRule(trigger.ignores_misfires, own)
+        self.state = TriggerState.COMPLETE
+        self.progress = progress
+        self.pending = pending
+        self.fence: int | None = None
+        self.error: str | None = None
+
+    def load(self) -> Trigger:
+        return load_trigger(self.bare, self.data)
+
+    @property
+    def entry(self) -> Entry:
+        at = self.progress.next_fire_time
+        assert at is not None
+        return Entry(at, -self.bare.priority, self.key.group, self.key.name)
+
+
+@dataclass(slots=True)
+class FiredRow:
+    """A claim, or a fire that runs."""
+
+    fence: int
+    trigger_key: TriggerKey
+    generation: int
+    job_key: JobKey
+    instance_id: str
+    epoch: int
+    state: FiredState
+    fire_time: datetime
+    scheduled_time: datetime
+    priority: int
+    serial: bool
+    requests_recovery: bool
+    trigger_data: str | None
+    fired: FiredTrigger | None = None
+
+    @property
+    def holds_its_job(self) -> bool:
+        return self.serial and self.state is FiredState.EXECUTING
+
+
+@dataclass
+class Pauses:
+    """What was paused for triggers that come later too."""
+
+    everything: bool = False
+    trigger_groups: set[str] = field(default_factory=set)
+    job_groups: set[str] = field(default_factory=set)
+
+    def cover(self, trigger_key: TriggerKey, job_key: JobKey) -> bool:
+        return (
+            self.everything
+            or trigger_key.group in self.trigger_groups
+            or job_key.group in self.job_groups
+        )
+
+
+class Tables:
+    """All rows, and the moves that several steps share. The caller holds the store's lock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.jobs: dict[JobKey, JobRow] = {}
+        self.triggers: dict[TriggerKey, TriggerRow] = {}
+        self.fired: dict[int, FiredRow] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+        self.calendars: dict[str, Calendar] = {}
+        self.pauses = Pauses()
+        self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
+        self.due = DueIndex()
+        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self._running: dict[JobKey, int] = {}
+        self._numbers = count(1)
+        self._epochs = count(1)
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def next_number(self) -> int:
+        """A fence or a generation: above all before."""
+        return next(self._numbers)
+
+    def next_epoch(self) -> int:
+        return next(self._epochs)
+
+    def require(self, node: Node) -> datetime:
+        """The time, for a step of a node that still stands.
+
+        Raises:
+            LeaseLostError: it does not.
+        """
+        record = self.nodes.get(node.instance_id)
+        if record is None or record.epoch != node.epoch:
+            raise LeaseLostError(f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster")
+        return self.now()
+
+    # --- triggers
+
+    def add_trigger(self, row: TriggerRow, state: TriggerState) -> None:
+        self.triggers[row.key] = row
+        row.job.triggers[row.key] = row
+        row.state = state
+        self._enter(row)
+
+    def remove_trigger(self, row: TriggerRow) -> None:
+        """Remove a trigger and the claim on it; a fire that runs goes on."""
+        self._exit(row)
+        del self.triggers[row.key], row.job.triggers[row.key]
+
+    def move(
+        self,
+        row: TriggerRow,
+        state: TriggerState,
+        *,
+        progress: TriggerProgress | None = None,
+        pending: Horizon | None = None,
+        fence: int | None = None,
+    ) -> None:
+        """Put a trigger into `state`; a claim that it leaves is dropped."""
+        self._exit(row)
+        row.state = state
+        row.fence = fence
+        if progress is not None:
+            row.progress = progress
+        if pending is not None:
+            row.pending = pending
+        self._enter(row)
+
+    def redefine(self, job: JobRow, detail: JobDetail) -> None:
+        """Give a job another definition; its triggers wait where that says."""
+        waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
+        for row in waiting:
+            self.due.remove(job.job_type, row.rule, row.entry)
+        job.become(detail)
+        for row in waiting:
+            self.due.add(job.job_type, row.rule, row.entry)
+
+    def _enter(self, row: TriggerRow) -> None:
+        self.by_state[row.state][row.key] = row
+        if row.state is TriggerState.WAITING:
+            self.due.add(row.job.job_type, row.rule, row.entry)
+
+    def _exit(self, row: TriggerRow) -> None:
+        del self.by_state[row.state][row.key]
+        if row.state is TriggerState.WAITING:
+            self.due.remove(row.job.job_type, row.rule, row.entry)
+        if row.fence is not None:
+            claim = self.fired.get(row.fence)
+            if claim is not None and claim.state is FiredState.ACQUIRED:
+                self.drop(claim)
+
+    def state_of_new(self, trigger_key: TriggerKey, job: JobRow) -> TriggerState:
+        """The state of a trigger that is stored now."""
+        blocked = job.serial and self.is_running(job.key)
+        if self.pauses.cover(trigger_key, job.key):
+            return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
+        return TriggerState.BLOCKED if blocked else TriggerState.WAITING
+
+    def drop_orphans(self, keys: Collection[JobKey]) -> None:
+        """Remove those of these jobs that are not durable and have no trigger left."""
+        for key in keys:
+            job = self.jobs.get(key)
+            if job is not None and not job.is_durable and not job.triggers:
+                del self.jobs[key]
+
+    # --- claims and fires
+
+    def is_running(self, key: JobKey) -> bool:
+        """Whether an execution holds this job for itself."""
+        return key in self._running
+
+    def claim(self, row: FiredRow) -> None:
+        self.fired[row.fence] = row
+        if row.holds_its_job:
+            self._running[row.job_key] = row.fence
+
+    def drop(self, row: FiredRow) -> None:
+        del self.fired[row.fence]
+        if self._running.get(row.job_key) == row.fence:
+            del self._running[row.job_key]
+
+    def unblock(self, keys: Iterable[JobKey]) -> list[TriggerRow]:
+        """Release the blocked triggers of jobs that run no more; those that wait again."""
+        waiting = []
+        for key in keys:
+            job = self.jobs.get(key)
+            if job is None or self.is_running(key):
+                continue
+            for row in job.triggers.values():
+                if row.state in BLOCKED_STATES:
+                    self.move(row, AFTER_UNBLOCKING[row.state])
+                    if row.state is TriggerState.WAITING:
+                        waiting.append(row)
+        return waiting

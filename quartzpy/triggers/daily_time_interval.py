@@ -1,0 +1,193 @@
+"""Fires at intervals within the same hours of chosen days: every 15 minutes from 9 to 5, Monday to Friday."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import as_instant, zone
+from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.triggers.calendar_interval import IntervalUnit
+from quartzpy.triggers.recurring import RecurringTrigger
+from quartzpy.triggers.trigger import TriggerProgress
+
+_UNITS = {
+    IntervalUnit.SECOND: timedelta(seconds=1),
+    IntervalUnit.MINUTE: timedelta(minutes=1),
+    IntervalUnit.HOUR: timedelta(hours=1),
+}
+_ONE_SECOND = timedelta(seconds=1)
+_ONE_DAY = timedelta(days=1)
+# Among so many days there is one of the week's, with a fire, even if the clock was changed over the first.
+_DAYS_TO_LOOK_AT = 22
+
+
+@dataclass(frozen=True)
+class DailyTimeIntervalTrigger(RecurringTrigger):
+    """Fires every `interval` units from `start_time_of_day` to `end_time_of_day` on each of `days_of_week`.
+
+    The times of day are on the wall clock of `time_zone`, both included; between them the interval counts
+    elapsed time, anew each day. `repeat_count` is the number of fires after the first, of all days together;
+    None: no limit.
+    """
+
+    kind: ClassVar[str] = "daily_time_interval"
+
+    name: str = ""
+    group: str = DEFAULT_GROUP
+    _: KW_ONLY
+    interval: int
+    unit: IntervalUnit
+    repeat_count: int | None = None
+    start_time_of_day: time = time(0, 0, 0)
+    end_time_of_day: time = time(23, 59, 59)
+    days_of_week: frozenset[DayOfWeek] = EVERY_DAY
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.interval) is not int or self.interval < 1:
+            raise InvalidTriggerError(f"interval: a whole number from 1 (got {self.interval!r})")
+        if self.unit not in _UNITS:
+            raise InvalidTriggerError(f"unit: one of {', '.join(_UNITS)} (got {self.unit!r})")
+        object.__setattr__(self, "unit", IntervalUnit(self.unit))
+        if self.interval > _ONE_DAY // _UNITS[self.unit]:
+            raise InvalidTriggerError(f"interval: at most 24 hours (got {self.interval} {self.unit}s)")
+        if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
+            raise InvalidTriggerError(f"repeat_count: a whole number from 0, or None (got {self.repeat_count!r})")
+        for subject in ("start_time_of_day", "end_time_of_day"):
+            _check_time(getattr(self, subject), subject)
+        if self.end_time_of_day < self.start_time_of_day:
+            raise InvalidTriggerError(
+                f"end_time_of_day {self.end_time_of_day} is before start_time_of_day {self.start_time_of_day}"
+            )
+        days = days_of_week(self.days_of_week, "days_of_week", InvalidTriggerError)
+        if not days:
+            raise InvalidTriggerError("days_of_week: at least one day")
+        object.__setattr__(self, "days_of_week", days)
+        zone(self.time_zone)
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first fire time strictly after `instant`; `repeat_count` is not looked at.
+
+        As in Quartz, a fire at `end_time_of_day` or `end_time` itself is passed over from within the second
+        before it.
+        """
+        # Fires are on whole seconds; Quartz asks from a second later on, with the fraction kept.
+        return self._first_from(as_instant(instant, "instant") + _ONE_SECOND)
+
+    def first_from(self, instant: datetime) -> datetime | None:
+        """The first fire time at or after `instant`; `repeat_count` is not looked at."""
+        instant = as_instant(instant, "instant")
+        return self._first_from(instant + timedelta(microseconds=-instant.microsecond % 1_000_000))
+
+    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
+        done = super().triggered(progress, calendar)
+        if self.repeat_count is not None and done.times_triggered > self.repeat_count:
+            return TriggerProgress(None, done.previous_fire_time, done.times_triggered)
+        return done
+
+    @property
+    def final_fire_time(self) -> datetime | None:
+        """The last fire time before the end; None without end, or with a repeat count that may end it sooner."""
+        if self.end_time is None or self.repeat_count is not None:
+            return None
+        latest = self.end_time
+        day = self._day_of(latest)
+        for _ in range(_DAYS_TO_LOOK_AT):
+            first, last = self._instant(day, self.start_time_of_day), self._instant(day, self.end_time_of_day)
+            found = first + (min(last, latest) - first) // self._step * self._step
+            if day.isoweekday() in self._iso_days and found >= first:
+                return found if found >= self.anchor else None
+            day -= _ONE_DAY
+        return None
+
+    def schedule(self) -> dict[str, Any]:
+        return {
+            "interval": self.interval,
+            "unit": str(self.unit),
+            "repeat_count": self.repeat_count,
+            "start_time_of_day": self.start_time_of_day.isoformat(),
+            "end_time_of_day": self.end_time_of_day.isoformat(),
+            "days_of_week": sorted(int(day) for day in self.days_of_week),
+            "time_zone": self.time_zone,
+        }
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        times = {
+            name: time.fromisoformat(schedule[name])
+            for name in ("start_time_of_day", "end_time_of_day")
+            if name in schedule
+        }
+        return cls(**{**schedule, **times}, **common)
+
+    def _first_from(self, instant: datetime) -> datetime | None:
+        instant = max(instant, self.anchor)
+        if self.end_time is not None and instant > self.end_time:
+            return None
+        try:
+            day = self._day_of(instant)
+            earliest = instant.replace(microsecond=0)
+            if day.isoweekday() not in self._iso_days or instant > self._instant(day, self.end_time_of_day):
+                came_from, day = day, self._next_day(day)
+                earliest = self._start_on(day, came_from)
+            for _ in range(_DAYS_TO_LOOK_AT):
+                first, last = self._instant(day, self.start_time_of_day), self._instant(day, self.end_time_of_day)
+                early = first - max(earliest, first)
+                found = first - early // self._step * self._step
+                if found < self.anchor:  # the fraction that was cut off
+                    found += self._step
+                if found <= last:
+                    return None if self.end_time is not None and found > self.end_time else found
+                day = self._next_day(day)
+        except OverflowError:  # after the year 9999
+            pass
+        return None
+
+    def _start_on(self, day: date, came_from: date) -> datetime:
+        """The start time of day on `day`, counted day by day from `came_from`.
+
+        Where the clock was put forward over that time of day on the way, Quartz stays as late as it was then.
+        """
+        wall = datetime.combine(came_from, self.start_time_of_day)
+        while True:
+            there = wall.replace(tzinfo=zone(self.time_zone)).astimezone(UTC)
+            wall = there.astimezone(zone(self.time_zone)).replace(tzinfo=None)
+            if wall.date() >= day:
+                return there
+            wall += _ONE_DAY
+
+    def _next_day(self, day: date) -> date:
+        """The next of the days of the week after `day`."""
+        return next(
+            later for number in range(1, 8) if (later := day + number * _ONE_DAY).isoweekday() in self._iso_days
+        )
+
+    def _day_of(self, instant: datetime) -> date:
+        return instant.astimezone(zone(self.time_zone)).date()
+
+    def _instant(self, day: date, at: time) -> datetime:
+        """A time that is skipped comes later by the gap; of one that comes twice the first counts."""
+        return datetime.combine(day, at, zone(self.time_zone)).astimezone(UTC)
+
+    @property
+    def _step(self) -> timedelta:
+        return self.interval * _UNITS[self.unit]
+
+    @cached_property
+    def _iso_days(self) -> frozenset[int]:
+        return frozenset((day + 5) % 7 + 1 for day in self.days_of_week)
+
+
+def _check_time(value: object, subject: str) -> None:
+    if not isinstance(value, time) or value.tzinfo is not None:
+        raise InvalidTriggerError(f"{subject}: must be a datetime.time without time zone (got {value!r})")
+    if value.microsecond:
+        raise InvalidTriggerError(f"{subject}: whole seconds (got {value})")

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from quartzpy.runtime.cluster_manager import PeerWatch
+from quartzpy.store.protocol import CheckIn, NodeRecord
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+INTERVAL, WINDOW = timedelta(seconds=5), timedelta(seconds=20)
+
+
+def answer(at: float, *peers: tuple[str, int, float]) -> CheckIn:
+    """What a check-in `at` seconds sees: peers by name, count, and the second of their last check-in."""
+    records = tuple(
+        NodeRecord(name, hash(name), "h", 1, START, START + timedelta(seconds=last), count, INTERVAL)
+        for name, count, last in peers
+    )
+    return CheckIn(START + timedelta(seconds=at), records)
+
+
+def judged(watch: PeerWatch, at: float, *peers: tuple[str, int, float]) -> list[str]:
+    return [peer.instance_id for peer in watch.saw(answer(at, *peers), -1, at)]
+
+
+def test_a_peer_that_stands_still_for_the_window_is_dead_and_not_before() -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    assert [judged(watch, at, ("b", 7, -1)) for at in (0, 5, 10, 15)] == [[], [], [], []]
+    assert judged(watch, 20, ("b", 7, -1)) == ["b"]
+
+
+def test_a_peer_that_moves_is_alive_however_late_its_clock_says_it_is() -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    assert all(not judged(watch, 5 * n, ("b", n, -3600)) for n in range(10))
+
+
+def test_silence_by_the_store_clock_alone_convicts_nobody_after_an_outage() -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    judged(watch, 0, ("b", 7, 0))
+    watch.broken()
+    assert judged(watch, 60, ("b", 7, 0)) == [], "the outage silenced everybody"
+    assert [judged(watch, at, ("b", 7, 0)) for at in (65, 70, 75)] == [[], [], []]
+    assert judged(watch, 80, ("b", 7, 0)) == ["b"], "a full window after it is enough"
+
+
+def test_a_gap_in_ones_own_check_ins_starts_the_evidence_again() -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    for at in (0, 5, 10, 15):
+        judged(watch, at, ("b", 7, 0))
+    assert judged(watch, 40, ("b", 7, 0)) == [], "this process was itself paused"
+
+
+def test_two_epochs_of_one_name_are_two_peers() -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    for at in (0, 5, 10, 15):
+        judged(watch, at, ("b", 7, -1))
+    reborn = NodeRecord("b", 99, "h", 1, START, START, 7, INTERVAL)
+    assert watch.saw(CheckIn(START + timedelta(seconds=20), (reborn,)), -1, 20) == []
+
+
+def test_a_node_does_not_judge_itself() -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    own = NodeRecord("a", 1, "h", 1, START, START, 0, INTERVAL)
+    for at in range(0, 100, 5):
+        assert watch.saw(CheckIn(START + timedelta(seconds=at), (own,)), 1, at) == []

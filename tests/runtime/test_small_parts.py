@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy.cancellation import Cancellation
+from quartzpy.errors import LeaseLostError, StoreUnavailableError
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.outage import Outage
+from quartzpy.runtime.service import Service
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.store.protocol import Node
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.wall = datetime(2026, 1, 1, tzinfo=UTC)
+        self.seconds = 100.0
+
+    def now(self) -> datetime:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def test_a_wakeup_while_nobody_sleeps_is_not_lost() -> None:
+    wakeup = Wakeup()
+    wakeup.set()
+    assert wakeup.wait(10)
+    assert not wakeup.wait(0)
+
+
+def test_an_outage_is_two_lines_of_log(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage(logging.getLogger("test"), "thread")
+    waits = [outage.failed(StoreUnavailableError("down")) for _ in range(20)]
+    assert outage.succeeded()
+    assert not outage.succeeded()
+    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"] * 2
+    assert waits[0] <= 0.2
+    assert max(waits) <= 5.0
+
+
+def test_the_store_time_goes_on_by_the_steady_clock_whatever_the_wall_says() -> None:
+    clock = ManualClock()
+    time = StoreTime(clock)
+    said = datetime(2030, 5, 5, tzinfo=UTC)
+    asked = clock.monotonic()
+    clock.seconds += 0.2
+    time.learn(said, asked)
+    clock.wall -= timedelta(days=1)
+    clock.seconds += 9.9
+    assert time.now() == said + timedelta(seconds=10)
+    assert time.seconds_until(said + timedelta(seconds=13)) == pytest.approx(3)
+
+
+def test_a_lease_that_lapsed_stops_everything_until_it_is_renewed_or_lost() -> None:
+    clock = ManualClock()
+    epoch = Epoch(Node("a", 1), clock, 15.0, clock.monotonic())
+    assert epoch.trusted
+    clock.seconds += 15.1
+    assert not epoch.trusted
+    waiter_saw: list[bool] = []
+    waiter = threading.Thread(target=lambda: waiter_saw.append(epoch.wait_until_trusted()))
+    waiter.start()
+    epoch.renew(clock.monotonic())
+    waiter.join(5)
+    assert waiter_saw == [True]
+    epoch.lose()
+    epoch.renew(clock.monotonic())
+    assert not epoch.trusted
+    assert not epoch.wait_until_trusted()
+
+
+def test_a_cancellation_wakes_who_waits_and_who_comes_later() -> None:
+    cancellation = Cancellation()
+    assert not cancellation.wait(0.001)
+    woken: list[bool] = []
+    waiter = threading.Thread(target=lambda: woken.append(cancellation.wait(5)))
+    waiter.start()
+    cancellation.set()
+    waiter.join(5)
+    assert woken == [True]
+    assert cancellation.wait(0)
+    assert cancellation.is_set()
+
+
+class _Passes(Service):
+    def __init__(self, outcomes: list[BaseException | None]) -> None:
+        super().__init__("test", longest_wait=0.001)
+        self.outcomes = outcomes
+        self.over = threading.Event()
+        self.lease_losses = 0
+
+    def on_lease_lost(self) -> None:
+        self.lease_losses += 1
+
+    def run_once(self) -> float:
+        if not self.outcomes:
+            self.over.set()
+            return 60.0
+        outcome = self.outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        return 0.0
+
+
+def test_nothing_that_a_pass_raises_ends_its_thread() -> None:
+    service = _Passes([MemoryError(), SystemExit(1), KeyboardInterrupt(), LeaseLostError("gone"), ValueError(), None])
+    service.start()
+    assert service.over.wait(5)
+    service.stop()
+    assert service.join(5)
+    assert service.lease_losses == 1

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from quartzpy.runtime.worker_pool import WorkerPool
+
+
+def test_blocking_tasks_get_a_thread_each() -> None:
+    pool = WorkerPool(8, "test")
+    together = threading.Barrier(8)
+    done = threading.Semaphore(0)
+
+    def task() -> None:
+        together.wait(5)
+        done.release()
+        pool.release()
+
+    pool.submit([task] * 8)
+    assert all(done.acquire(timeout=5) for _ in range(8))
+    assert pool.wait_until_idle(5)
+    pool.close()
+
+
+def test_slots_are_counted_from_submission_to_release() -> None:
+    pool = WorkerPool(3, "test")
+    go = threading.Event()
+    pool.submit([lambda: go.wait(5) and pool.release()] * 3)  # type: ignore[func-returns-value, list-item]
+    assert pool.free == 0
+    assert pool.wait_for_free(0.01) == 0
+    go.set()
+    assert pool.wait_for_free(5) >= 1
+    assert pool.wait_until_idle(5)
+    assert pool.free == 3
+    pool.close()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_a_task_that_raises_anything_costs_no_thread(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    pool = WorkerPool(1, "test")
+    ran = threading.Event()
+
+    def fails() -> None:
+        pool.release()
+        raise error
+
+    def works() -> None:
+        ran.set()
+        pool.release()
+
+    pool.submit([fails])
+    pool.submit([works])
+    assert ran.wait(5)
+    pool.close()
+    assert "a worker's task failed" in caplog.text
+
+
+def test_what_was_submitted_before_close_still_runs() -> None:
+    pool = WorkerPool(1, "test")
+    count: list[int] = []
+    pool.submit([lambda n=n: (count.append(n), pool.release()) for n in range(50)])  # type: ignore[misc]
+    pool.close()
+    assert pool.wait_until_idle(5)
+    assert count == list(range(50))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy.config import SchedulerConfig, as_duration
+from quartzpy.errors import SettingsError
+
+
+def test_the_defaults_are_valid_and_texts_are_read_as_spans() -> None:
+    config = SchedulerConfig.of({"misfire_threshold": "90s", "checkin_interval": "1.5s"})
+    assert config.misfire_threshold == timedelta(seconds=90)
+    assert config.checkin_interval == timedelta(seconds=1.5)
+    assert config.lease == timedelta(seconds=15)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("5s", 5), ("2m", 120), ("1h", 3600), ("7d", 604800), (" 1s ", 1)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert as_duration(text, "x").total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"misfire_treshold": "1s"}, "misfire_treshold is not a setting; did you mean misfire_threshold?"),
+        ({"zzz": 1}, "zzz is not a setting; there are batch_size"),
+        ({"checkin_interval": "5"}, "checkin_interval: a timedelta, or 500ms, 5s, 2m, 1h (got '5')"),
+        ({"checkin_interval": 5}, "checkin_interval: a timedelta"),
+        ({"checkin_interval": "0s"}, "checkin_interval=0s must be above zero"),
+        ({"checkin_interval": timedelta(seconds=-1)}, "must be above zero"),
+        ({"idle_wait": "100000d"}, "at most ten years"),
+        ({"failure_window": "10s"}, "failure_window 0:00:10 must be at least checkin_interval x 3 + lock_timeout"),
+        ({"workers": -1}, "workers=-1 must be from 0"),
+        ({"workers": 10_000}, "workers=10000 must be from 0"),
+        ({"workers": "3"}, "workers: a whole number is needed (got '3')"),
+        ({"workers": True}, "workers: a whole number is needed"),
+        ({"pool_size": 2}, "pool_size=2 must be from 3"),
+        ({"name": ""}, "name: must not be empty"),
+        ({"instance_id": "x" * 201}, "instance_id: 201 characters"),
+        ({"schema": "x; drop"}, "schema: letters a-z"),
+        ({"schema": "X"}, "schema: letters a-z"),
+        ({"job_modules": "billing"}, "job_modules: a tuple of module names"),
+        ({"history_retention": "0s"}, "history_retention=0s must be above zero"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_rule(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        SchedulerConfig.of(settings)
+    assert message in str(caught.value)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quartzpy import errors
+from quartzpy.context import JobExecutionContext
+from quartzpy.job import (
+    Job,
+    JobDetail,
+    JobTypes,
+    disallow_concurrent_execution,
+    job_types,
+    persist_job_data_after_execution,
+)
+from quartzpy.keys import JobKey, TriggerKey
+
+
+class Plain(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+@disallow_concurrent_execution
+@persist_job_data_after_execution
+class Stateful(Plain):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+class Moved(Job, type_name="a-stable-name"):
+    async def execute(self, context: JobExecutionContext) -> None: ...
+
+
+class WithoutExecute(Job):  # what an unfinished class looks like
+    pass
+
+
+class WrongArity(Job):
+    def execute(self) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "job name: must not be empty"),
+        ("x" * 201, "job name: 201 characters, at most 200"),
+        ("a\nb", "job name: control character U+000A at position 1"),
+        ("a\0", "control character U+0000 at position 1"),
+        ("\u202eevil", "control character U+202E at position 0"),
+        ("\ud800", "job name: not valid Unicode text"),
+        (5, "job name: must be str (got int)"),
+        (None, "job name: must be str (got NoneType)"),
+        (b"x", "job name: must be str (got bytes)"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_with_the_reason(name: Any, message: str) -> None:
+    with pytest.raises(errors.InvalidKeyError) as caught:
+        JobKey("group", name)
+    assert message in str(caught.value)
+
+
+def test_names_at_the_limits_and_beyond_ascii_are_fine() -> None:
+    assert JobKey("g", "x" * 200).name == "x" * 200
+    assert str(TriggerKey("Gruppe", "täglich 東京")) == "Gruppe.täglich 東京"
+
+
+def test_a_job_class_is_registered_by_its_path_or_by_its_stable_name() -> None:
+    assert job_types.find(f"{__name__}:Plain") is Plain
+    assert job_types.find("a-stable-name") is Moved
+    with pytest.raises(errors.UnknownJobTypeError, match="not registered in this process"):
+        job_types.find("nobody:Here")
+
+
+def test_two_classes_of_one_name_are_refused() -> None:
+    types = JobTypes()
+    types.register(Plain, "x")
+    types.register(Plain, "x")
+    with pytest.raises(errors.DuplicateJobTypeError, match="'x' is already"):
+        types.register(Moved, "x")
+
+
+def test_only_allowed_modules_are_imported_because_a_row_names_them() -> None:
+    types = JobTypes()
+    assert not types.load("os:system", ())
+    assert not types.load("os:system", ("osx", "billing"))
+    assert not types.load("no colon", ("no",))
+
+
+def test_what_the_decorators_say_is_what_the_detail_keeps() -> None:
+    detail = JobDetail(Stateful, "s")
+    assert detail.disallow_concurrent
+    assert detail.persist_data
+    assert not JobDetail(Plain, "p").disallow_concurrent
+    assert JobDetail(Plain, "p", disallow_concurrent=True).disallow_concurrent
+    assert JobDetail(Plain).name != JobDetail(Plain).name, "names are made up where none is given"
+
+
+def _local() -> type[Job]:
+    class Local(Job):
+        def execute(self, context: JobExecutionContext) -> None: ...
+
+    return Local
+
+
+@pytest.mark.parametrize(
+    ("job", "error", "message"),
+    [
+        (_local(), errors.InvalidJobTypeError, "defined inside a function"),
+        (lambda context: None, errors.InvalidJobTypeError, "a subclass of Job is needed"),
+        (Plain(), errors.InvalidJobTypeError, "a subclass of Job is needed"),
+        (int, errors.InvalidJobTypeError, "a subclass of Job is needed (got int)"),
+        (WithoutExecute, errors.InvalidJobTypeError, "execute(context) is missing"),
+        (WrongArity, errors.InvalidJobTypeError, "must take one argument"),
+        (None, errors.InvalidJobTypeError, "a subclass of Job is needed"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused(job: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        JobDetail(job, "x")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"description": "x" * 1001}, "description"),
+        ({"data": {"a": [1, {2}]}}, "data['a'][1]: set cannot be stored"),
+        ({"data": [1]}, "data: must be a mapping"),
+        ({"durable": "yes"}, "durable: must be True or False"),
+    ],
+)
+def test_wrong_values_of_a_detail_name_the_value(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.InvalidValueError) as caught:
+        JobDetail(Plain, "x", **arguments)
+    assert message in str(caught.value)
+
+
+def test_details_are_values() -> None:
+    assert JobDetail(Plain, "x", data={"a": 1}) == JobDetail(Plain, "x", data={"a": 1})
+    assert len({JobDetail(Plain, "x", data={"a": 1}), JobDetail(Plain, "x", data={"a": 1})}) == 1

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy.matchers import GroupMatcher, as_group_matcher
+from quartzpy.errors import InvalidMatcherError
+from quartzpy.store.sql.session import names
+from quartzpy.store.sql.statement import as_text, prepare
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        (True, b"t"),
+        (7, b"7"),
+        ("a'b", b"a'b"),
+        (timedelta(days=1, milliseconds=5), b"86400005000 microseconds"),
+        (datetime(2026, 1, 1, tzinfo=UTC), b"2026-01-01T00:00:00+00:00"),
+        ([], b"{}"),
+        ([1, None, 2], b"{1,NULL,2}"),
+        (["a", "b c", "", "null", 'q"\\', "{,}"], b'{a,"b c","","null","q\\"\\\\","{,}"}'),
+        ([[1, 2], []], b'{"{1,2}",{}}'),
+        ((False, True), b"{f,t}"),
+    ],
+)
+def test_values_in_the_text_form_of_postgresql(value: Any, text: bytes | None) -> None:
+    assert as_text(value) == text
+
+
+def test_names_and_values_are_put_in_their_places() -> None:
+    statement = prepare("x", "SELECT $now FROM $triggers WHERE a = %(a)s AND b = %(b)s OR c = %(a)s", names("app"))
+    assert statement.sql == b"SELECT clock_timestamp() FROM app.qrtz_triggers WHERE a = $1 AND b = $2 OR c = $1"
+    assert statement.bind({"a": 1, "b": None}) == [b"1", None]
+    with pytest.raises(KeyError):
+        statement.bind({"a": 1})
+
+
+def test_matchers_take_every_character_literally() -> None:
+    assert GroupMatcher.starts_with("a%").matches("a%b")
+    assert not GroupMatcher.starts_with("a%").matches("ab")
+    assert GroupMatcher.ends_with("_z").matches("x_z")
+    assert GroupMatcher.contains("b").matches("abc")
+    assert GroupMatcher.anything().matches("")
+    assert as_group_matcher("g") == GroupMatcher.equals("g")
+    with pytest.raises(InvalidMatcherError):
+        as_group_matcher(None)  # type: ignore[arg-type]
