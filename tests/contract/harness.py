@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import psycopg
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_to_json
+from quartzpy.config import SchedulerConfig
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode
 from quartzpy.keys import JobKey, TriggerKey
@@ -153,8 +154,6 @@ class Harness(ABC):
     def prepare(
         self, trigger: Trigger, job: JobKey | None = None, calendar: Calendar | None = None
     ) -> PreparedTrigger:
-        from dataclasses import replace
-
         bound = trigger if job is None else replace(trigger, job_key=job)
         return prepare(bound, self.clock.now(), calendar)
 
@@ -316,10 +315,11 @@ class SqlHarness(Harness):
     NOW = "(SELECT instant FROM test_clock)"
 
     def __init__(self, dsn: str) -> None:
-        from quartzpy.config import SchedulerConfig
         from quartzpy.store.sql.store import SqlJobStore
 
-        self._connection = psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True)
+        self._connection = psycopg.connect(
+            dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True
+        )
         self._connection.execute("CREATE TABLE IF NOT EXISTS test_clock (instant timestamptz NOT NULL)")
         self._connection.execute("DELETE FROM test_clock")
         self._connection.execute("INSERT INTO test_clock VALUES (%s)", [START])
@@ -345,6 +345,8 @@ class SqlHarness(Harness):
         )
 
     def put_calendar(self, name: str, calendar: Calendar) -> None:
+        from quartzpy.calendars.kinds import calendar_to_json
+
         text = json.dumps(calendar_to_json(calendar))  # type: ignore[arg-type]
         self._connection.execute(
             "INSERT INTO qrtz_calendars (sched_name, calendar_name, calendar) VALUES (%s, %s, %s::jsonb)",

@@ -9,7 +9,21 @@ import pytest
 from quartzpy.errors import LeaseLostError
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AcquiredTrigger, Node
-from tests.contract.harness import HOUR, SECOND, START, Harness, at, data_of, every, job, job_key, key, names, once, serial
+from tests.contract.harness import (
+    HOUR,
+    SECOND,
+    START,
+    Harness,
+    at,
+    data_of,
+    every,
+    job,
+    job_key,
+    key,
+    names,
+    once,
+    serial,
+)
 
 
 def claimed(store: Harness, node: Node) -> AcquiredTrigger:
@@ -106,14 +120,19 @@ def test_a_claim_fires_only_for_the_node_that_has_it(store: Harness) -> None:
     [
         pytest.param(lambda h: h.store.pause_triggers([key("every")]), id="paused"),
         pytest.param(lambda h: h.store.pause_jobs([job_key()]), id="job paused"),
-        pytest.param(lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT")), id="group paused"),
-        pytest.param(lambda h: h.store.pause_job_groups(GroupMatcher.equals("DEFAULT")), id="job group paused"),
+        pytest.param(
+            lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT")), id="group paused"
+        ),
+        pytest.param(
+            lambda h: h.store.pause_job_groups(GroupMatcher.equals("DEFAULT")), id="job group paused"
+        ),
         pytest.param(lambda h: h.store.pause_all(), id="all paused"),
         pytest.param(lambda h: h.store.delete_triggers([key("every")]), id="deleted"),
         pytest.param(lambda h: h.store.delete_jobs([job_key()]), id="job deleted"),
         pytest.param(lambda h: h.store.clear(), id="cleared"),
         pytest.param(
-            lambda h: h.add_triggers(job_key(), every(10, start=at(1)), replace=True), id="replaced by its like"
+            lambda h: h.add_triggers(job_key(), every(10, start=at(1)), replace=True),
+            id="replaced by its like",
         ),
         pytest.param(
             lambda h: h.store.replace_trigger(key("every"), h.prepare(every(20, start=at(1)), job_key())),
@@ -153,7 +172,9 @@ def test_a_claim_that_was_paused_and_resumed_does_not_fire(store: Harness) -> No
 
 def test_one_of_two_claims_on_a_serial_job_fires_and_the_other_is_dropped(store: Harness) -> None:
     node = store.node()
-    store.schedule(serial(), once("low", at(1), priority=1), once("high", at(1), priority=9), once("late", at(2)))
+    store.schedule(
+        serial(), once("low", at(1), priority=1), once("high", at(1), priority=9), once("late", at(2))
+    )
     claims = [claimed(store, node) for _ in range(3)]
     assert sorted(names(claims)) == ["high", "late", "low"]
     store.clock.advance(3 * SECOND)
@@ -166,13 +187,20 @@ def test_one_of_two_claims_on_a_serial_job_fires_and_the_other_is_dropped(store:
 
 def test_a_claimed_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(serial(), every(10, start=at(1)), once("claimed", at(2)), once("paused", at(9)), once("far", at(9)))
+    store.schedule(
+        serial(), every(10, start=at(1)), once("claimed", at(2)), once("paused", at(9)), once("far", at(9))
+    )
     store.store.pause_triggers([key("paused")])
     mine, other = claimed(store, a), claimed(store, b)
     assert (names([mine]), names([other])) == (["every"], ["claimed"])
     store.clock.advance(2 * SECOND)
     assert names(store.fire(a, [mine]).fired) == ["every"]
-    assert store.states("every", "claimed", "paused", "far") == ["BLOCKED", "BLOCKED", "PAUSED_BLOCKED", "BLOCKED"]
+    assert store.states("every", "claimed", "paused", "far") == [
+        "BLOCKED",
+        "BLOCKED",
+        "PAUSED_BLOCKED",
+        "BLOCKED",
+    ]
     assert not store.fire(b, [other]).fired
     assert len(store.running()) == 1
 

@@ -76,7 +76,10 @@ def recover(tables: Tables, node: Node, dead: Collection[NodeRecord]) -> Recover
     removed = []
     for judged in dead:
         record = tables.nodes.get(judged.instance_id)
-        if record is not None and (record.epoch, record.checkin_count) == (judged.epoch, judged.checkin_count):
+        if record is not None and (record.epoch, record.checkin_count) == (
+            judged.epoch,
+            judged.checkin_count,
+        ):
             del tables.nodes[judged.instance_id]
             removed.append(judged.instance_id)
     recovered, lost, released = _free(tables, now)

@@ -36,7 +36,10 @@ def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> Non
 
 
 def _check_triggers(
-    tables: Tables, prepared: Sequence[PreparedTrigger], given: Collection[JobKey], taken: Collection[TriggerKey]
+    tables: Tables,
+    prepared: Sequence[PreparedTrigger],
+    given: Collection[JobKey],
+    taken: Collection[TriggerKey],
 ) -> None:
     for trigger in (one.trigger for one in prepared):
         if trigger.calendar is not None and trigger.calendar not in tables.calendars:

@@ -131,9 +131,7 @@ class RamJobStore:
         self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
         with self._lock:
-            return misfire.recover_misfires(
-                self._tables, node, job_types, threshold=threshold, limit=limit
-            )
+            return misfire.recover_misfires(self._tables, node, job_types, threshold=threshold, limit=limit)
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
         with self._lock:

@@ -155,11 +155,7 @@ class Pauses:
     job_groups: set[str] = field(default_factory=set)
 
     def cover(self, trigger_key: TriggerKey, job_key: JobKey) -> bool:
-        return (
-            self.everything
-            or trigger_key.group in self.trigger_groups
-            or job_key.group in self.job_groups
-        )
+        return self.everything or trigger_key.group in self.trigger_groups or job_key.group in self.job_groups
 
 
 class Tables:
@@ -175,7 +171,9 @@ class Tables:
         self.pauses = Pauses()
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
-        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {
+            state: {} for state in TriggerState
+        }
         self._running: dict[JobKey, int] = {}
         self._numbers = count(1)
         self._epochs = count(1)
@@ -198,7 +196,9 @@ class Tables:
         """
         record = self.nodes.get(node.instance_id)
         if record is None or record.epoch != node.epoch:
-            raise LeaseLostError(f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster")
+            raise LeaseLostError(
+                f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster"
+            )
         return self.now()
 
     # --- triggers

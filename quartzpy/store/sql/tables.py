@@ -88,7 +88,7 @@ triggers = Table(
     # The fire times after the next one; none follow them where upcoming_is_complete.
     Column("upcoming", ARRAY(Instant), nullable=False, server_default=text("'{}'")),
     Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
-    Column("generation", BigInteger, fences, server_default=fences.next_value(), nullable=False),
+    Column("generation", BigInteger, nullable=False),
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
     Column("start_time", Instant, nullable=False),
     Column("end_time", Instant),
@@ -164,7 +164,7 @@ paused_groups = Table(
 fired_triggers = Table(
     "qrtz_fired_triggers",
     metadata,
-    Column("fence", BigInteger, nullable=False),
+    Column("fence", BigInteger, nullable=False, autoincrement=False),
     Column("sched_name", Name, nullable=False),
     Column("trigger_group", Name, nullable=False),
     Column("trigger_name", Name, nullable=False),
@@ -223,7 +223,7 @@ locks = Table(
 executions = Table(
     "qrtz_executions",
     metadata,
-    Column("fence", BigInteger, nullable=False),
+    Column("fence", BigInteger, nullable=False, autoincrement=False),
     Column("sched_name", Name, nullable=False),
     Column("trigger_group", Name, nullable=False),
     Column("trigger_name", Name, nullable=False),

@@ -1,0 +1,103 @@
+"""`quartzpy db`: create, upgrade and check our tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import click
+
+from quartzpy.config import as_duration
+from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
+
+_Command = Callable[..., None]
+
+
+def _schema_option(command: _Command) -> _Command:
+    return click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables.")(command)
+
+
+def _database_options(command: _Command) -> _Command:
+    dsn = click.option(
+        "--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database"
+    )
+    return dsn(_schema_option(command))
+
+
+@click.group()
+def db() -> None:
+    """Create, upgrade and check the tables."""
+
+
+@db.command()
+@_database_options
+@click.argument("revision", default="head")
+def upgrade(dsn: str, schema: str | None, revision: str) -> None:
+    """Create the tables, or bring them to REVISION (default: this release's)."""
+    from quartzpy.store.sql import migrations
+
+    before = migrations.current(dsn, schema)
+    migrations.upgrade(dsn, schema, revision)
+    click.echo(f"{before or 'nothing'} -> {migrations.current(dsn, schema)}")
+
+
+@db.command()
+@_database_options
+@click.argument("revision")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def downgrade(dsn: str, schema: str | None, revision: str, yes: bool) -> None:
+    """Go back to REVISION; "base" removes the tables with all they hold."""
+    from quartzpy.store.sql import migrations
+
+    if not yes:
+        click.confirm(f"Downgrade to {revision}? What only the later tables hold is lost", abort=True)
+    migrations.downgrade(dsn, schema, revision)
+    click.echo(f"now at {migrations.current(dsn, schema) or 'nothing'}")
+
+
+@db.command()
+@_database_options
+def current(dsn: str, schema: str | None) -> None:
+    """Print the revision of the tables."""
+    from quartzpy.store.sql import migrations
+
+    click.echo(migrations.current(dsn, schema) or "nothing")
+
+
+@db.command()
+@_database_options
+def check(dsn: str, schema: str | None) -> None:
+    """Compare the tables with this release's, to the last column and index."""
+    from quartzpy.store.sql import migrations
+
+    migrations.check(dsn, schema)
+    click.echo(f"revision {migrations.HEAD}: the tables are as this release needs them")
+
+
+@db.command()
+@_schema_option
+def sql(schema: str | None) -> None:
+    """Print the statements that create everything. Needs no database."""
+    from quartzpy.store.sql import migrations
+
+    click.echo(migrations.sql(schema), nl=False)
+
+
+@db.command()
+@_database_options
+@click.option("--timeout", default="60s", show_default=True, help="How long to wait.")
+def wait(dsn: str, schema: str | None, timeout: str) -> None:
+    """Wait until the database answers and its tables are as this release needs them."""
+    from quartzpy.store.sql import migrations
+
+    deadline = time.monotonic() + as_duration(timeout, "--timeout").total_seconds()
+    while True:
+        try:
+            migrations.check(dsn, schema)
+            return
+        except AuthenticationError:
+            raise
+        except (StoreUnavailableError, SchemaError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)  # noqa: TID251 - nothing here could wake us sooner

@@ -1,0 +1,103 @@
+"""Which days of a month a cron expression means, for every shape that a month can have.
+
+A month's shape is its length and the weekday of its first day; there are 28. A rule is laid out once for
+all of them, so that finding the days of any month is one look-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL_MONTH_DAYS = (1 << 32) - 2
+"""Bits 1 to 31."""
+ALL_WEEKDAYS = (1 << 7) - 1
+"""Bits 0 (Sunday) to 6 (Saturday)."""
+SHORTEST_MONTH = 28
+_LONGEST_MONTH = 31
+_SUNDAY, _SATURDAY = 0, 6
+
+
+@dataclass(frozen=True, slots=True)
+class LastDay:
+    """`days_before` days before the last day of the month; `or_nearest_workday`: Monday to Friday nearest to it."""
+
+    days_before: int = 0
+    or_nearest_workday: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NthWeekday:
+    """The `nth` (from 1) such weekday of the month, None for the last one. Sunday is 0."""
+
+    weekday: int
+    nth: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayRule:
+    """A union of days: a day that is in any of the parts is meant.
+
+    `month_days` has bit n for day n, `weekdays` bit 0 for Sunday. `nearest_workdays` are days of the month
+    each of which stands for the Monday to Friday nearest to it within the month. A month that lacks a
+    day has nothing for it.
+    """
+
+    month_days: int = 0
+    weekdays: int = 0
+    nearest_workdays: tuple[int, ...] = ()
+    last_days: tuple[LastDay, ...] = ()
+    nth_weekdays: tuple[NthWeekday, ...] = ()
+
+    @property
+    def weekly(self) -> int | None:
+        """The weekdays that are meant, where the day of the month makes no difference; else None."""
+        if self.month_days == ALL_MONTH_DAYS:
+            return ALL_WEEKDAYS
+        has_others = self.month_days or self.nearest_workdays or self.last_days or self.nth_weekdays
+        return None if has_others else self.weekdays
+
+    def in_month(self, length: int, first_weekday: int) -> int:
+        """The days meant in a month of that shape; bit 0 is the first day."""
+        days = self.month_days >> 1
+        for weekday in range(7):
+            if self.weekdays >> weekday & 1:
+                days |= _SEVENTH_DAYS << (weekday - first_weekday) % 7
+        for day in self.nearest_workdays:
+            if day <= length:
+                days |= 1 << nearest_workday(day, length, first_weekday) - 1
+        for last in self.last_days:
+            day = length - last.days_before
+            if day >= 1:
+                day = nearest_workday(day, length, first_weekday) if last.or_nearest_workday else day
+                days |= 1 << day - 1
+        for chosen in self.nth_weekdays:
+            first = (chosen.weekday - first_weekday) % 7
+            weeks = (length - 1 - first) // 7 if chosen.nth is None else chosen.nth - 1
+            days |= 1 << first + 7 * weeks
+        return days & (1 << length) - 1
+
+    def by_shape(self) -> tuple[int, ...]:
+        """`in_month` for all shapes, in the order of `month_shape`."""
+        return tuple(
+            self.in_month(length, first_weekday)
+            for length in range(SHORTEST_MONTH, _LONGEST_MONTH + 1)
+            for first_weekday in range(7)
+        )
+
+
+_SEVENTH_DAYS = sum(1 << 7 * week for week in range(5))
+
+
+def month_shape(length: int, first_weekday: int) -> int:
+    """The number of a month's shape, from 0."""
+    return (length - SHORTEST_MONTH) * 7 + first_weekday
+
+
+def nearest_workday(day: int, length: int, first_weekday: int) -> int:
+    """The Monday to Friday nearest to `day`, never leaving the month."""
+    weekday = (first_weekday + day - 1) % 7
+    if weekday == _SATURDAY:
+        return day - 1 if day > 1 else day + 2
+    if weekday == _SUNDAY:
+        return day + 1 if day < length else day - 2
+    return day

@@ -1,0 +1,191 @@
+"""From wall-clock times to instants: a timetable in a time zone, and the base of both cron dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+
+from quartzpy.cron.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
+from quartzpy.cron.transitions import Passes, Window, ZoneWindows, zone_windows
+from quartzpy.errors import InvalidValueError
+from quartzpy.instants import as_instant
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400
+# Nearer than this to a change of the clock, wall-clock times may come again or be left out.
+_NEAR = 2 * _DAY
+_BEYOND = int((datetime(LAST_YEAR + 1, 1, 3, tzinfo=UTC) - _EPOCH).total_seconds())
+_from_timestamp = datetime.fromtimestamp
+
+
+class DaylightSaving(StrEnum):
+    """What becomes of wall-clock times that do not come, or come twice, when the clock is changed.
+
+    ONCE: times of day (seconds, minutes and hours are values or lists of them) fire exactly once: on the
+    first pass, and at the first instant after the gap where the clock leaps over them. Rhythms (a wildcard,
+    step or range in seconds, minutes or hours) follow real time: they go on through both passes, and what is
+    leapt over is left out.
+
+    QUARTZ: as Quartz does it. What is leapt over is left out; what comes twice fires on the second pass, so
+    that a rhythm is silent during the first.
+    """
+
+    ONCE = "once"
+    QUARTZ = "quartz"
+
+
+class Schedule:
+    """The instants at which the clock of a zone shows a time of a timetable, as whole seconds since 1970 in UTC.
+
+    `is_rhythm` says how `DaylightSaving.ONCE` applies.
+    """
+
+    __slots__ = ("_fires_after_gaps", "_table", "_windows")
+
+    def __init__(self, table: Timetable, time_zone: str, dst: DaylightSaving, *, is_rhythm: bool) -> None:
+        if dst is DaylightSaving.QUARTZ:
+            passes = Passes.SECOND
+        else:
+            passes = Passes.BOTH if is_rhythm else Passes.FIRST
+        self._table = table
+        self._windows = zone_windows(time_zone, passes)
+        self._fires_after_gaps = passes is Passes.FIRST
+
+    def from_instant(self, at: int) -> int:
+        """The first instant at or after `at`; NEVER where there is none."""
+        windows: ZoneWindows = self._windows
+        next_wall_time = self._table.next_from
+        while True:
+            window = windows.latest
+            if not window[0] <= at < window[1]:
+                window = windows.at(at)
+            start, end, offset, live_from, live_until, _, skipped = window
+            if at < live_from:
+                at = live_from
+            elif at == start and self._fires_after_gaps and self._leaps_over_a_match(window):
+                return start
+            found = next_wall_time(at + offset) - offset
+            if found < live_until:
+                return found
+            if skipped and self._fires_after_gaps and found < end + skipped:
+                return end
+            if end - at > _NEAR and found - end > 2 * _NEAR:
+                # All clocks until shortly before `found` show times among which none matches.
+                if found > _BEYOND:
+                    return NEVER
+                at = found - _NEAR
+            else:
+                at = end
+
+    def until_instant(self, at: int) -> int:
+        """The last instant at or before `at`; LONG_AGO where there is none."""
+        while True:
+            window = self._windows.at(at)
+            start, _, offset, live_from, live_until, skipped, _ = window
+            found = self._table.last_until(min(at, live_until - 1) + offset) - offset
+            if found >= live_from:
+                return found
+            if skipped and self._fires_after_gaps and found >= start - skipped:
+                return start
+            if at - start > _NEAR and start - found > 2 * _NEAR:
+                if found < -_BEYOND:
+                    return LONG_AGO
+                at = found + _NEAR
+            else:
+                at = start - 1
+
+    def includes(self, at: int) -> bool:
+        window = self._windows.at(at)
+        if window.live_from <= at < window.live_until and self._table.matches(at + window.offset):
+            return True
+        return self._fires_after_gaps and at == window.start and self._leaps_over_a_match(window)
+
+    def first_missing_from(self, at: int) -> int:
+        """The first second at or after `at` that is not one of the instants; NEVER where all are."""
+        keeps_all = self._windows.keeps_all
+        if keeps_all and self._table.matches_always and at >= _DAY:
+            return NEVER
+        while self.includes(at):
+            window = self._windows.at(at)
+            missing = self._table.next_unmatched_from(at + window.offset) - window.offset
+            if missing < window.live_until:
+                at = max(missing, at + 1)
+            elif keeps_all and window.end - at > _NEAR and missing - window.end > 2 * _NEAR:
+                at = missing - _NEAR
+            else:
+                at = max(window.live_until, at + 1)
+            if at > _BEYOND:
+                return NEVER
+        return at
+
+    def instants_from(self, at: int) -> Iterator[int]:
+        """The instants at or after `at`, in order: the same as `from_instant` time after time, but faster."""
+        while (at := self.from_instant(at)) != NEVER:
+            yield at
+            window = self._windows.at(at)
+            offset, live_until = window.offset, window.live_until
+            at += 1
+            for wall in self._table.times_from(at + offset):
+                found = wall - offset
+                if found >= live_until:
+                    break
+                yield found
+                at = found + 1
+
+    def _leaps_over_a_match(self, window: Window) -> bool:
+        """Whether the change at the window's start leaps over a matching time."""
+        if not window.skipped_before:
+            return False
+        wall = window.start + window.offset
+        return self._table.next_from(wall - window.skipped_before) < wall
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleExpression:
+    """What the dialects have in common: a text that means wall-clock times in a zone, and its instants.
+
+    All answers are in UTC and on whole seconds; the years are 1970 to 2199. Safe between threads.
+
+    The methods raise InvalidValueError where `instant` has no time zone.
+    """
+
+    text: str
+    time_zone: str = "UTC"
+    dst: DaylightSaving = DaylightSaving.ONCE
+    _schedule: Schedule = field(init=False, repr=False, compare=False)
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first instant strictly after `instant`; None where there is none."""
+        if instant.__class__ is not datetime or instant.tzinfo is not UTC:
+            instant = as_instant(instant, "instant", InvalidValueError)
+        since = instant - _EPOCH
+        found = self._schedule.from_instant(since.days * _DAY + since.seconds + 1)
+        return None if found == NEVER else _from_timestamp(found, UTC)
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """The last instant strictly before `instant`; None where there is none."""
+        at = _seconds(instant)
+        found = self._schedule.until_instant(at if instant.microsecond else at - 1)
+        return None if found == LONG_AGO else _from_timestamp(found, UTC)
+
+    def is_satisfied_by(self, instant: datetime) -> bool:
+        """Whether the second that `instant` lies in matches."""
+        return self._schedule.includes(_seconds(instant))
+
+    def next_invalid_after(self, instant: datetime) -> datetime | None:
+        """The first whole second after that of `instant` which does not match; None where all do."""
+        found = self._schedule.first_missing_from(_seconds(instant) + 1)
+        return None if found == NEVER else _from_timestamp(found, UTC)
+
+    def upcoming(self, instant: datetime, count: int) -> list[datetime]:
+        """The first `count` instants strictly after `instant`, fewer where there are no more."""
+        instants = islice(self._schedule.instants_from(_seconds(instant) + 1), count)
+        return [_from_timestamp(found, UTC) for found in instants]
+
+
+def _seconds(instant: datetime) -> int:
+    since = as_instant(instant, "instant", InvalidValueError) - _EPOCH
+    return since.days * _DAY + since.seconds

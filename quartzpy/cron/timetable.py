@@ -1,0 +1,246 @@
+"""Which wall-clock seconds match, and finding the next and the last one quickly.
+
+A wall-clock time is here a whole number: the seconds from 1970-01-01 00:00:00 as a clock shows them that
+nobody ever puts forward or back. Time zones are not this module's business.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from datetime import date
+from functools import lru_cache
+
+from quartzpy.cron.days import ALL_WEEKDAYS, DayRule, month_shape
+
+FIRST_YEAR, LAST_YEAR = 1970, 2199
+"""What a year field may name; nothing matches outside."""
+NEVER = 1 << 60
+"""Later than every wall-clock time."""
+LONG_AGO = -NEVER
+
+_DAY = 86_400
+_ALL_MONTHS = (1 << 13) - 2
+_MONTHS_IN_ALL = (LAST_YEAR - FIRST_YEAR + 1) * 12
+_MONTH_STARTS = [
+    date(FIRST_YEAR + month // 12, month % 12 + 1, 1).toordinal() - date(FIRST_YEAR, 1, 1).toordinal()
+    for month in range(_MONTHS_IN_ALL + 1)
+]
+"""The day, from 1970-01-01, on which each month begins; one more for the end."""
+_LAST_DAY = _MONTH_STARTS[-1] - 1
+_THURSDAY = 4  # the first day of 1970
+_MONTH_SHAPES = [
+    month_shape(_MONTH_STARTS[month + 1] - start, (start + _THURSDAY) % 7)
+    for month, start in enumerate(_MONTH_STARTS[:-1])
+]
+_MINUTES = tuple(range(1440))  # shared by all timetables: they hold references only
+
+
+@lru_cache(maxsize=1024)
+def _minutes_of_day(hours: int, minutes: int) -> tuple[int, ...]:
+    return tuple(m for m in _MINUTES if hours >> m // 60 & 1 and minutes >> m % 60 & 1)
+
+
+@lru_cache(maxsize=1024)
+def _distances(mask: int, size: int) -> tuple[int, ...]:
+    """From each number below `size`, how far up to the next set bit, going round. The mask is not empty."""
+    doubled = mask | mask << size
+    return tuple(((doubled >> n) & -(doubled >> n)).bit_length() - 1 for n in range(size))
+
+
+class Timetable:
+    """The wall-clock seconds whose hour, minute, second, day, month and year are all meant.
+
+    `seconds`, `minutes`, `hours` and `months` have bit n for the value n. `years` None means all.
+    """
+
+    __slots__ = (
+        "_first_second", "_first_time", "_last_second", "_last_time", "_masks", "_minutes", "_months",
+        "_second_mask", "_second_distances", "_weekday_distances", "_weekdays", "_years",
+    )  # fmt: skip
+
+    def __init__(
+        self, seconds: int, minutes: int, hours: int, days: DayRule, months: int, years: frozenset[int] | None
+    ) -> None:
+        self._minutes = _minutes_of_day(hours, minutes)
+        self._second_mask = seconds
+        self._second_distances = _distances(seconds, 60)
+        self._first_second = (seconds & -seconds).bit_length() - 1
+        self._last_second = seconds.bit_length() - 1
+        self._first_time = self._minutes[0] * 60 + self._first_second
+        self._last_time = self._minutes[-1] * 60 + self._last_second
+        self._masks = days.by_shape()
+        self._months = months
+        self._years = years
+        weekly = days.weekly if months == _ALL_MONTHS and years is None else None
+        self._weekdays = weekly
+        self._weekday_distances = _distances(weekly, 7) if weekly else None
+
+    @property
+    def matches_always(self) -> bool:
+        """Whether every second of all years matches."""
+        return (
+            self._weekdays == ALL_WEEKDAYS
+            and len(self._minutes) == len(_MINUTES)
+            and self._second_mask == (1 << 60) - 1
+        )
+
+    def matches(self, wall: int) -> bool:
+        return self.next_from(wall) == wall
+
+    def next_from(self, wall: int) -> int:
+        """The first matching time at or after `wall`; NEVER where there is none."""
+        day, second = divmod(wall, _DAY)
+        found = self._day_from(day)
+        if found == day:
+            minute, second = divmod(second, 60)
+            minutes = self._minutes
+            index = bisect_left(minutes, minute)
+            if index < len(minutes):
+                if minutes[index] != minute:
+                    return day * _DAY + minutes[index] * 60 + self._first_second
+                second += self._second_distances[second]
+                if second < 60:
+                    return day * _DAY + minute * 60 + second
+                if index + 1 < len(minutes):
+                    return day * _DAY + minutes[index + 1] * 60 + self._first_second
+            found = self._day_from(day + 1)
+        return NEVER if found == NEVER else found * _DAY + self._first_time
+
+    def last_until(self, wall: int) -> int:
+        """The last matching time at or before `wall`; LONG_AGO where there is none."""
+        day, second = divmod(wall, _DAY)
+        found = self._day_until(day)
+        if found == day:
+            minute, second = divmod(second, 60)
+            minutes = self._minutes
+            index = bisect_right(minutes, minute) - 1
+            if index >= 0:
+                if minutes[index] != minute:
+                    return day * _DAY + minutes[index] * 60 + self._last_second
+                below = self._second_mask & (2 << second) - 1
+                if below:
+                    return day * _DAY + minute * 60 + below.bit_length() - 1
+                if index > 0:
+                    return day * _DAY + minutes[index - 1] * 60 + self._last_second
+            found = self._day_until(day - 1)
+        return LONG_AGO if found == LONG_AGO else found * _DAY + self._last_time
+
+    def next_unmatched_from(self, wall: int) -> int:
+        """The first time at or after `wall` that does not match; NEVER where all do up to the last year."""
+        while wall <= _LAST_DAY * _DAY + _DAY - 1:
+            day, second = divmod(wall, _DAY)
+            if self._day_from(day) != day:
+                return wall
+            minute, second = divmod(second, 60)
+            minutes = self._minutes
+            index = bisect_left(minutes, minute)
+            while index < len(minutes) and minutes[index] == minute:
+                while second < 60 and self._second_mask >> second & 1:
+                    second += 1
+                if second < 60:
+                    return day * _DAY + minute * 60 + second
+                index, minute, second = index + 1, minute + 1, 0
+            if minute < len(_MINUTES):
+                return day * _DAY + minute * 60 + second
+            wall = self._day_without_from(day + 1) * _DAY
+        return NEVER
+
+    def times_from(self, wall: int) -> Iterator[int]:
+        """The matching times at or after `wall`, in order."""
+        wall = self.next_from(wall)
+        if wall == NEVER:
+            return
+        day, second = divmod(wall, _DAY)
+        minutes = self._minutes
+        seconds = [second for second in range(60) if self._second_mask >> second & 1]
+        index = bisect_left(minutes, second // 60)
+        later = [at for at in seconds if at >= second % 60]
+        while day != NEVER:
+            midnight = day * _DAY
+            while index < len(minutes):
+                start = midnight + minutes[index] * 60
+                for at in later:
+                    yield start + at
+                later = seconds
+                index += 1
+            index = 0
+            day = self._day_from(day + 1)
+
+    def _day_from(self, day: int) -> int:
+        """The first day meant at or after `day`, NEVER where there is none."""
+        if day < 0:
+            day = 0
+        if day > _LAST_DAY:
+            return NEVER
+        if self._weekday_distances is not None:
+            day += self._weekday_distances[(day + _THURSDAY) % 7]
+            return day if day <= _LAST_DAY else NEVER
+        month = bisect_right(_MONTH_STARTS, day) - 1
+        days = self._days_of(month) >> day - _MONTH_STARTS[month]
+        if days:
+            return day + (days & -days).bit_length() - 1
+        while (month := self._month_from(month + 1)) < _MONTHS_IN_ALL:
+            days = self._masks[_MONTH_SHAPES[month]]
+            if days:
+                return _MONTH_STARTS[month] + (days & -days).bit_length() - 1
+        return NEVER
+
+    def _day_until(self, day: int) -> int:
+        """The last day meant at or before `day`, LONG_AGO where there is none."""
+        day = min(day, _LAST_DAY)
+        if day < 0:
+            return LONG_AGO
+        month = bisect_right(_MONTH_STARTS, day) - 1
+        days = self._days_of(month) & (2 << day - _MONTH_STARTS[month]) - 1
+        while not days:
+            month = self._month_until(month - 1)
+            if month < 0:
+                return LONG_AGO
+            days = self._masks[_MONTH_SHAPES[month]]
+        return _MONTH_STARTS[month] + days.bit_length() - 1
+
+    def _day_without_from(self, day: int) -> int:
+        """The first day at or after `day` that is not meant, NEVER where all are."""
+        if self._weekdays == ALL_WEEKDAYS:
+            return NEVER
+        while day <= _LAST_DAY:
+            month = bisect_right(_MONTH_STARTS, day) - 1
+            length = _MONTH_STARTS[month + 1] - day
+            others = ~(self._days_of(month) >> day - _MONTH_STARTS[month]) & (1 << length) - 1
+            if others:
+                return day + (others & -others).bit_length() - 1
+            day += length
+        return NEVER
+
+    def _days_of(self, month: int) -> int:
+        """The days meant in a month, counted from January 1970; bit 0 is its first day."""
+        if not self._months >> month % 12 + 1 & 1:
+            return 0
+        if self._years is not None and month // 12 + FIRST_YEAR not in self._years:
+            return 0
+        return self._masks[_MONTH_SHAPES[month]]
+
+    def _month_from(self, month: int) -> int:
+        """The first month at or after `month` that is meant; beyond all months where there is none."""
+        while month < _MONTHS_IN_ALL:
+            if self._years is not None and month // 12 + FIRST_YEAR not in self._years:
+                month = (month // 12 + 1) * 12
+                continue
+            rest = self._months >> month % 12 + 1
+            if rest:
+                return month + (rest & -rest).bit_length() - 1
+            month = (month // 12 + 1) * 12
+        return month
+
+    def _month_until(self, month: int) -> int:
+        """The last month at or before `month` that is meant; below 0 where there is none."""
+        while month >= 0:
+            if self._years is not None and month // 12 + FIRST_YEAR not in self._years:
+                month = month // 12 * 12 - 1
+                continue
+            rest = self._months & (2 << month % 12 + 1) - 1
+            if rest:
+                return month // 12 * 12 + rest.bit_length() - 2
+            month = month // 12 * 12 - 1
+        return month

@@ -1,0 +1,307 @@
+"""One PostgreSQL server in a directory, shared by the processes that use it, gone when the last of them is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import psycopg
+from psycopg import sql
+
+from quartzpy.embedded.binaries import Programs, find_programs
+from quartzpy.errors import StoreUnavailableError
+
+USER = "quartzpy"
+DATABASE = "quartzpy"
+_DATA_VERSION = "PG_VERSION"
+_FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_START_TRIES = 5
+
+StopMode = Literal["fast", "immediate"]
+
+
+class EmbeddedPostgres:
+    """A server on loopback with a random password; use it as a context manager.
+
+    Several processes may use one directory at once: the first starts the server, the others join. With
+    `durable=False` it forgets what it held when the machine crashes, and is faster.
+    """
+
+    def __init__(
+        self, directory: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._root = directory
+        self._settings = {"max_connections": "200", **({} if durable else _FAST_AND_FORGETFUL), **(settings or {})}
+        self._programs: Programs | None = None
+        self._lease: int | None = None
+        self._removed_at_stop = False
+
+    @classmethod
+    def temporary(cls, *, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
+        """A server that forgets everything when it is stopped."""
+        directory = Path(tempfile.mkdtemp(prefix="quartzpy-pg-"))
+        server = cls(directory, durable=False, settings=settings)
+        server._removed_at_stop = True
+        return server
+
+    # --- what it is
+
+    @property
+    def dsn(self) -> str:
+        """The URL of its database."""
+        return self.dsn_of(DATABASE)
+
+    def dsn_of(self, database: str) -> str:
+        return f"postgresql+psycopg://{USER}:{self._password()}@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def port(self) -> int:
+        return int(self._port_file.read_text())
+
+    @property
+    def version(self) -> str:
+        return self.programs.version
+
+    @property
+    def log_path(self) -> Path:
+        return self._root / "server.log"
+
+    @property
+    def postmaster_pid(self) -> int | None:
+        """The server's process; None where it does not run."""
+        try:
+            pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            return None
+        return pid
+
+    @property
+    def programs(self) -> Programs:
+        if self._programs is None:
+            self._programs = find_programs()
+        return self._programs
+
+    @property
+    def _data(self) -> Path:
+        return self._root / "data"
+
+    @property
+    def _port_file(self) -> Path:
+        return self._root / "port"
+
+    def _password(self) -> str:
+        return (self._root / "password").read_text().strip()
+
+    # --- life
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the server, or join the one that runs in this directory.
+
+        Raises:
+            SettingsError: there are no programs of PostgreSQL.
+            StoreUnavailableError: it did not start; the message ends with its log.
+        """
+        if self._lease is not None:
+            return
+        self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._root.chmod(0o755)
+        with self._start_lock():
+            lease = os.open(self._root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(lease, fcntl.LOCK_SH)
+            self._lease = lease
+            try:
+                if self.postmaster_pid is None or not self._answers():
+                    self._initialise()
+                    self._start_server()
+                    self._watch()
+            except BaseException:
+                self._give_up_lease()
+                raise
+
+    def stop(self) -> None:
+        """Leave; the server stops with its last user."""
+        if self._lease is None:
+            return
+        with self._start_lock():
+            self._give_up_lease()
+            lease = os.open(self._root / "lease.lock", os.O_RDWR)
+            try:
+                fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # somebody else uses it
+            else:
+                if self.postmaster_pid is not None:
+                    self._pg_ctl("-m", "fast", "-w", "stop")
+            finally:
+                os.close(lease)
+        if self._removed_at_stop:
+            shutil.rmtree(self._root, ignore_errors=True)
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        """Stop it hard or soft, and start it again on the same port.
+
+        Raises:
+            StoreUnavailableError: it did not come back.
+        """
+        done = self._pg_ctl("-m", mode, "-w", "-l", str(self.log_path), "restart")
+        if done.returncode:
+            raise self._failure("PostgreSQL did not come back after a restart", done.stdout)
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Make a database, as a copy of `template` where that is given; its URL."""
+        with self._administrator() as connection:
+            statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+            if template is not None:
+                statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            connection.execute(statement)
+        return self.dsn_of(name)
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, and whoever is connected to it."""
+        with self._administrator() as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    # --- how
+
+    @contextmanager
+    def _start_lock(self) -> Iterator[None]:
+        """One process at a time starts, joins or stops."""
+        descriptor = os.open(self._root / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _give_up_lease(self) -> None:
+        if self._lease is not None:
+            os.close(self._lease)
+            self._lease = None
+
+    @contextmanager
+    def _administrator(self) -> Iterator[psycopg.Connection[Any]]:
+        with self._connect("postgres") as connection:
+            yield connection
+
+    def _connect(self, database: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=USER,
+            password=self._password(),
+            dbname=database,
+            autocommit=True,
+            connect_timeout=5,
+        )
+
+    def _answers(self) -> bool:
+        try:
+            with self._connect("postgres"):
+                return True
+        except (psycopg.Error, OSError, ValueError):
+            return False
+
+    def _initialise(self) -> None:
+        if (self._data / _DATA_VERSION).exists():
+            return
+        shutil.rmtree(self._data, ignore_errors=True)
+        self._data.mkdir(mode=0o700)
+        self.programs.own(self._data)
+        password = self._root / "password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_urlsafe(18) + "\n")
+        self.programs.own(password)
+        done = self.programs.run(
+            "initdb",
+            *("-D", self._data, "-U", USER, "--pwfile", password, "-A", "scram-sha-256"),
+            *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+            cwd=self._data,
+        )
+        if done.returncode:
+            shutil.rmtree(self._data, ignore_errors=True)
+            raise StoreUnavailableError(f"initdb in {self._data} failed:\n{done.stdout.strip()}")
+        with (self._data / "postgresql.conf").open("a") as settings:
+            settings.write("include_if_exists 'quartzpy.conf'\n")
+
+    def _start_server(self) -> None:
+        self.log_path.touch(mode=0o600)
+        self.programs.own(self.log_path)
+        output = ""
+        for _ in range(_START_TRIES):
+            # Somebody may take the port before the server does: then the next one.
+            self._port_file.write_text(f"{_free_port()}\n")
+            self._write_settings()
+            done = self._pg_ctl("-w", "-t", "30", "-l", str(self.log_path), "start")
+            if done.returncode == 0:
+                self._make_database()
+                return
+            output = done.stdout
+        raise self._failure("PostgreSQL did not start", output)
+
+    def _write_settings(self) -> None:
+        # Loopback only, and no socket file: its path may be longer than a socket's may be.
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            **self._settings,
+        }
+        lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
+        path = self._data / "quartzpy.conf"
+        path.write_text("".join(lines))
+        self.programs.own(path)
+
+    def _make_database(self) -> None:
+        with self._administrator() as connection:
+            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if found is None:
+            self.create_database(DATABASE)
+
+    def _pg_ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.programs.run("pg_ctl", "-D", self._data, *arguments, cwd=self._data)
+
+    def _watch(self) -> None:
+        """Start the process that stops the server when all users are gone."""
+        user = self.programs.user
+        ids = [str(user.pw_uid), str(user.pw_gid)] if user else []
+        script = Path(__file__).with_name("watcher.py")
+        subprocess.Popen(
+            [sys.executable, "-I", str(script), str(self._root), str(self.programs.directory / "pg_ctl"), *ids],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _failure(self, what: str, output: str) -> StoreUnavailableError:
+        log = self.log_path.read_text(errors="replace")[-2_000:] if self.log_path.exists() else ""
+        return StoreUnavailableError(f"{what}; its log is {self.log_path}:\n{output.strip()}\n{log.strip()}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

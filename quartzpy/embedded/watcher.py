@@ -1,0 +1,43 @@
+"""Stops a server when its last user is gone, also one that was killed: started as a process of its own.
+
+Every user holds a shared lock on the lease file, which the kernel drops when the process ends. This process waits
+for the exclusive one. The start lock decides between a user who is just coming and the stop.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
+    lease = os.open(root / "lease.lock", os.O_RDWR)
+    starting = os.open(root / "start.lock", os.O_RDWR)
+    while True:
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        fcntl.flock(lease, fcntl.LOCK_UN)
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            fcntl.flock(starting, fcntl.LOCK_UN)
+    if (root / "data" / "postmaster.pid").exists():
+        subprocess.run(
+            [pg_ctl, "-D", str(root / "data"), "-m", "fast", "-w", "stop"],
+            check=False,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=uid,
+            group=gid,
+            extra_groups=None if uid is None else [],
+        )
+
+
+if __name__ == "__main__":
+    directory, program, *ids = sys.argv[1:]
+    main(Path(directory), program, *([int(n) for n in ids] or [None, None]))  # type: ignore[arg-type]

@@ -1,0 +1,216 @@
+"""The schema's versions: alembic does the work, and is imported only when there is some.
+
+The scripts are in `schema/` beside the package, and in the wheel. A store that is opened asks `verify`, which
+needs no alembic: the version table, and that every table and column of `tables.py` is there.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from quartzpy.errors import SchemaError
+from quartzpy.store.sql.database import parse_dsn, translate
+from quartzpy.store.sql.tables import metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+VERSION_TABLE = "qrtz_alembic_version"
+REVISIONS = ("0001",)
+"""All revisions that this release knows, the oldest first."""
+HEAD = REVISIONS[-1]
+
+# Alembic's context is one per process.
+_ALEMBIC = threading.Lock()
+_UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :schema))"
+
+_FOUND = b"""
+SELECT c.relname, a.attname
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE c.relname LIKE 'qrtz\\_%%' AND c.relkind IN ('r', 'p')
+   AND c.relnamespace = coalesce(%s::text, current_schema())::regnamespace
+"""
+
+
+def scripts() -> Path:
+    """Where the migration scripts are: in the wheel, or in the checkout beside the package.
+
+    Raises:
+        SchemaError: in neither.
+    """
+    package = Path(str(files("quartzpy")))
+    for place in (package / "_schema", package.parent / "schema"):
+        if (place / "env.py").is_file():
+            return place
+    raise SchemaError("the migration scripts are missing from this installation; install quartzpy again")
+
+
+def _config(schema: str | None, connection: Connection | None, output: io.StringIO | None = None) -> Config:
+    from alembic.config import Config
+
+    config = Config(output_buffer=output) if output is not None else Config()
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    config.attributes.update(connection=connection, schema=schema, metadata=_metadata(schema))
+    return config
+
+
+def _metadata(schema: str | None) -> Any:
+    """The tables as they are named with the schema, for comparing."""
+    from sqlalchemy import MetaData
+
+    moved = MetaData(schema=schema)
+    for table in metadata.sorted_tables:
+        table.to_metadata(moved, schema=schema)
+    return moved
+
+
+@contextmanager
+def _connected(dsn: str, schema: str | None) -> Iterator[Connection]:
+    """A connection in a transaction that only one process at a time has for this schema."""
+    engine = create_engine(parse_dsn(dsn), poolclass=NullPool, connect_args={"connect_timeout": 5})
+    try:
+        with _ALEMBIC, engine.begin() as connection:
+            connection.execute(text("SET LOCAL lock_timeout = '30s'"))
+            connection.execute(text(_UPGRADE_LOCK), {"schema": schema or ""})
+            yield connection
+    except (SQLAlchemyError, psycopg.Error) as error:
+        raise translate(error) from error
+    finally:
+        engine.dispose()
+
+
+def upgrade(dsn: str, schema: str | None = None, revision: str = "head") -> None:
+    """Create our tables, or bring them to a later revision. Safe to run from several machines at once.
+
+    Raises:
+        SettingsError, StoreUnavailableError, AuthenticationError: the database cannot be used.
+    """
+    from alembic import command
+
+    with _connected(dsn, schema) as connection:
+        if schema is not None:
+            connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+        command.upgrade(_config(schema, connection), revision)
+
+
+def downgrade(dsn: str, schema: str | None = None, revision: str = "base") -> None:
+    """Go back to an earlier revision; "base" removes our tables with all they hold."""
+    from alembic import command
+
+    with _connected(dsn, schema) as connection:
+        command.downgrade(_config(schema, connection), revision)
+        if revision == "base":
+            place = f'"{schema}".{VERSION_TABLE}' if schema else VERSION_TABLE
+            connection.execute(text(f"DROP TABLE IF EXISTS {place}"))
+
+
+def current(dsn: str, schema: str | None = None) -> str | None:
+    """The revision that the database has; None for none."""
+    with _connected(dsn, schema) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        return _stamped(driver, schema)
+
+
+def check(dsn: str, schema: str | None = None) -> None:
+    """Compare the database with this release, to the last column type and index.
+
+    Raises:
+        SchemaError: they differ; the message says in what.
+    """
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with _connected(dsn, schema) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        verify(driver, schema)
+        context = MigrationContext.configure(connection, opts=comparison_options(schema))
+        differences = compare_metadata(context, _metadata(schema))
+    if differences:
+        shown = "; ".join(str(difference) for difference in differences[:5])
+        raise SchemaError(f"the tables differ from this release's: {shown}")
+
+
+def comparison_options(schema: str | None) -> dict[str, Any]:
+    """What alembic looks at: our tables, in our schema, and nothing else of the database."""
+
+    def ours(name: str | None, kind: str, parents: Any) -> bool:
+        if kind == "schema":
+            return name == schema
+        if kind == "table":
+            return bool(name and name.startswith("qrtz_") and name != VERSION_TABLE)
+        return True
+
+    return {
+        "version_table": VERSION_TABLE,
+        "version_table_schema": schema,
+        "include_schemas": schema is not None,
+        "include_name": ours,
+        "compare_type": True,
+    }
+
+
+def sql(schema: str | None = None) -> str:
+    """The statements that create everything, for those who run such things by hand. No database is needed."""
+    from alembic import command
+
+    output = io.StringIO()
+    with _ALEMBIC:
+        command.upgrade(_config(schema, None, output), "head", sql=True)
+    lines = [line.rstrip() for line in output.getvalue().splitlines() if not line.startswith("-- Running upgrade")]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _stamped(connection: psycopg.Connection[Any], schema: str | None) -> str | None:
+    place = f'"{schema}".{VERSION_TABLE}' if schema else VERSION_TABLE
+    found = connection.execute("SELECT to_regclass(%s)::text", [place]).fetchone()
+    if found is None or found[0] is None:
+        return None
+    row = connection.execute(f"SELECT version_num FROM {place}".encode()).fetchone()
+    return None if row is None else str(row[0])
+
+
+def verify(connection: psycopg.Connection[Any], schema: str | None) -> None:
+    """Make sure that this release can work with the database's tables.
+
+    Raises:
+        SchemaError: they are absent, older or newer, or something is missing; says which command mends it.
+    """
+    where = f"schema {schema}" if schema else "the database"
+    option = f" --schema {schema}" if schema else ""
+    revision = _stamped(connection, schema)
+    if revision is None:
+        raise SchemaError(f"there are no quartzpy tables in {where}; run `quartzpy db upgrade{option}`")
+    if revision not in REVISIONS:
+        raise SchemaError(
+            f"the tables in {where} are of revision {revision}, which is newer than this release ({HEAD});"
+            " it needs a newer quartzpy"
+        )
+    if revision != HEAD:
+        raise SchemaError(
+            f"the tables in {where} are of revision {revision}, older than this release's {HEAD};"
+            f" run `quartzpy db upgrade{option}`"
+        )
+    columns: dict[str, set[str]] = {}
+    for table, column in connection.execute(_FOUND, [schema]):
+        columns.setdefault(table, set()).add(column)
+    for table in metadata.sorted_tables:
+        if table.name not in columns:
+            raise SchemaError(f"table {table.name} is missing in {where}; run `quartzpy db check{option}`")
+        missing = {column.name for column in table.columns} - columns[table.name]
+        if missing:
+            names = ", ".join(sorted(missing))
+            raise SchemaError(f"table {table.name} in {where} lacks {names}; run `quartzpy db check{option}`")

@@ -1,0 +1,282 @@
+"""Triggers made of triggers: whichever is earliest, only where all agree, and spread out in time.
+
+The parts only say when; name, calendar, misfire instruction and all else belongs to the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Self
+
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import as_instant
+from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
+from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
+from quartzpy.triggers.trigger import Trigger
+
+MAX_NESTED = 8
+"""How deep triggers may be put into one another."""
+# Triggers that never agree are followed no further than this; each try takes some microseconds.
+_MAX_TRIES = 20_000
+_TICK = timedelta.resolution
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PARTS_OWN = frozenset({"name", "group", "start_time", "end_time"})
+_OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in _PARTS_OWN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Combination(RecurringTrigger):
+    """A trigger whose fire times are made from those of its parts, within its own start and end."""
+
+    def _adopted(self, parts: Iterable[Trigger]) -> tuple[Trigger, ...]:
+        """`parts` under the name of the whole, and with its start where they have none.
+
+        Raises:
+            InvalidTriggerError: one is no trigger, or has a value that only the whole can have.
+        """
+        adopted = tuple(self._part(part) for part in parts)
+        if _depth(self, adopted) > MAX_NESTED:
+            raise InvalidTriggerError(f"triggers: more than {MAX_NESTED} put into one another")
+        return adopted
+
+    def _part(self, part: Trigger) -> Trigger:
+        if not isinstance(part, Trigger):
+            raise InvalidTriggerError(f"triggers: must be triggers (got {type(part).__name__})")
+        for common in _OF_THE_WHOLE:
+            if getattr(part, common.name) != common.default:
+                raise InvalidTriggerError(f"{common.name}: belongs to the {self.kind} trigger, not to a part of it")
+        if isinstance(part, DailyTimeIntervalTrigger) and part.repeat_count is not None:
+            raise InvalidTriggerError("repeat_count: fires of a part are not counted; give it an end_time")
+        named = replace(part, name=self.name, group=self.group)
+        return named if self.start_time is None else named.anchored(self.start_time)
+
+    def _bounded(self, fire_time: datetime | None) -> datetime | None:
+        return None if fire_time is None or (self.end_time and fire_time > self.end_time) else fire_time
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Trigger, ...]:
+        """The triggers it is made of."""
+
+    @property
+    def final_fire_time(self) -> datetime | None:
+        """Not known."""
+        return None
+
+
+@dataclass(frozen=True)
+class AnyOf(_Combination):
+    """Fires whenever one of `triggers` does; once where several do at the same instant."""
+
+    kind: ClassVar[str] = "any_of"
+
+    name: str = ""
+    group: str = DEFAULT_GROUP
+    _: KW_ONLY
+    triggers: tuple[Trigger, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
+
+    @property
+    def parts(self) -> tuple[Trigger, ...]:
+        return self.triggers
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        return self.first_from(as_instant(instant, "instant") + _TICK)
+
+    def first_from(self, instant: datetime) -> datetime | None:
+        instant = max(instant, self.anchor)
+        return self._bounded(min(filter(None, (_first_from(part, instant) for part in self.triggers)), default=None))
+
+    def schedule(self) -> dict[str, Any]:
+        return {"triggers": [_part_to_json(part) for part in self.triggers]}
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        return cls(triggers=tuple(_part_from_json(part) for part in schedule["triggers"]), **common)
+
+
+@dataclass(frozen=True)
+class AllOf(_Combination):
+    """Fires where all of `triggers` agree: when one fires and every other did within `threshold` before.
+
+    A threshold as long as an interval of a part lets one fire of it count for several of another.
+    """
+
+    kind: ClassVar[str] = "all_of"
+
+    name: str = ""
+    group: str = DEFAULT_GROUP
+    _: KW_ONLY
+    triggers: tuple[Trigger, ...]
+    threshold: timedelta = timedelta(seconds=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.threshold, timedelta) or self.threshold < timedelta():
+            raise InvalidTriggerError(f"threshold: not below zero (got {self.threshold!r})")
+        object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
+
+    @property
+    def parts(self) -> tuple[Trigger, ...]:
+        return self.triggers
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first instant after `instant` at which all agree; None where they do not for 100 years.
+
+        None also where they come close thousands of times and never agree.
+        """
+        return self.first_from(as_instant(instant, "instant") + _TICK)
+
+    def first_from(self, instant: datetime) -> datetime | None:
+        earliest = max(instant, self.anchor)
+        latest = earliest + LOOK_AHEAD
+        for _ in range(_MAX_TRIES):
+            all_fired = self._when_all_fired(earliest - self.threshold)
+            if all_fired is None or all_fired > latest:
+                return None
+            candidate = all_fired
+            if candidate < earliest:
+                # They agree already; the next of any one is the first that could count.
+                upcoming = (_first_from(part, earliest) for part in self.triggers)
+                candidate = min(filter(None, upcoming), default=latest + _TICK)
+            if self.end_time is not None and candidate > self.end_time:
+                return None
+            agreed = self._when_all_fired(candidate - self.threshold)
+            if agreed is not None and agreed <= candidate:
+                return candidate
+            earliest = candidate + _TICK
+        return None
+
+    def _when_all_fired(self, since: datetime) -> datetime | None:
+        """When each part has fired at least once from `since` on; None where one does not any more."""
+        first = [_first_from(part, since) for part in self.triggers]
+        return None if None in first else max(filter(None, first))
+
+    def schedule(self) -> dict[str, Any]:
+        return {
+            "triggers": [_part_to_json(part) for part in self.triggers],
+            "threshold_us": self.threshold // _TICK,
+        }
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        return cls(
+            triggers=tuple(_part_from_json(part) for part in schedule["triggers"]),
+            threshold=schedule["threshold_us"] * _TICK,
+            **common,
+        )
+
+
+@dataclass(frozen=True)
+class Jitter(_Combination):
+    """Fires when `trigger` does, each time later by a length of its own below `up_to`.
+
+    The length follows from this trigger's key and the instant: every node computes the same, again and again,
+    and triggers of other names spread differently. It ends before the next fire of `trigger`, so that
+    the order of fires and their number stay. Whole milliseconds. `end_time` bounds the fires as moved.
+    """
+
+    kind: ClassVar[str] = "jitter"
+
+    name: str = ""
+    group: str = DEFAULT_GROUP
+    _: KW_ONLY
+    trigger: Trigger
+    up_to: timedelta
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.up_to, timedelta) or not timedelta() < self.up_to <= timedelta(days=366):
+            raise InvalidTriggerError(f"up_to: above zero and at most 366 days (got {self.up_to!r})")
+        object.__setattr__(self, "trigger", self._adopted((self.trigger,))[0])
+
+    @property
+    def parts(self) -> tuple[Trigger, ...]:
+        return (self.trigger,)
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        instant = max(as_instant(instant, "instant"), self.anchor - _TICK)
+        before = self._last_until(instant)
+        if before is not None:
+            moved = self._moved(before)
+            if moved > instant:
+                return self._bounded(moved)
+        upcoming = self.trigger.next_after(instant)
+        return None if upcoming is None else self._bounded(self._moved(upcoming))
+
+    def schedule(self) -> dict[str, Any]:
+        return {"trigger": _part_to_json(self.trigger), "up_to_us": self.up_to // _TICK}
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        return cls(trigger=_part_from_json(schedule["trigger"]), up_to=schedule["up_to_us"] * _TICK, **common)
+
+    def _moved(self, fire_time: datetime) -> datetime:
+        following = self.trigger.next_after(fire_time)
+        room = self.up_to if following is None else min(self.up_to, following - fire_time)
+        named = f"{self.group}\n{self.name}\n{(fire_time - _EPOCH) // _TICK}"
+        drawn = int.from_bytes(hashlib.blake2b(named.encode(), digest_size=8).digest())
+        return fire_time + drawn * (room // _MILLISECOND) // 2**64 * _MILLISECOND
+
+    def _last_until(self, instant: datetime) -> datetime | None:
+        """The last fire time of `trigger` up to `instant`, if that is less than `up_to` ago."""
+        found = self.trigger.next_after(instant - self.up_to)
+        if found is None or found > instant:
+            return None
+        nothing_after = instant
+        while nothing_after - found > _TICK:
+            middle = found + (nothing_after - found) / 2
+            later = self.trigger.next_after(middle)
+            if later is not None and later <= instant:
+                found = later
+            else:
+                nothing_after = middle
+        return found
+
+
+def _several(triggers: object) -> tuple[Trigger, ...]:
+    if isinstance(triggers, Trigger) or not isinstance(triggers, Iterable):
+        raise InvalidTriggerError(f"triggers: must be several triggers (got {type(triggers).__name__})")
+    several = tuple(triggers)
+    if len(several) < 2:
+        raise InvalidTriggerError(f"triggers: at least two (got {len(several)})")
+    return several
+
+
+def _depth(whole: _Combination, parts: tuple[Trigger, ...]) -> int:
+    return 1 + max(_depth(part, part.parts) if isinstance(part, _Combination) else 0 for part in parts)
+
+
+def _first_from(part: Trigger, instant: datetime) -> datetime | None:
+    return part.first_from(instant) if isinstance(part, RecurringTrigger) else part.next_after(instant - _TICK)
+
+
+def _part_to_json(part: Trigger) -> dict[str, Any]:
+    written: dict[str, Any] = {"kind": part.kind, "schedule": part.schedule()}
+    for bound in ("start_time", "end_time"):
+        instant = getattr(part, bound)
+        if instant is not None:
+            written[bound] = instant.isoformat()
+    return written
+
+
+def _part_from_json(written: Mapping[str, Any]) -> Trigger:
+    """Raises InvalidTriggerError where the kind is not known."""
+    from quartzpy.triggers.kinds import TRIGGER_KINDS  # which knows these kinds too
+
+    kind = TRIGGER_KINDS.get(written["kind"])
+    if kind is None:
+        raise InvalidTriggerError(f"kind: one of {', '.join(TRIGGER_KINDS)} (got {written['kind']!r})")
+    bounds = {
+        bound: datetime.fromisoformat(written[bound]) for bound in ("start_time", "end_time") if bound in written
+    }
+    return kind.from_schedule(written["schedule"], **bounds)

@@ -1,0 +1,156 @@
+BEGIN;
+
+CREATE TABLE qrtz_alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT qrtz_alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+
+CREATE SEQUENCE qrtz_fences AS BIGINT;
+
+CREATE SEQUENCE qrtz_epochs AS BIGINT;
+
+CREATE TABLE qrtz_calendars (
+    sched_name VARCHAR(200) NOT NULL,
+    calendar_name VARCHAR(200) NOT NULL,
+    calendar JSONB NOT NULL,
+    CONSTRAINT qrtz_calendars_pkey PRIMARY KEY (sched_name, calendar_name)
+);
+
+CREATE TABLE qrtz_executions (
+    fence BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    fired_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    started_at TIMESTAMP WITH TIME ZONE,
+    ended_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    outcome VARCHAR(16) NOT NULL,
+    error TEXT,
+    CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fence),
+    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'LOST'))
+);
+
+CREATE INDEX qrtz_executions_ended ON qrtz_executions USING brin (ended_at);
+
+CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (sched_name, trigger_group, trigger_name, generation, scheduled_time);
+
+CREATE TABLE qrtz_fired_triggers (
+    fence BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    state VARCHAR(16) NOT NULL,
+    fired_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    priority INTEGER NOT NULL,
+    is_nonconcurrent BOOLEAN NOT NULL,
+    requests_recovery BOOLEAN NOT NULL,
+    trigger_data JSONB,
+    CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fence),
+    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
+);
+
+CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name) WHERE state = 'EXECUTING' AND is_nonconcurrent;
+
+CREATE TABLE qrtz_job_details (
+    sched_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    description TEXT,
+    job_type VARCHAR(200) NOT NULL,
+    is_durable BOOLEAN NOT NULL,
+    is_nonconcurrent BOOLEAN NOT NULL,
+    persists_data BOOLEAN NOT NULL,
+    requests_recovery BOOLEAN NOT NULL,
+    job_data JSONB,
+    CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name)
+);
+
+CREATE TABLE qrtz_locks (
+    sched_name VARCHAR(200) NOT NULL,
+    lock_name VARCHAR(40) NOT NULL,
+    CONSTRAINT qrtz_locks_pkey PRIMARY KEY (sched_name, lock_name)
+);
+
+CREATE TABLE qrtz_paused_trigger_groups (
+    sched_name VARCHAR(200) NOT NULL,
+    scope VARCHAR(8) NOT NULL,
+    group_name VARCHAR(200) NOT NULL,
+    CONSTRAINT qrtz_paused_trigger_groups_pkey PRIMARY KEY (sched_name, scope, group_name),
+    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL'))
+);
+
+CREATE TABLE qrtz_scheduler_state (
+    sched_name VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    host TEXT NOT NULL,
+    pid BIGINT NOT NULL,
+    started_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
+    checkin_count BIGINT NOT NULL,
+    checkin_interval INTERVAL NOT NULL,
+    CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
+)
+ WITH (fillfactor = 50);
+
+CREATE TABLE qrtz_triggers (
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    is_nonconcurrent BOOLEAN NOT NULL,
+    description TEXT,
+    kind VARCHAR(40) NOT NULL,
+    schedule JSONB NOT NULL,
+    trigger_state VARCHAR(16) NOT NULL,
+    next_fire_time TIMESTAMP WITH TIME ZONE,
+    prev_fire_time TIMESTAMP WITH TIME ZONE,
+    upcoming TIMESTAMP WITH TIME ZONE[] DEFAULT '{}' NOT NULL,
+    upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
+    generation BIGINT NOT NULL,
+    times_triggered BIGINT DEFAULT 0 NOT NULL,
+    start_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    end_time TIMESTAMP WITH TIME ZONE,
+    priority INTEGER NOT NULL,
+    misfire_instruction VARCHAR(60) NOT NULL,
+    misfire_rule VARCHAR(10) NOT NULL,
+    misfire_threshold INTERVAL,
+    calendar_name VARCHAR(200),
+    job_data JSONB,
+    fence BIGINT,
+    error TEXT,
+    CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (sched_name, trigger_group, trigger_name),
+    CONSTRAINT qrtz_triggers_acquired_check CHECK ((trigger_state = 'ACQUIRED') = (fence IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
+    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
+    CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),
+    CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
+);
+
+CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
+
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers (sched_name, job_group, job_name, trigger_group, trigger_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+
+CREATE INDEX qrtz_triggers_job ON qrtz_triggers (sched_name, job_group, job_name);
+
+INSERT INTO qrtz_alembic_version (version_num) VALUES ('0001') RETURNING qrtz_alembic_version.version_num;
+
+COMMIT;

@@ -1,0 +1,259 @@
+"""The first tables."""
+
+import sqlalchemy as sa
+from alembic import context, op
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+phase = "pre"
+
+Name = sa.String(200)
+Instant = sa.DateTime(timezone=True)
+
+SEQUENCES = ("qrtz_fences", "qrtz_epochs")
+TABLES = (
+    "qrtz_executions",
+    "qrtz_locks",
+    "qrtz_scheduler_state",
+    "qrtz_fired_triggers",
+    "qrtz_paused_trigger_groups",
+    "qrtz_triggers",
+    "qrtz_calendars",
+    "qrtz_job_details",
+)
+
+
+def upgrade() -> None:
+    schema = context.config.attributes["schema"]
+    prefix = f"{schema}." if schema else ""
+    for name in SEQUENCES:
+        op.execute(sa.schema.CreateSequence(sa.Sequence(name, schema=schema, data_type=sa.BigInteger)))
+    op.create_table(
+        "qrtz_calendars",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("calendar_name", Name, nullable=False),
+        sa.Column("calendar", JSONB(), nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_executions",
+        sa.Column("fence", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("job_type", Name, nullable=False),
+        sa.Column("instance_id", Name, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("fired_time", Instant, nullable=False),
+        sa.Column("scheduled_time", Instant, nullable=False),
+        sa.Column("started_at", Instant, nullable=True),
+        sa.Column("ended_at", Instant, nullable=False),
+        sa.Column("outcome", sa.String(length=16), nullable=False),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.CheckConstraint(
+            "outcome IN ('SUCCEEDED', 'FAILED', 'LOST')", name="qrtz_executions_outcome_check"
+        ),
+        sa.PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_executions_ended",
+        "qrtz_executions",
+        ["ended_at"],
+        unique=False,
+        postgresql_using="brin",
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_executions_instant",
+        "qrtz_executions",
+        ["sched_name", "trigger_group", "trigger_name", "generation", "scheduled_time"],
+        unique=True,
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_fired_triggers",
+        sa.Column("fence", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("job_type", Name, nullable=False),
+        sa.Column("instance_id", Name, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("fired_time", Instant, nullable=False),
+        sa.Column("scheduled_time", Instant, nullable=False),
+        sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("is_nonconcurrent", sa.Boolean(), nullable=False),
+        sa.Column("requests_recovery", sa.Boolean(), nullable=False),
+        sa.Column("trigger_data", JSONB(), nullable=True),
+        sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
+        sa.PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_fired_triggers_one_running",
+        "qrtz_fired_triggers",
+        ["sched_name", "job_group", "job_name"],
+        unique=True,
+        postgresql_where=sa.text("state = 'EXECUTING' AND is_nonconcurrent"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_job_details",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("job_type", Name, nullable=False),
+        sa.Column("is_durable", sa.Boolean(), nullable=False),
+        sa.Column("is_nonconcurrent", sa.Boolean(), nullable=False),
+        sa.Column("persists_data", sa.Boolean(), nullable=False),
+        sa.Column("requests_recovery", sa.Boolean(), nullable=False),
+        sa.Column("job_data", JSONB(), nullable=True),
+        sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_locks",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("lock_name", sa.String(length=40), nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", "lock_name", name="qrtz_locks_pkey"),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_paused_trigger_groups",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("scope", sa.String(length=8), nullable=False),
+        sa.Column("group_name", Name, nullable=False),
+        sa.CheckConstraint(
+            "scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_paused_trigger_groups_scope_check"
+        ),
+        sa.PrimaryKeyConstraint(
+            "sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"
+        ),
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_scheduler_state",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("instance_id", Name, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("host", sa.Text(), nullable=False),
+        sa.Column("pid", sa.BigInteger(), nullable=False),
+        sa.Column("started_at", Instant, nullable=False),
+        sa.Column("last_checkin", Instant, nullable=False),
+        sa.Column("checkin_count", sa.BigInteger(), nullable=False),
+        sa.Column("checkin_interval", sa.Interval(), nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
+        postgresql_with={"fillfactor": "50"},
+        schema=schema,
+    )
+    op.create_table(
+        "qrtz_triggers",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("job_type", Name, nullable=False),
+        sa.Column("is_nonconcurrent", sa.Boolean(), nullable=False),
+        sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("kind", sa.String(length=40), nullable=False),
+        sa.Column("schedule", JSONB(), nullable=False),
+        sa.Column("trigger_state", sa.String(length=16), nullable=False),
+        sa.Column("next_fire_time", Instant, nullable=True),
+        sa.Column("prev_fire_time", Instant, nullable=True),
+        sa.Column(
+            "upcoming",
+            ARRAY(Instant),
+            server_default=sa.text("'{}'"),
+            nullable=False,
+        ),
+        sa.Column("upcoming_is_complete", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("start_time", Instant, nullable=False),
+        sa.Column("end_time", Instant, nullable=True),
+        sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("misfire_instruction", sa.String(length=60), nullable=False),
+        sa.Column("misfire_rule", sa.String(length=10), nullable=False),
+        sa.Column("misfire_threshold", sa.Interval(), nullable=True),
+        sa.Column("calendar_name", Name, nullable=True),
+        sa.Column("job_data", JSONB(), nullable=True),
+        sa.Column("fence", sa.BigInteger(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.CheckConstraint(
+            "(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"
+        ),
+        sa.CheckConstraint(
+            "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
+            name="qrtz_triggers_misfire_rule_check",
+        ),
+        sa.CheckConstraint(
+            "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
+        ),
+        sa.CheckConstraint(
+            "trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')",
+            name="qrtz_triggers_state_check",
+        ),
+        sa.ForeignKeyConstraint(
+            ["sched_name", "calendar_name"],
+            [f"{prefix}qrtz_calendars.sched_name", f"{prefix}qrtz_calendars.calendar_name"],
+            name="qrtz_triggers_calendar_fkey",
+        ),
+        sa.ForeignKeyConstraint(
+            ["sched_name", "job_group", "job_name"],
+            [
+                f"{prefix}qrtz_job_details.sched_name",
+                f"{prefix}qrtz_job_details.job_group",
+                f"{prefix}qrtz_job_details.job_name",
+            ],
+            name="qrtz_triggers_job_fkey",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_due",
+        "qrtz_triggers",
+        ["sched_name", "job_type", "misfire_rule", "next_fire_time", sa.text("priority DESC")],
+        unique=False,
+        postgresql_where=sa.text("trigger_state = 'WAITING'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_held",
+        "qrtz_triggers",
+        ["sched_name", "job_group", "job_name", "trigger_group", "trigger_name"],
+        unique=False,
+        postgresql_where=sa.text(
+            "trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"
+        ),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_job",
+        "qrtz_triggers",
+        ["sched_name", "job_group", "job_name"],
+        unique=False,
+        schema=schema,
+    )
+
+
+def downgrade() -> None:
+    schema = context.config.attributes["schema"]
+    for table in TABLES:
+        op.drop_table(table, schema=schema)
+    for name in SEQUENCES:
+        op.execute(sa.schema.DropSequence(sa.Sequence(name, schema=schema)))

@@ -1,0 +1,100 @@
+"""Fixtures for every test: databases."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.store.sql import migrations
+from tests.conformance.options import add_conformance_option
+from tests.database import TEMPLATE, Server, empty_tables, server
+
+_STACK = pytest.StashKey[ExitStack]()
+_SERVER = pytest.StashKey[Server]()
+_SHARED = pytest.StashKey[Path]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_conformance_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # One server for the whole run: the workers of xdist are told where it lives.
+    given = getattr(config, "workerinput", {}).get("quartzpy_shared")
+    config.stash[_SHARED] = Path(given) if given else Path(tempfile.mkdtemp(prefix="quartzpy-tests-"))
+
+
+def pytest_configure_node(node: object) -> None:
+    """Called by xdist in the main process, for each worker."""
+    node.workerinput["quartzpy_shared"] = str(node.config.stash[_SHARED])  # type: ignore[attr-defined]
+
+
+def _server(config: pytest.Config) -> Server:
+    """The server, started when the first test needs it."""
+    if _SERVER not in config.stash:
+        config.stash[_STACK] = ExitStack()
+        config.stash[_SERVER] = config.stash[_STACK].enter_context(server(config.stash[_SHARED]))
+    return config.stash[_SERVER]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    found = _server(config)
+    return f"PostgreSQL {found.version} ({found.kind})"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _STACK in config.stash:
+        config.stash[_STACK].close()
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(config.stash[_SHARED], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(pytestconfig: pytest.Config) -> Server:
+    return _server(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def _worker_database(postgres_server: Server) -> Iterator[str]:
+    """A database with our tables, for this process."""
+    name = f"{TEMPLATE}_{uuid.uuid4().hex[:12]}"
+    dsn = postgres_server.create(name)
+    migrations.upgrade(dsn)
+    yield name
+    postgres_server.drop(name)
+
+
+@pytest.fixture
+def postgres_dsn(postgres_server: Server, _worker_database: str) -> str:
+    """A database with our tables, all of them empty."""
+    with postgres_server.connect(_worker_database) as connection:
+        empty_tables(connection)
+    return postgres_server.dsn_of(_worker_database)
+
+
+@pytest.fixture
+def fresh_database(postgres_server: Server) -> Iterator[Callable[[], str]]:
+    """Makes brand-new databases without tables; gives their URLs."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(f"quartzpy_fresh_{uuid.uuid4().hex[:12]}")
+        return postgres_server.create(made[-1])
+
+    yield make
+    for name in made:
+        postgres_server.drop(name)
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[EmbeddedPostgres]:
+    """A server of the test's own, to restart or kill."""
+    with EmbeddedPostgres.temporary() as own:
+        yield own

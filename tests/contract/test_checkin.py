@@ -1,0 +1,244 @@
+"""Registering, checking in, leaving, and finding out what steps did whose answers were lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from quartzpy.errors import InstanceIdInUseError, LeaseLostError
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Node
+from tests.contract.harness import (
+    CHECKIN,
+    HOUR,
+    SECOND,
+    START,
+    WINDOW,
+    Harness,
+    at,
+    data_of,
+    every,
+    job,
+    key,
+    names,
+    once,
+    serial,
+)
+
+
+def test_a_node_that_registers_is_seen(store: Harness) -> None:
+    node = store.node("a")
+    listed = store.store.list_nodes()
+    [record] = listed.nodes
+    assert listed.now == START
+    assert (record.instance_id, record.epoch, record.host, record.pid) == ("a", node.epoch, "host", 4711)
+    assert (record.started_at, record.last_checkin, record.checkin_interval) == (START, START, CHECKIN)
+
+
+def test_nodes_are_listed_by_their_ids(store: Harness) -> None:
+    for name in ("b", "c", "a"):
+        store.node(name)
+    assert [record.instance_id for record in store.store.list_nodes().nodes] == ["a", "b", "c"]
+
+
+def test_a_check_in_renews_the_lease_and_answers_with_all_nodes(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.clock.advance(CHECKIN)
+    answer = store.store.check_in(a)
+    assert answer.now == START + CHECKIN
+    assert {record.epoch: record.last_checkin for record in answer.nodes} == {
+        a.epoch: START + CHECKIN,
+        b.epoch: START,
+    }
+    counts = {record.epoch: record.checkin_count for record in answer.nodes}
+    store.store.check_in(a)
+    again = {record.epoch: record.checkin_count for record in store.store.list_nodes().nodes}
+    assert again == {a.epoch: counts[a.epoch] + 1, b.epoch: counts[b.epoch]}
+
+
+def test_the_store_tells_its_own_time(store: Harness) -> None:
+    assert store.store.now() == START
+    store.clock.advance(HOUR)
+    assert store.store.now() == START + HOUR
+
+
+def test_an_epoch_is_never_given_twice(store: Harness) -> None:
+    given = []
+    for name in ("a", "b", "a", "a"):
+        node = store.node(name)
+        given.append(node.epoch)
+        store.store.leave(node)
+    assert given == sorted(set(given))
+
+
+def test_the_id_of_a_living_node_is_refused(store: Harness) -> None:
+    node = store.node("a")
+    store.clock.advance(WINDOW - SECOND)
+    with pytest.raises(InstanceIdInUseError, match="host host, pid 4711"):
+        store.node("a")
+    store.store.check_in(node)
+
+
+def test_an_epoch_that_was_silent_for_the_window_is_replaced_and_recovered(store: Harness) -> None:
+    old = store.node("a")
+    store.schedule(serial(), every(60))
+    store.schedule(job("claimed"), once(when=at(1)))
+    store.acquire(old, look_ahead=SECOND)
+    store.clock.advance(WINDOW + SECOND)
+    new = store.node("a")
+    assert new.epoch > old.epoch
+    assert [record.epoch for record in store.store.list_nodes().nodes] == [new.epoch]
+    assert store.states("every", "once") == ["WAITING", "WAITING"]
+    assert [record.outcome for record in store.history()] == [Outcome.LOST]
+    with pytest.raises(LeaseLostError):
+        store.store.check_in(old)
+    store.store.check_in(new)
+
+
+def test_an_epoch_that_is_known_to_be_gone_is_replaced_at_once(store: Harness) -> None:
+    old = store.node("a")
+    store.schedule(job(requests_recovery=True), every(60))
+    store.fire_one(old)
+    new = store.node("a", gone=old.epoch)
+    [again] = store.fire_due(new)
+    assert again.trigger_key.group == "RECOVERING_JOBS"
+    with pytest.raises(LeaseLostError):
+        store.acquire(old)
+
+
+def test_another_epoch_than_the_one_that_is_gone_is_not_replaced(store: Harness) -> None:
+    node = store.node("a")
+    with pytest.raises(InstanceIdInUseError):
+        store.node("a", gone=node.epoch + 1000)
+    store.store.check_in(node)
+
+
+def test_registering_leaves_the_work_of_other_nodes_alone(store: Harness) -> None:
+    a = store.node("a")
+    store.schedule(serial(), every(60))
+    fired = store.fire_one(a)
+    store.node("b")
+    assert store.state("every") == "BLOCKED"
+    assert not store.complete(a, fired).fenced
+
+
+def test_a_node_that_leaves_gives_back_its_claims_and_is_seen_no_more(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(), once(when=at(1)), once("theirs", at(2)))
+    store.acquire(a, look_ahead=SECOND)
+    store.acquire(b, look_ahead=2 * SECOND)
+    store.store.leave(a)
+    assert [record.instance_id for record in store.store.list_nodes().nodes] == ["b"]
+    assert store.states("once", "theirs") == ["WAITING", "ACQUIRED"]
+    assert [row.epoch for row in store.claims()] == [b.epoch]
+    with pytest.raises(LeaseLostError):
+        store.acquire(a)
+
+
+def test_what_a_node_executed_when_it_left_is_recovered_by_the_others(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(serial(), every(60))
+    store.fire_one(a)
+    store.store.leave(a)
+    assert store.state("every") == "BLOCKED"
+    assert store.store.recover(b, []).lost == 1
+    assert store.state("every") == "WAITING"
+
+
+def test_leaving_twice_changes_nothing(store: Harness) -> None:
+    a = store.node("a")
+    store.store.leave(a)
+    new = store.node("a")
+    store.store.leave(a)
+    store.store.check_in(new)
+
+
+def test_a_dead_epoch_cannot_check_in(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.recover(b, a)
+    with pytest.raises(LeaseLostError):
+        store.store.check_in(a)
+    with pytest.raises(LeaseLostError):
+        store.store.check_in(Node("nobody", 12345))
+
+
+# --- settling
+
+
+def test_settling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(data={"a": 1}), every(60, data={"b": 2}), once("known"))
+    known, unknown = sorted(store.acquire(node).fired, key=lambda fired: fired.trigger_name != "known")
+    found = store.store.settle(node, [known.fence])
+    [fired] = found.fired
+    assert (fired.fence, fired.trigger_key, fired.job_key) == (unknown.fence, key("every"), unknown.job_key)
+    assert (fired.scheduled_fire_time, fired.fire_time) == (START, START)
+    assert (fired.next_fire_time, fired.generation) == (at(60), unknown.generation)
+    assert data_of(fired) == ({"a": 1}, {"b": 2})
+    assert fired.job_detail == unknown.job_detail
+    assert not found.acquired
+    store.complete(node, fired, known)
+    assert not store.store.list_running()
+    assert store.states("every", "known") == ["WAITING", "gone"]
+
+
+def test_a_fire_that_settling_found_can_be_completed_like_any_other(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), once(), once("other", at(50)))
+    store.fire_one(node)
+    [fired] = store.store.settle(node, []).fired
+    assert fired.next_fire_time is None
+    store.complete(node, fired)
+    assert store.states("once", "other") == ["gone", "WAITING"]
+
+
+def test_settling_releases_claims_whose_answer_was_lost(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once(when=at(1)), once("known", at(2)))
+    claims = store.acquire(node, look_ahead=HOUR).acquired
+    found = store.store.settle(node, [claims[1].fence])
+    assert (tuple(found.fired), tuple(found.acquired)) == ((), ())
+    assert store.states("once", "known") == ["WAITING", "ACQUIRED"]
+    store.clock.advance(2 * SECOND)
+    assert names(store.fire(node, claims).fired) == ["known"]
+
+
+def test_settling_when_all_is_known_changes_nothing(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(60))
+    store.schedule(job("other"), once(when=at(1)))
+    took = store.acquire(node, look_ahead=SECOND)
+    before = store.everything()
+    found = store.store.settle(node, [took.fired[0].fence, took.acquired[0].fence])
+    assert not found.fired
+    assert store.everything() == before
+
+
+def test_settling_is_about_the_nodes_own_epoch_only(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(), every(60), once(when=at(1)))
+    store.acquire(a, look_ahead=SECOND)
+    assert not store.store.settle(b, []).fired
+    assert len(store.running()) == 1
+    assert len(store.claims()) == 1
+
+
+def test_a_fire_of_a_trigger_that_is_gone_is_still_found(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(60, data={"b": 2}))
+    old = store.fire_one(node)
+    store.store.delete_triggers([key("every")])
+    [fired] = store.store.settle(node, []).fired
+    assert (fired.fence, fired.trigger_key) == (old.fence, key("every"))
+    assert data_of(fired)[1] == {"b": 2}
+    assert fired.job_detail.key == old.job_key
+    store.complete(node, fired)
+    assert not store.store.list_running()
+
+
+def test_a_dead_epoch_settles_nothing(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(), every(60))
+    store.fire_one(a)
+    store.recover(b, a)
+    with pytest.raises(LeaseLostError):
+        store.store.settle(a, [])

@@ -1,0 +1,100 @@
+"""The tests' PostgreSQL: `QUARTZPY_TEST_DSN`, a container where Docker answers, or the embedded server.
+
+A missing database is an error, never a skipped test.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import URL
+
+from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.store.sql.database import parse_dsn
+
+DSN_VARIABLE = "QUARTZPY_TEST_DSN"
+IMAGE_VARIABLE = "QUARTZPY_TEST_PG"
+DOCKER_ANSWERS_WITHIN = 2.0
+TEMPLATE = "quartzpy_template"
+
+
+class Server:
+    """A server on which databases are made and dropped."""
+
+    def __init__(self, dsn: str, kind: str) -> None:
+        self.url: URL = parse_dsn(dsn)
+        self.kind = kind
+
+    def dsn_of(self, database: str) -> str:
+        return self.url.set(database=database).render_as_string(hide_password=False)
+
+    def connect(self, database: str | None = None) -> psycopg.Connection[Any]:
+        url = self.url if database is None else self.url.set(database=database)
+        plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        return psycopg.connect(plain, autocommit=True, connect_timeout=5)
+
+    @property
+    def version(self) -> str:
+        with self.connect() as connection:
+            return str(connection.execute("SHOW server_version").fetchone()[0])  # type: ignore[index]
+
+    def create(self, name: str, template: str | None = None) -> str:
+        with self.connect() as connection:
+            statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+            if template is not None:
+                statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            connection.execute(statement)
+        return self.dsn_of(name)
+
+    def drop(self, name: str) -> None:
+        with self.connect() as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def server(shared: Path) -> Iterator[Server]:
+    """The server of this test run; `shared` is a directory that all its processes know."""
+    if (dsn := os.environ.get(DSN_VARIABLE)) is not None:
+        yield Server(dsn, DSN_VARIABLE)
+    elif _docker_answers():
+        from testcontainers.community.postgres import PostgresContainer
+
+        image = f"postgres:{os.environ.get(IMAGE_VARIABLE, '17')}"
+        with PostgresContainer(image, driver="psycopg") as container:
+            yield Server(container.get_connection_url(), f"container {image}")
+    else:
+        with EmbeddedPostgres(shared, durable=False) as embedded:
+            yield Server(embedded.dsn, "embedded")
+
+
+def _docker_answers() -> bool:
+    answered: list[bool] = []
+
+    def ask() -> None:
+        try:
+            import docker
+
+            answered.append(bool(docker.from_env(timeout=DOCKER_ANSWERS_WITHIN).ping()))
+        except Exception:
+            answered.append(False)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(DOCKER_ANSWERS_WITHIN)
+    return answered == [True]
+
+
+def empty_tables(connection: psycopg.Connection[Any]) -> None:
+    """Remove all rows of our tables; faster than making a database for each test."""
+    connection.execute(
+        "DELETE FROM qrtz_executions; DELETE FROM qrtz_fired_triggers; DELETE FROM qrtz_triggers;"
+        " DELETE FROM qrtz_job_details; DELETE FROM qrtz_calendars; DELETE FROM qrtz_paused_trigger_groups;"
+        " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_locks; DROP TABLE IF EXISTS test_clock"
+    )
