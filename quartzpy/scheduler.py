@@ -183,6 +183,15 @@ class BaseScheduler:
         """Sleep until somebody calls `shutdown`; whether that came within `timeout`."""
         return self._shut_down.wait(None if timeout is None else timeout.total_seconds())
 
+    def wait_until_recorded(self, executions: int, timeout: timedelta) -> bool:
+        """Wait until this node has run so many executions and recorded all; whether that came in time."""
+        deadline = self._clock.monotonic() + timeout.total_seconds()
+        while self._node is not None and self._clock.monotonic() < deadline:
+            if self._node.recorded >= executions:
+                return True
+            self._shut_down.wait(0.005)
+        return False
+
     def __enter__(self) -> Self:
         self.start()
         return self

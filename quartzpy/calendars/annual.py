@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
@@ -49,7 +49,7 @@ class AnnualCalendar(WholeDayCalendar):
 def _month_and_day(entry: object) -> tuple[int, int]:
     """Raises InvalidCalendarError where `entry` is not the month and day of some date."""
     try:
-        month, day = entry  # type: ignore[misc]
+        month, day = cast("tuple[int, int]", entry)
         date(_LEAP_YEAR, month, day)
     except (TypeError, ValueError):
         raise InvalidCalendarError(f"excluded_days: (month, day) of a date (got {entry!r})") from None

@@ -12,7 +12,6 @@ from quartzpy.cron.expression import CronExpression
 from quartzpy.errors import InvalidCalendarError
 
 
-
 @dataclass(frozen=True)
 class CronCalendar(WallClockCalendar):
     """Excludes every second whose wall-clock time matches `expression`.

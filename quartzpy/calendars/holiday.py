@@ -43,8 +43,8 @@ class HolidayCalendar(WholeDayCalendar):
     ) -> Self:
         """The public holidays of `years` in a country (ISO code: "DE") or one of its parts (`subdiv`: "BY").
 
-        The dates are looked up now and kept: a later release of the `holidays` library changes nothing that is
-        stored, and years not named here exclude nothing.
+        The dates are looked up now and kept: a later release of the `holidays` library changes nothing
+        that is stored, and years not named here exclude nothing.
 
         Raises:
             InvalidCalendarError: the `holidays` library is missing, or does not know the country or part.

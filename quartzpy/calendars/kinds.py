@@ -16,7 +16,14 @@ from quartzpy.errors import InvalidCalendarError, InvalidValueError
 
 CALENDAR_KINDS: dict[str, type[WallClockCalendar]] = {
     kind.kind: kind
-    for kind in (AnnualCalendar, CronCalendar, DailyCalendar, HolidayCalendar, MonthlyCalendar, WeeklyCalendar)
+    for kind in (
+        AnnualCalendar,
+        CronCalendar,
+        DailyCalendar,
+        HolidayCalendar,
+        MonthlyCalendar,
+        WeeklyCalendar,
+    )
 }
 
 _COMMON = ("time_zone", "description")
@@ -54,7 +61,8 @@ def _read(written: object, may_chain: int) -> WallClockCalendar:
         raise InvalidCalendarError(f"base: more than {MAX_CHAINED} calendars in one chain")
     kind = written.get("kind")
     if not isinstance(kind, str) or kind not in CALENDAR_KINDS:
-        raise InvalidCalendarError(f"calendar: kind must be one of {', '.join(CALENDAR_KINDS)} (got {kind!r})")
+        known = ", ".join(CALENDAR_KINDS)
+        raise InvalidCalendarError(f"calendar: kind must be one of {known} (got {kind!r})")
     common = {name: written[name] for name in _COMMON if name in written}
     if written.get("base") is not None:
         common["base"] = _read(written["base"], may_chain - 1)

@@ -22,8 +22,8 @@ SEARCH_LIMIT = timedelta(days=36525)
 MAX_CHAINED = 32
 """How many calendars may be chained through `base`."""
 # Two calendars that exclude each other's times take turns to no end; every turn is a few microseconds.
-# Enough for calendars that alternate daily through all of `SEARCH_LIMIT`.
-_MAX_TURNS = 100_000
+# Enough for calendars that alternate daily for decades.
+_MAX_TURNS = 10_000
 
 _ONE_DAY = timedelta(days=1)
 _ONE_SECOND = timedelta(seconds=1)
@@ -85,7 +85,7 @@ class WallClockCalendar(ABC):
         """The first included instant at or after `instant`, in UTC; None where none is found.
 
         None is found beyond 100 years, nor where chained calendars leave so little that the search is given
-        up; it takes less than a second at worst.
+        up; that takes less than a second.
 
         Raises:
             InvalidCalendarError: `instant` has no time zone.
@@ -156,7 +156,7 @@ class WholeDayCalendar(WallClockCalendar):
 def first_instant(
     moment: datetime, latest: datetime, time_zone: ZoneInfo, next_wall_time: NextWallTime
 ) -> datetime | None:
-    """The first instant from `moment` to `latest` whose wall-clock time is one that `next_wall_time` includes."""
+    """The first instant from `moment` to `latest` with a wall-clock time that `next_wall_time` includes."""
     try:
         while True:
             wall = moment.astimezone(time_zone).replace(tzinfo=None)
@@ -182,7 +182,7 @@ def first_instant(
 
 
 def _next_change(after: datetime, until: datetime, time_zone: ZoneInfo) -> datetime | None:
-    """The first instant after `after`, up to `until`, at which the zone's offset is another than at `after`."""
+    """The first instant after `after`, up to `until`, at which another offset holds than at `after`."""
     offset = after.astimezone(time_zone).utcoffset()
     if until.astimezone(time_zone).utcoffset() == offset:
         return None

@@ -36,9 +36,35 @@ _MONTH_SHAPES = [
 _MINUTES = tuple(range(1440))  # shared by all timetables: they hold references only
 
 
+def _bits(mask: int) -> tuple[int, ...]:
+    bits = []
+    while mask:
+        bits.append((mask & -mask).bit_length() - 1)
+        mask &= mask - 1
+    return tuple(bits)
+
+
 @lru_cache(maxsize=1024)
 def _minutes_of_day(hours: int, minutes: int) -> tuple[int, ...]:
-    return tuple(m for m in _MINUTES if hours >> m // 60 & 1 and minutes >> m % 60 & 1)
+    within_hour = _bits(minutes)
+    return tuple(_MINUTES[hour * 60 + minute] for hour in _bits(hours) for minute in within_hour)
+
+
+@lru_cache(maxsize=1024)
+def _days_by_shape(days: DayRule) -> tuple[int, ...]:
+    return days.by_shape()
+
+
+@lru_cache(maxsize=1024)
+def _last_day(days: DayRule, months: int, years: frozenset[int] | None) -> int:
+    """No day after this one is meant; -1 where none is at all."""
+    last_year = LAST_YEAR if years is None else max(years)
+    masks = _days_by_shape(days)
+    for month in range(_MONTHS_IN_ALL - 1, _MONTHS_IN_ALL - 12 * 28 - 1, -1):
+        # In 28 years that have no 1900 among them every month comes in all its shapes.
+        if months >> month % 12 + 1 & 1 and masks[_MONTH_SHAPES[month]]:
+            return _MONTH_STARTS[(last_year - FIRST_YEAR + 1) * 12] - 1
+    return -1
 
 
 @lru_cache(maxsize=1024)
@@ -55,8 +81,8 @@ class Timetable:
     """
 
     __slots__ = (
-        "_first_second", "_first_time", "_last_second", "_last_time", "_masks", "_minutes", "_months",
-        "_second_mask", "_second_distances", "_weekday_distances", "_weekdays", "_years",
+        "_first_second", "_first_time", "_last_day", "_last_second", "_last_time", "_masks", "_minutes", "_months",
+        "_second_distances", "_second_mask", "_seconds", "_weekday_distances", "_weekdays", "_years",
     )  # fmt: skip
 
     def __init__(
@@ -65,16 +91,22 @@ class Timetable:
         self._minutes = _minutes_of_day(hours, minutes)
         self._second_mask = seconds
         self._second_distances = _distances(seconds, 60)
-        self._first_second = (seconds & -seconds).bit_length() - 1
-        self._last_second = seconds.bit_length() - 1
+        self._seconds = _bits(seconds)
+        self._first_second, self._last_second = self._seconds[0], self._seconds[-1]
         self._first_time = self._minutes[0] * 60 + self._first_second
         self._last_time = self._minutes[-1] * 60 + self._last_second
-        self._masks = days.by_shape()
+        self._masks = _days_by_shape(days)
+        self._last_day = _last_day(days, months, years)
         self._months = months
         self._years = years
         weekly = days.weekly if months == _ALL_MONTHS and years is None else None
         self._weekdays = weekly
         self._weekday_distances = _distances(weekly, 7) if weekly else None
+
+    @property
+    def is_frequent(self) -> bool:
+        """Whether some day matches in every week."""
+        return self._weekdays is not None
 
     @property
     def matches_always(self) -> bool:
@@ -153,9 +185,9 @@ class Timetable:
             return
         day, second = divmod(wall, _DAY)
         minutes = self._minutes
-        seconds = [second for second in range(60) if self._second_mask >> second & 1]
+        seconds = self._seconds
         index = bisect_left(minutes, second // 60)
-        later = [at for at in seconds if at >= second % 60]
+        later = seconds[bisect_left(seconds, second % 60) :]
         while day != NEVER:
             midnight = day * _DAY
             while index < len(minutes):
@@ -171,7 +203,7 @@ class Timetable:
         """The first day meant at or after `day`, NEVER where there is none."""
         if day < 0:
             day = 0
-        if day > _LAST_DAY:
+        if day > self._last_day:
             return NEVER
         if self._weekday_distances is not None:
             day += self._weekday_distances[(day + _THURSDAY) % 7]
@@ -188,7 +220,7 @@ class Timetable:
 
     def _day_until(self, day: int) -> int:
         """The last day meant at or before `day`, LONG_AGO where there is none."""
-        day = min(day, _LAST_DAY)
+        day = min(day, self._last_day)
         if day < 0:
             return LONG_AGO
         month = bisect_right(_MONTH_STARTS, day) - 1

@@ -40,4 +40,5 @@ def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
 
 if __name__ == "__main__":
     directory, program, *ids = sys.argv[1:]
-    main(Path(directory), program, *([int(n) for n in ids] or [None, None]))  # type: ignore[arg-type]
+    uid, gid = (int(ids[0]), int(ids[1])) if ids else (None, None)
+    main(Path(directory), program, uid, gid)

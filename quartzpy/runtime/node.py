@@ -169,8 +169,8 @@ class SchedulerNode:
         self._completer.stop()
         # Last: a node that still drains must not look dead.
         self._cluster.stop()
-        for service in (self._completer, self._cluster):
-            service.join(JOIN_SECONDS)
+        self._completer.join(JOIN_SECONDS)
+        self._cluster.join(JOIN_SECONDS)
         epoch = self._epoch
         if epoch is not None and not epoch.lost:
             epoch.lose()
@@ -322,6 +322,11 @@ class SchedulerNode:
     @property
     def in_standby(self) -> bool:
         return self._scheduler.in_standby
+
+    @property
+    def recorded(self) -> int:
+        """How many executions of this node have ended and are recorded."""
+        return self.executed - self._completer.pending
 
     def running(self) -> list[Execution]:
         return self._runner.running()

@@ -106,7 +106,8 @@ class SchedulerThread(Service):
             misfire_threshold=self._config.misfire_threshold,
         )
         self._store_time.learn(took.now, asked_at)
-        epoch.know([one.fence for one in (*took.fired, *took.acquired)])
+        epoch.know(one.fence for one in took.fired)
+        epoch.know(one.fence for one in took.acquired)
         self._start(took.fired, epoch)
         self._held.extend(took.acquired)
         self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)

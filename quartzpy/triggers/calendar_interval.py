@@ -65,7 +65,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if type(self.interval) is not int or not 1 <= self.interval <= MAX_INTERVAL:
-            raise InvalidTriggerError(f"interval: a whole number from 1 to {MAX_INTERVAL} (got {self.interval!r})")
+            raise InvalidTriggerError(f"interval: a number from 1 to {MAX_INTERVAL} (got {self.interval!r})")
         try:
             object.__setattr__(self, "unit", IntervalUnit(self.unit))
         except ValueError:
@@ -141,8 +141,8 @@ class CalendarIntervalTrigger(RecurringTrigger):
         return instant.astimezone(zone(self.time_zone)).date()
 
     def _series_until(self, day: date) -> tuple[DateSeries, ...]:
-        step = self.interval
-        series = DateSeries(self._day_of(self.anchor), step * _DAYS.get(self.unit, 0), step * _MONTHS.get(self.unit, 0))
+        days, months = _DAYS.get(self.unit, 0), _MONTHS.get(self.unit, 0)
+        series = DateSeries(self._day_of(self.anchor), self.interval * days, self.interval * months)
         # Without a fire on the missing day there is none from which to count anew.
         return (series,) if self.skip_day_if_hour_does_not_exist else series.within(self.time_zone, day)
 
@@ -157,6 +157,5 @@ class CalendarIntervalTrigger(RecurringTrigger):
             fire_time = wall.replace(tzinfo=time_zone).astimezone(UTC)
         except OverflowError:
             return None
-        if self.skip_day_if_hour_does_not_exist and fire_time.astimezone(time_zone).replace(tzinfo=None) != wall:
-            return None
-        return fire_time
+        is_moved = fire_time.astimezone(time_zone).replace(tzinfo=None) != wall
+        return None if is_moved and self.skip_day_if_hour_does_not_exist else fire_time

@@ -22,12 +22,12 @@ from quartzpy.triggers.trigger import Trigger
 MAX_NESTED = 8
 """How deep triggers may be put into one another."""
 # Triggers that never agree are followed no further than this; each try takes some microseconds.
-_MAX_TRIES = 20_000
+_MAX_TRIES = 5_000
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PARTS_OWN = frozenset({"name", "group", "start_time", "end_time"})
-_OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in _PARTS_OWN)
+_BOUNDS = ("start_time", "end_time")
+_OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in ("name", "group", *_BOUNDS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,9 @@ class _Combination(RecurringTrigger):
             raise InvalidTriggerError(f"triggers: must be triggers (got {type(part).__name__})")
         for common in _OF_THE_WHOLE:
             if getattr(part, common.name) != common.default:
-                raise InvalidTriggerError(f"{common.name}: belongs to the {self.kind} trigger, not to a part of it")
+                raise InvalidTriggerError(
+                    f"{common.name}: belongs to the {self.kind} trigger, not to its part"
+                )
         if isinstance(part, DailyTimeIntervalTrigger) and part.repeat_count is not None:
             raise InvalidTriggerError("repeat_count: fires of a part are not counted; give it an end_time")
         named = replace(part, name=self.name, group=self.group)
@@ -94,7 +96,8 @@ class AnyOf(_Combination):
 
     def first_from(self, instant: datetime) -> datetime | None:
         instant = max(instant, self.anchor)
-        return self._bounded(min(filter(None, (_first_from(part, instant) for part in self.triggers)), default=None))
+        upcoming = (_first_from(part, instant) for part in self.triggers)
+        return self._bounded(min(filter(None, upcoming), default=None))
 
     def schedule(self) -> dict[str, Any]:
         return {"triggers": [_part_to_json(part) for part in self.triggers]}
@@ -257,12 +260,14 @@ def _depth(whole: _Combination, parts: tuple[Trigger, ...]) -> int:
 
 
 def _first_from(part: Trigger, instant: datetime) -> datetime | None:
-    return part.first_from(instant) if isinstance(part, RecurringTrigger) else part.next_after(instant - _TICK)
+    if isinstance(part, RecurringTrigger):
+        return part.first_from(instant)
+    return part.next_after(instant - _TICK)
 
 
 def _part_to_json(part: Trigger) -> dict[str, Any]:
     written: dict[str, Any] = {"kind": part.kind, "schedule": part.schedule()}
-    for bound in ("start_time", "end_time"):
+    for bound in _BOUNDS:
         instant = getattr(part, bound)
         if instant is not None:
             written[bound] = instant.isoformat()
@@ -276,7 +281,5 @@ def _part_from_json(written: Mapping[str, Any]) -> Trigger:
     kind = TRIGGER_KINDS.get(written["kind"])
     if kind is None:
         raise InvalidTriggerError(f"kind: one of {', '.join(TRIGGER_KINDS)} (got {written['kind']!r})")
-    bounds = {
-        bound: datetime.fromisoformat(written[bound]) for bound in ("start_time", "end_time") if bound in written
-    }
+    bounds = {name: datetime.fromisoformat(written[name]) for name in _BOUNDS if name in written}
     return kind.from_schedule(written["schedule"], **bounds)

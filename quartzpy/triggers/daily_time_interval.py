@@ -60,7 +60,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if self.interval > _ONE_DAY // _UNITS[self.unit]:
             raise InvalidTriggerError(f"interval: at most 24 hours (got {self.interval} {self.unit}s)")
         if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
-            raise InvalidTriggerError(f"repeat_count: a whole number from 0, or None (got {self.repeat_count!r})")
+            raise InvalidTriggerError(f"repeat_count: a number from 0, or None (got {self.repeat_count!r})")
         for subject in ("start_time_of_day", "end_time_of_day"):
             _check_time(getattr(self, subject), subject)
         if self.end_time_of_day < self.start_time_of_day:
@@ -95,13 +95,13 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """The last fire time before the end; None without end, or with a repeat count that may end it sooner."""
+        """The last fire time up to the end; None without one, or with a repeat count that may come first."""
         if self.end_time is None or self.repeat_count is not None:
             return None
         latest = self.end_time
         day = self._day_of(latest)
         for _ in range(_DAYS_TO_LOOK_AT):
-            first, last = self._instant(day, self.start_time_of_day), self._instant(day, self.end_time_of_day)
+            first, last = self._hours_of(day)
             found = first + (min(last, latest) - first) // self._step * self._step
             if day.isoweekday() in self._iso_days and found >= first:
                 return found if found >= self.anchor else None
@@ -135,11 +135,11 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         try:
             day = self._day_of(instant)
             earliest = instant.replace(microsecond=0)
-            if day.isoweekday() not in self._iso_days or instant > self._instant(day, self.end_time_of_day):
+            if day.isoweekday() not in self._iso_days or instant > self._hours_of(day)[1]:
                 came_from, day = day, self._next_day(day)
                 earliest = self._start_on(day, came_from)
             for _ in range(_DAYS_TO_LOOK_AT):
-                first, last = self._instant(day, self.start_time_of_day), self._instant(day, self.end_time_of_day)
+                first, last = self._hours_of(day)
                 early = first - max(earliest, first)
                 found = first - early // self._step * self._step
                 if found < self.anchor:  # the fraction that was cut off
@@ -166,16 +166,22 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
 
     def _next_day(self, day: date) -> date:
         """The next of the days of the week after `day`."""
-        return next(
-            later for number in range(1, 8) if (later := day + number * _ONE_DAY).isoweekday() in self._iso_days
-        )
+        day += _ONE_DAY
+        while day.isoweekday() not in self._iso_days:
+            day += _ONE_DAY
+        return day
 
     def _day_of(self, instant: datetime) -> date:
         return instant.astimezone(zone(self.time_zone)).date()
 
-    def _instant(self, day: date, at: time) -> datetime:
-        """A time that is skipped comes later by the gap; of one that comes twice the first counts."""
-        return datetime.combine(day, at, zone(self.time_zone)).astimezone(UTC)
+    def _hours_of(self, day: date) -> tuple[datetime, datetime]:
+        """The start and the end time of day on `day`.
+
+        A time that is skipped comes later by the gap; of one that comes twice the first counts.
+        """
+        place = zone(self.time_zone)
+        start = datetime.combine(day, self.start_time_of_day, place)
+        return start.astimezone(UTC), datetime.combine(day, self.end_time_of_day, place).astimezone(UTC)
 
     @property
     def _step(self) -> timedelta:

@@ -6,6 +6,7 @@ import calendar as gregorian
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 
 from quartzpy.instants import zone
 
@@ -32,7 +33,8 @@ class DateSeries:
         """The date of this number, the start's being 0; None where dates end, with the year 9999."""
         start = self.start
         if self.days:
-            return start + timedelta(number * self.days) if number * self.days <= (date.max - start).days else None
+            later = number * self.days
+            return start + timedelta(later) if later <= (date.max - start).days else None
         year, month = _months_later(start.year, start.month, number * self.months)
         if year > date.max.year:
             return None
@@ -55,8 +57,8 @@ class DateSeries:
     def within(self, time_zone: str, until: date) -> tuple[DateSeries, ...]:
         """The stretches of the series up to `until` for a zone in which dates are missing.
 
-        Where the date line was moved over a place, a whole date was skipped there. A series that comes upon it
-        has the day after instead, and goes on from that.
+        Where the date line was moved over a place, a whole date was skipped there. A series that comes
+        upon it has the day after instead, and goes on from that.
         """
         stretches = [self]
         for missing in _missing_dates(time_zone):
@@ -94,7 +96,7 @@ def _missing_dates(time_zone: str) -> tuple[date, ...]:
     place = zone(time_zone)
     missing = []
     years = [datetime(year, 1, 1, tzinfo=UTC) for year in range(_FIRST_YEAR, _LAST_YEAR)]
-    for before, after in zip(years, years[1:], strict=False):
+    for before, after in pairwise(years):
         offset = _offset(before, time_zone)
         if _offset(after, time_zone) - offset < _DATE_LINE:
             continue

@@ -142,8 +142,8 @@ def fly(
     return [_loaded(loader, result) for result in results[first : first + len(bound)]]
 
 
-def _loaded(loader: Transformer, result: pq.abc.PGresult) -> Result:
+def _loaded(loader: Any, result: pq.abc.PGresult) -> Result:
     if result.ntuples == 0:
         return Result([], result.command_tuples or 0)
     loader.set_pgresult(result)
-    return Result(loader.load_rows(0, result.ntuples, tuple), result.ntuples)  # type: ignore[type-var]
+    return Result(loader.load_rows(0, result.ntuples, tuple), result.ntuples)

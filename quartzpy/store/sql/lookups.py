@@ -178,7 +178,7 @@ def calendars(session: SqlSession, names: Collection[str]) -> dict[str, Calendar
 def list_running(session: SqlSession) -> list[RunningRecord]:
     return [
         RunningRecord(
-            fence, TriggerKey(group, name), JobKey(job_group, job_name), *rest, recovering=group == RECOVERING_JOBS
+            fence, TriggerKey(group, name), JobKey(job_group, job_name), *rest, group == RECOVERING_JOBS
         )
         for fence, group, name, job_group, job_name, *rest in session.read_one(RUNNING)
     ]
@@ -191,9 +191,9 @@ def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
             TriggerKey(group, name),
             JobKey(job_group, job_name),
             *rest,
-            outcome=Outcome(outcome),
-            error=error,
-            recovering=group == RECOVERING_JOBS,
+            Outcome(outcome),
+            error,
+            group == RECOVERING_JOBS,
         )
         for fence, group, name, job_group, job_name, *rest, outcome, error in session.read_one(
             EXECUTIONS, limit=limit

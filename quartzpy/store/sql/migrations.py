@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, MetaData, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -66,10 +66,10 @@ def _config(schema: str | None, connection: Connection | None, output: io.String
     return config
 
 
-def _metadata(schema: str | None) -> Any:
+def _metadata(schema: str | None) -> MetaData:
     """The tables as they are named with the schema, for comparing."""
-    from sqlalchemy import MetaData
-
+    if schema is None:
+        return metadata
     moved = MetaData(schema=schema)
     for table in metadata.sorted_tables:
         table.to_metadata(moved, schema=schema)

@@ -1,0 +1,202 @@
+"""A simple trigger: once, or again and again at a fixed interval, counted from its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Self, assert_never
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+SHORTEST_INTERVAL = timedelta(milliseconds=1)
+_MICROSECOND = timedelta(microseconds=1)
+# How far a calendar may push a fire time away before it counts as never.
+_HORIZON = timedelta(days=36_525)
+
+
+class SimpleMisfire(StrEnum):
+    """What happens to a fire that nobody made in time (Quartz's instructions for simple triggers).
+
+    SMART: FIRE_NOW for a trigger that fires once, RESCHEDULE_NEXT_WITH_REMAINING_COUNT for one without end, and
+    RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT for the others. FIRE_NOW on a repeating trigger means
+    RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT.
+    """
+
+    SMART = "smart"
+    IGNORE = "ignore"
+    FIRE_NOW = "fire_now"
+    RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT = "reschedule_now_with_existing_repeat_count"
+    RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT = "reschedule_now_with_remaining_repeat_count"
+    RESCHEDULE_NEXT_WITH_REMAINING_COUNT = "reschedule_next_with_remaining_count"
+    RESCHEDULE_NEXT_WITH_EXISTING_COUNT = "reschedule_next_with_existing_count"
+
+
+@dataclass(frozen=True)
+class SimpleTrigger(Trigger):
+    """Fires at its start, and `repeat_count` times more, one `interval` after the other.
+
+    None as `repeat_count` repeats without end. Its end time is exclusive, as in Quartz.
+    """
+
+    kind: ClassVar[str] = "simple"
+    misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
+
+    name: str = ""
+    group: str = DEFAULT_GROUP
+    interval: timedelta = timedelta()
+    repeat_count: int | None = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.interval, timedelta):
+            raise InvalidTriggerError(f"interval: must be a timedelta (got {self.interval!r})")
+        if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
+            raise InvalidTriggerError(
+                f"repeat_count: 0 or more, or None for ever (got {self.repeat_count!r})"
+            )
+        shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
+        if self.interval < shortest:
+            raise InvalidTriggerError(f"interval: at least 1 ms (got {self.interval})")
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        return self._fire_time_after(instant, self.anchor)
+
+    def _fire_time_after(self, instant: datetime, start: datetime) -> datetime | None:
+        if self.repeat_count == 0 and instant >= start:
+            return None
+        if self.end_time is not None and instant >= self.end_time:
+            return None
+        if instant < start:
+            return start
+        fires = (instant - start) // self.interval + 1
+        if self.repeat_count is not None and fires > self.repeat_count:
+            return None
+        try:
+            found = start + fires * self.interval
+        except OverflowError:
+            return None
+        return found if self.end_time is None or found < self.end_time else None
+
+    def _included_from(self, candidate: datetime | None, calendar: Calendar | None) -> datetime | None:
+        """`candidate`, or the first fire time after it that the calendar includes."""
+        if calendar is None or candidate is None or calendar.is_included(candidate):
+            return candidate
+        latest = candidate + _HORIZON
+        while candidate is not None and candidate < latest:
+            included = calendar.next_included(candidate)
+            if included is None:
+                return None
+            if included == candidate:
+                return candidate
+            candidate = self._fire_time_after(included - _MICROSECOND, self.anchor)
+        return None
+
+    def started(self, calendar: Calendar | None = None) -> TriggerProgress:
+        return TriggerProgress(self._included_from(self.anchor, calendar))
+
+    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
+        fired_at = progress.next_fire_time
+        times = progress.times_triggered + 1
+        if fired_at is None or (self.repeat_count is not None and times > self.repeat_count):
+            return TriggerProgress(None, fired_at, times)
+        following = self._included_from(self._fire_time_after(fired_at, self.anchor), calendar)
+        return TriggerProgress(following, fired_at, times)
+
+    def _instruction(self) -> SimpleMisfire:
+        """The instruction with SMART and the double meaning of FIRE_NOW resolved."""
+        match SimpleMisfire(self.misfire):
+            case SimpleMisfire.SMART:
+                if self.repeat_count == 0:
+                    return SimpleMisfire.FIRE_NOW
+                if self.repeat_count is None:
+                    return SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT
+                return SimpleMisfire.RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT
+            case SimpleMisfire.FIRE_NOW if self.repeat_count != 0:
+                return SimpleMisfire.RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT
+            case instruction:
+                return instruction
+
+    def after_misfire(
+        self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
+    ) -> tuple[Self, TriggerProgress]:
+        instruction = self._instruction()
+        match instruction:
+            case SimpleMisfire.IGNORE | SimpleMisfire.SMART:
+                return self, progress
+            case SimpleMisfire.FIRE_NOW:
+                return self, replace(progress, next_fire_time=now)
+            case (
+                SimpleMisfire.RESCHEDULE_NEXT_WITH_EXISTING_COUNT
+                | SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT
+            ):
+                return self, self._moved_to_next(progress, calendar, now, instruction)
+            case (
+                SimpleMisfire.RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT
+                | SimpleMisfire.RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT
+            ):
+                return self._begun_again(progress, now, instruction)
+        assert_never(instruction)
+
+    def _missed(self, progress: TriggerProgress, until: datetime) -> int:
+        if progress.next_fire_time is None or self.interval < SHORTEST_INTERVAL:
+            return 0
+        return (until - progress.next_fire_time) // self.interval
+
+    def _moved_to_next(
+        self, progress: TriggerProgress, calendar: Calendar | None, now: datetime, instruction: SimpleMisfire
+    ) -> TriggerProgress:
+        if self.repeat_count is not None and progress.times_triggered > self.repeat_count:
+            return replace(progress, next_fire_time=None)
+        following = self._included_from(self._fire_time_after(now, self.anchor), calendar)
+        times = progress.times_triggered
+        if instruction is SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT and following is not None:
+            times += self._missed(progress, following)
+        return replace(progress, next_fire_time=following, times_triggered=times)
+
+    def _begun_again(
+        self, progress: TriggerProgress, now: datetime, instruction: SimpleMisfire
+    ) -> tuple[Self, TriggerProgress]:
+        """Start anew at `now`, with the repeats that are left."""
+        count, times = self.repeat_count, progress.times_triggered
+        if count:
+            done = times
+            if instruction is SimpleMisfire.RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT:
+                done += self._missed(progress, now)
+            count, times = max(0, count - done), 0
+        if self.end_time is not None and self.end_time < now:
+            ended = replace(self, repeat_count=count)
+            return ended, replace(progress, next_fire_time=None, times_triggered=times)
+        begun = replace(self, repeat_count=count, start_time=now)
+        return begun, replace(progress, next_fire_time=now, times_triggered=times)
+
+    @property
+    def final_fire_time(self) -> datetime | None:
+        if self.repeat_count == 0:
+            return self.anchor
+        if self.repeat_count is not None:
+            last = self.anchor + self.repeat_count * self.interval
+            if self.end_time is None or last < self.end_time:
+                return last
+        if self.end_time is None or self.end_time < self.anchor:
+            return None
+        return self.anchor + (self.end_time - self.anchor) // self.interval * self.interval
+
+    @property
+    def ignores_misfires(self) -> bool:
+        return self.misfire == SimpleMisfire.IGNORE
+
+    def schedule(self) -> dict[str, Any]:
+        return {"interval_us": self.interval // _MICROSECOND, "repeat_count": self.repeat_count}
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        return cls(
+            interval=timedelta(microseconds=schedule["interval_us"]),
+            repeat_count=schedule["repeat_count"],
+            **common,
+        )

@@ -1,0 +1,164 @@
+"""A TCP proxy that stands for a network: it delays, counts round trips, cuts, swallows, and loses answers.
+
+Threads, not an event loop: an event loop's timers are no finer than a millisecond, which is the delay itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import URL, make_url
+
+_CHUNK = 65_536
+_RESET = struct.pack("ii", 1, 0)
+
+
+class _Link:
+    """One connection through the proxy: a reader and a writer for each direction."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self.proxy = proxy
+        self.sockets = (client, server)
+        self.flights = 0
+        self._to_server = False
+        self._lock = threading.Lock()
+        for source, target, upstream in ((client, server, True), (server, client, False)):
+            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            waiting: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+            threading.Thread(target=self._read, args=(source, waiting, upstream), daemon=True).start()
+            threading.Thread(target=self._write, args=(target, waiting), daemon=True).start()
+
+    def _read(self, source: socket.socket, waiting: queue.SimpleQueue[tuple[float, bytes]], upstream: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(_CHUNK):
+                self.proxy.passable.wait()
+                arrived = time.perf_counter()
+                with self._lock:
+                    if upstream and not self._to_server:
+                        self.flights += 1
+                    self._to_server = upstream
+                if upstream and self.proxy.cut_after is not None and self.proxy.cut_after in data:
+                    self.proxy.cut_after = None
+                    # It reaches the server; its answer reaches nobody.
+                    self.sockets[1].sendall(data)
+                    time.sleep(0.2)
+                    self.cut()
+                    return
+                waiting.put((arrived + self.proxy.delay / 2, data))
+        waiting.put((0.0, b""))
+
+    @staticmethod
+    def _write(target: socket.socket, waiting: queue.SimpleQueue[tuple[float, bytes]]) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                due, data = waiting.get()
+                if not data:
+                    target.shutdown(socket.SHUT_WR)
+                    return
+                if (rest := due - time.perf_counter()) > 0:
+                    time.sleep(rest)
+                target.sendall(data)
+
+    def cut(self) -> None:
+        """Reset both sides, as a network that breaks."""
+        for end in self.sockets:
+            with contextlib.suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                end.shutdown(socket.SHUT_RDWR)
+                end.close()
+
+
+class Proxy:
+    """Listens on a free port of loopback and passes everything on to a server."""
+
+    def __init__(self, host: str, port: int, *, delay: float = 0.0) -> None:
+        self._upstream = (host, port)
+        self.delay = delay
+        """Seconds added to a round trip."""
+        self.cut_after: bytes | None = None
+        """Cut the next connection that sends these bytes, once the server has them."""
+        self.passable = threading.Event()
+        self.passable.set()
+        self._links: list[_Link] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        self.passable.set()
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                try:
+                    server = socket.create_connection(self._upstream, timeout=5)
+                except OSError:
+                    client.close()
+                    continue
+                server.settimeout(None)
+                self._links.append(_Link(self, client, server))
+
+    def through(self, dsn: str) -> str:
+        """The same database, reached through here."""
+        return moved(dsn, self.port)
+
+    @property
+    def flights(self) -> int:
+        """Network round trips so far: how often a client spoke after the server had."""
+        return sum(link.flights for link in self._links)
+
+    def cut(self) -> None:
+        """Reset all connections."""
+        for link in self._links:
+            link.cut()
+
+    def black_hole(self) -> None:
+        """From now on swallow everything, and keep the connections open."""
+        self.passable.clear()
+
+    def heal(self) -> None:
+        self.passable.set()
+
+
+def moved(dsn: str, port: int) -> str:
+    url: URL = make_url(dsn)
+    return url.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def in_a_process(dsn: str, delay: float) -> Iterator[str]:
+    """A delaying proxy in a process of its own, so that it does not compete with the measured one for Python's lock."""
+    url = make_url(dsn)
+    script = [sys.executable, str(Path(__file__)), str(url.host), str(url.port or 5432), str(delay)]
+    process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield moved(dsn, int(process.stdout.readline()))
+    finally:
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    with Proxy(sys.argv[1], int(sys.argv[2]), delay=float(sys.argv[3])) as running:
+        print(running.port, flush=True)
+        sys.stdin.read()
