@@ -99,7 +99,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
         end_day = self._day_of(self.end_time)
         for series in reversed(self._series_until(end_day)):
             for number in range(series.number_before(end_day) + 2, -1, -1):
-                fire_time = self._on(series.date(number))
+                fire_time = self._on(series.nth(number))
                 if fire_time is not None and fire_time < self.end_time:
                     return max(fire_time, self.anchor)
         return self.anchor
@@ -129,7 +129,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
         series = self._series_until(today)[-1]
         latest = today + LOOK_AHEAD if today.year + 101 < date.max.year else date.max
         for number in count(series.number_before(today)):
-            day = series.date(number)
+            day = series.nth(number)
             if day is None or day > latest:
                 return None
             fire_time = self._on(day)

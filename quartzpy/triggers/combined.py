@@ -276,10 +276,7 @@ def _part_to_json(part: Trigger) -> dict[str, Any]:
 
 def _part_from_json(written: Mapping[str, Any]) -> Trigger:
     """Raises InvalidTriggerError where the kind is not known."""
-    from quartzpy.triggers.kinds import TRIGGER_KINDS  # which knows these kinds too
+    from quartzpy.triggers.kinds import trigger_kind  # which in turn knows the kinds of this module
 
-    kind = TRIGGER_KINDS.get(written["kind"])
-    if kind is None:
-        raise InvalidTriggerError(f"kind: one of {', '.join(TRIGGER_KINDS)} (got {written['kind']!r})")
     bounds = {name: datetime.fromisoformat(written[name]) for name in _BOUNDS if name in written}
-    return kind.from_schedule(written["schedule"], **bounds)
+    return trigger_kind(written["kind"]).from_schedule(written["schedule"], **bounds)

@@ -29,7 +29,7 @@ class DateSeries:
     days: int
     months: int
 
-    def date(self, number: int) -> date | None:
+    def nth(self, number: int) -> date | None:
         """The date of this number, the start's being 0; None where dates end, with the year 9999."""
         start = self.start
         if self.days:
@@ -52,7 +52,7 @@ class DateSeries:
 
     def __contains__(self, day: date) -> bool:
         first = self.number_before(day)
-        return any(self.date(number) == day for number in range(first, first + 3))
+        return any(self.nth(number) == day for number in range(first, first + 3))
 
     def within(self, time_zone: str, until: date) -> tuple[DateSeries, ...]:
         """The stretches of the series up to `until` for a zone in which dates are missing.
