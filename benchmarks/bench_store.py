@@ -13,7 +13,9 @@ from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, Trigger
 
 def triggers(kind: str, count: int) -> list[Trigger]:
     if kind == "cron":
-        return [CronTrigger(f"{n % 60} {n % 59} 2 ? * MON-FRI", f"t{n}", time_zone="Europe/Berlin") for n in range(count)]
+        return [
+            CronTrigger(f"{n % 60} {n % 59} 2 ? * MON-FRI", f"t{n}", time_zone="Europe/Berlin") for n in range(count)
+        ]
     return [SimpleTrigger(f"t{n}", interval=timedelta(minutes=1 + n % 100), repeat_count=None) for n in range(count)]
 
 

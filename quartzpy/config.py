@@ -113,9 +113,7 @@ class SchedulerConfig:
         given = object.__setattr__
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if isinstance(setting.default, timedelta) and not (
-                value is None and setting.name == "history_retention"
-            ):
+            if isinstance(setting.default, timedelta) and not (value is None and setting.name == "history_retention"):
                 span = as_duration(value, setting.name)
                 if not timedelta() < span <= 10 * _A_YEAR:
                     raise SettingsError(f"{setting.name}={value} must be above zero and at most ten years")
@@ -132,9 +130,7 @@ class SchedulerConfig:
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
-        if self.schema is not None and not (
-            isinstance(self.schema, str) and _SCHEMA.fullmatch(self.schema)
-        ):
+        if self.schema is not None and not (isinstance(self.schema, str) and _SCHEMA.fullmatch(self.schema)):
             raise SettingsError(f"schema: letters a-z, digits and _, at most 31 (got {self.schema!r})")
         if isinstance(self.job_modules, str) or not all(isinstance(m, str) for m in self.job_modules):
             raise SettingsError(f"job_modules: a tuple of module names (got {self.job_modules!r})")
@@ -142,8 +138,7 @@ class SchedulerConfig:
         least = 3 * self.checkin_interval + self.lock_timeout
         if self.failure_window < least:
             raise SettingsError(
-                f"failure_window {self.failure_window} must be at least"
-                f" checkin_interval x 3 + lock_timeout = {least}"
+                f"failure_window {self.failure_window} must be at least checkin_interval x 3 + lock_timeout = {least}"
             )
 
     def _check_range(self, name: str, least: int, most: int) -> None:

@@ -48,8 +48,7 @@ class JobTypes:
         known = self._types.get(name)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DuplicateJobTypeError(
-                f"job type {name!r} is already {known.__module__}.{known.__qualname__};"
-                " names are unique in a process"
+                f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
             )
         self._types[name] = cls
 
@@ -153,8 +152,7 @@ def job_type_of(job: object) -> str:
         inspect.signature(job.execute).bind(None, None)
     except TypeError:
         raise InvalidJobTypeError(
-            f"{job.__qualname__}.execute must take one argument, the context"
-            f" (has {inspect.signature(job.execute)})"
+            f"{job.__qualname__}.execute must take one argument, the context (has {inspect.signature(job.execute)})"
         ) from None
     return job.type_name
 

@@ -192,7 +192,7 @@ class JobDataMap(MutableMapping[str, Any]):
     Changes to values inside (a list that is appended to) are found by comparing what would be stored.
     """
 
-    __slots__ = ("_values", "_original")
+    __slots__ = ("_original", "_values")
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values = dict(values or {})

@@ -225,9 +225,7 @@ class BaseScheduler:
 
     # --- scheduling
 
-    def schedule_job(
-        self, job: JobDetail, triggers: Trigger | Iterable[Trigger], *, replace: bool = False
-    ) -> datetime:
+    def schedule_job(self, job: JobDetail, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
         """Store a job with one trigger or several, all or none; the first fire time.
 
         Raises:
@@ -242,7 +240,8 @@ class BaseScheduler:
         return self._store_pairs([(job, several)], replace=replace)
 
     def schedule_jobs(
-        self, jobs: Mapping[JobDetail, Iterable[Trigger]] | Iterable[tuple[JobDetail, Iterable[Trigger]]],
+        self,
+        jobs: Mapping[JobDetail, Iterable[Trigger]] | Iterable[tuple[JobDetail, Iterable[Trigger]]],
         *,
         replace: bool = False,
     ) -> datetime:
@@ -262,9 +261,7 @@ class BaseScheduler:
                 raise InvalidTriggerError(f"trigger {trigger.key}: job_key is missing")
         return self._store_pairs([(None, several)], replace=replace)
 
-    def _store_pairs(
-        self, pairs: Sequence[tuple[JobDetail | None, Sequence[Trigger]]], *, replace: bool
-    ) -> datetime:
+    def _store_pairs(self, pairs: Sequence[tuple[JobDetail | None, Sequence[Trigger]]], *, replace: bool) -> datetime:
         for job, triggers in pairs:
             if job is not None:
                 self._check_job(job)
@@ -306,7 +303,11 @@ class BaseScheduler:
         return prepare_one
 
     def add_job(
-        self, job: JobDetail, *, replace: bool = False, store_non_durable_while_awaiting_scheduling: bool = False
+        self,
+        job: JobDetail,
+        *,
+        replace: bool = False,
+        store_non_durable_while_awaiting_scheduling: bool = False,
     ) -> None:
         """Store a job without a trigger.
 
@@ -536,5 +537,3 @@ def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:
     if trigger.job_key is not None:
         raise InvalidTriggerError(f"trigger {trigger.key} names job {trigger.job_key}, not {job.key}")
     return replace(trigger, job_key=job.key)
-
-

@@ -20,7 +20,7 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 
 def run(*command: str | Path) -> None:
     """Run a command; end with its status where it failed."""
-    print("$", *command[1:] if command[0] == PYTHON else command, flush=True)  # noqa: T201
+    print("$", *command[1:] if command[0] == PYTHON else command, flush=True)
     status = subprocess.run([str(part) for part in command], cwd=ROOT, check=False).returncode
     if status:
         sys.exit(status)

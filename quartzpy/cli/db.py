@@ -18,9 +18,7 @@ def _schema_option(command: _Command) -> _Command:
 
 
 def _database_options(command: _Command) -> _Command:
-    dsn = click.option(
-        "--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database"
-    )
+    dsn = click.option("--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database")
     return dsn(_schema_option(command))
 
 

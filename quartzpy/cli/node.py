@@ -48,9 +48,7 @@ def load_app(path: str) -> BaseScheduler:
 
 @click.command()
 @click.option("--app", required=True, help="The scheduler, or a function that makes it: module:name.")
-@click.option(
-    "--drain-timeout", default="30s", show_default=True, help="How long running jobs may take after SIGTERM."
-)
+@click.option("--drain-timeout", default="30s", show_default=True, help="How long running jobs may take after SIGTERM.")
 @click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
 def node(app: str, drain_timeout: str, log_level: str) -> None:
     """Run a node until SIGTERM or SIGINT; then let its jobs end.
@@ -60,7 +58,9 @@ def node(app: str, drain_timeout: str, log_level: str) -> None:
     """
     if not logging.getLogger().handlers:
         logging.basicConfig(
-            level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+            level=log_level.upper(),
+            format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+            stream=sys.stderr,
         )
     timeout = as_duration(drain_timeout, "--drain-timeout")
     scheduler = load_app(app)

@@ -24,7 +24,11 @@ def shared_options(command: _Command) -> _Command:
         click.option("--limit", default=500, show_default=True, help="At most so many rows."),
         click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables."),
         click.option(
-            "--name", envvar="QUARTZPY_NAME", default="quartzpy", show_default=True, help="The scheduler's name."
+            "--name",
+            envvar="QUARTZPY_NAME",
+            default="quartzpy",
+            show_default=True,
+            help="The scheduler's name.",
         ),
         click.option("--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database"),
     ):
@@ -104,7 +108,16 @@ def nodes(dsn: str, name: str, schema: str | None, limit: int, json_output: bool
         ago = max(timedelta(), answer.now - node.last_checkin)
         state = "late" if ago > 2 * node.checkin_interval else "alive"
         rows.append(
-            (node.instance_id, node.epoch, node.host, node.pid, node.started_at, node.last_checkin, ago, state)
+            (
+                node.instance_id,
+                node.epoch,
+                node.host,
+                node.pid,
+                node.started_at,
+                node.last_checkin,
+                ago,
+                state,
+            )
         )
     _print(columns, rows, json_output)
 

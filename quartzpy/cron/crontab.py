@@ -70,7 +70,10 @@ class CrontabExpression:
 
     def _iterator(self, start: datetime) -> Any:
         return croniter(
-            self.text, start.astimezone(zone(self.time_zone)), ret_type=datetime, second_at_beginning=self.seconds
+            self.text,
+            start.astimezone(zone(self.time_zone)),
+            ret_type=datetime,
+            second_at_beginning=self.seconds,
         )
 
     def _repeats(self, found: datetime) -> bool:

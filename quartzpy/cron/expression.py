@@ -57,7 +57,7 @@ def checked_text(text: object) -> str:
 
 def checked_policy(dst: object, text: str) -> DaylightSaving:
     try:
-        return DaylightSaving(dst)
+        return DaylightSaving(str(dst))
     except ValueError:
         allowed = ", ".join(DaylightSaving)
         raise InvalidCronError(f"dst: one of {allowed} (got {dst!r})", expression=text, allowed=allowed) from None

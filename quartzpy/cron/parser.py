@@ -105,7 +105,7 @@ class CronFields:
     parts: tuple[tuple[Part, ...], ...]
     days: DayRule
     is_interval: bool
-    """Whether seconds, minutes or hours have a wildcard, a step or a range: then it means a rhythm, else times of day."""
+    """Whether seconds, minutes or hours have a wildcard, a step or a range: a rhythm, not times of day."""
 
     def timetable(self) -> Timetable:
         seconds, minutes, hours = (_mask(parts, kind) for parts, kind in zip(self.parts, FIELD_KINDS[:3], strict=False))
@@ -258,8 +258,10 @@ class _Parser:
             if character not in _KNOWN_CHARACTERS:
                 self._wrong(kind, item, at + offset, f"unexpected character {character!r}")
         if "?" in item:
-            reason = "'?' must stand alone" if kind in (DAY_OF_MONTH, DAY_OF_WEEK) else (
-                "'?' is only for day-of-month and day-of-week"
+            reason = (
+                "'?' must stand alone"
+                if kind in (DAY_OF_MONTH, DAY_OF_WEEK)
+                else ("'?' is only for day-of-month and day-of-week")
             )
             self._wrong(kind, item, at + item.index("?"), reason)
         if item.endswith("/"):
@@ -271,14 +273,22 @@ class _Parser:
             self._wrong(kind, item, at + item.index("#"), reason)
         for word in re.finditer(r"[A-Z]+", item):
             if word.group() not in kind.names:
-                self._wrong(kind, item, at + word.start(), f"{_not_a_name(kind, word.group())}; allowed {kind.allowed}")
+                self._wrong(
+                    kind,
+                    item,
+                    at + word.start(),
+                    f"{_not_a_name(kind, word.group())}; allowed {kind.allowed}",
+                )
         good = re.match(rf"(?:\*|{_VALUE}(?:-{_VALUE})?)?(?:/[0-9]+)?", item)
         offset = good.end() if good else 0
-        self._wrong(kind, item, at + offset, f"cannot be read from {item[offset:offset + 10]!r} on; allowed {kind.allowed}")
+        self._wrong(
+            kind,
+            item,
+            at + offset,
+            f"cannot be read from {item[offset : offset + 10]!r} on; allowed {kind.allowed}",
+        )
 
-    def _wrong(
-        self, kind: FieldKind, item: str, position: int, reason: str, *, allowed: str | None = None
-    ) -> NoReturn:
+    def _wrong(self, kind: FieldKind, item: str, position: int, reason: str, *, allowed: str | None = None) -> NoReturn:
         quoted = item if len(item) <= _LONGEST_QUOTED else item[:_LONGEST_QUOTED] + "…"
         self._fail(f"{kind.name} field {quoted!r}: {reason}", position, kind, allowed=allowed or kind.allowed)
 

@@ -106,9 +106,7 @@ class ZoneWindows:
                 live_from = min(until, since + max(0, -leap_before))
             elif self._passes is Passes.SECOND:
                 live_until = max(since, until - max(0, -leap_after))
-            windows.append(
-                Window(since, until, offset, live_from, live_until, max(0, leap_before), max(0, leap_after))
-            )
+            windows.append(Window(since, until, offset, live_from, live_until, max(0, leap_before), max(0, leap_after)))
         return tuple(windows)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from quartzpy.demo.jobs import GROUP
 from quartzpy.keys import RECOVERING_JOBS, JobKey
@@ -37,7 +38,7 @@ class Summary:
 def overlaps(executions: Iterable[ExecutionRecord], job: JobKey) -> int:
     """How many executions of a job began before the one before them had ended."""
     spans = sorted((e.started_at, e.ended_at) for e in executions if e.job_key == job and e.started_at is not None)
-    return sum(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    return sum(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
 def expected(trigger: Trigger, until: datetime | None) -> list[datetime]:

@@ -100,6 +100,4 @@ def schedule_all(scheduler: BaseScheduler, now: datetime) -> None:
 
 def make_scheduler() -> Scheduler:
     """The scheduler of a demo node: what `quartzpy node --app quartzpy.demo.jobs:make_scheduler` runs."""
-    return Scheduler(
-        os.environ[DSN_VARIABLE], instance_id=os.environ.get(INSTANCE_VARIABLE, "AUTO"), **SETTINGS
-    )
+    return Scheduler(os.environ[DSN_VARIABLE], instance_id=os.environ.get(INSTANCE_VARIABLE, "AUTO"), **SETTINGS)

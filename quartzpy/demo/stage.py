@@ -75,7 +75,12 @@ class Cluster:
         with (self._logs / f"{instance_id}.log").open("wb") as log:
             # A session of its own: Ctrl-C is for the demo, which then drains its nodes.
             self.processes[instance_id] = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def alive(self) -> dict[str, int]:
@@ -107,9 +112,7 @@ class Cluster:
 class Demo:
     """One run of the demo."""
 
-    def __init__(
-        self, audience: Audience, *, nodes: int, duration: timedelta, dsn: str | None, keep: bool
-    ) -> None:
+    def __init__(self, audience: Audience, *, nodes: int, duration: timedelta, dsn: str | None, keep: bool) -> None:
         self._audience = audience
         self._nodes = nodes
         self._duration = duration.total_seconds()
@@ -153,9 +156,7 @@ class Demo:
             self._audience.event("paused", "triggers paused; waiting for what still runs")
             self._settle(client)
             executions = [e for e in client.executions(HISTORY) if e.fence not in before]
-            summary = summarize(
-                self._nodes, executions, client.triggers(), planned, jobs.SERIAL_REPORT, paused_at
-            )
+            summary = summarize(self._nodes, executions, client.triggers(), planned, jobs.SERIAL_REPORT, paused_at)
             self._audience.summary(summary)
             return summary
 
@@ -170,9 +171,7 @@ class Demo:
             self._audience.event("postgres", f"PostgreSQL {server.version} is running", version=server.version)
             yield server.dsn
             if self._keep:
-                self._audience.event(
-                    "kept", f"the database stays until Enter is pressed: {server.dsn}", dsn=server.dsn
-                )
+                self._audience.event("kept", f"the database stays until Enter is pressed: {server.dsn}", dsn=server.dsn)
                 wait_for_enter(self._stopped)
 
     def _wait_for_nodes(self, client: Scheduler, cluster: Cluster) -> None:

@@ -6,10 +6,10 @@ import shutil
 import sys
 from typing import Any, TextIO
 
-from quartzpy.operations.render import json_line, table
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.stage import Scene, summary_facts
 from quartzpy.keys import RECOVERING_JOBS
+from quartzpy.operations.render import json_line, table
 
 CLEAR = "\x1b[H\x1b[J"
 BOLD, DIM, RED, GREEN, RESET = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"

@@ -38,11 +38,13 @@ class EmbeddedPostgres:
     `durable=False` it forgets what it held when the machine crashes, and is faster.
     """
 
-    def __init__(
-        self, directory: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, directory: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None) -> None:
         self._root = directory
-        self._settings = {"max_connections": "200", **({} if durable else _FAST_AND_FORGETFUL), **(settings or {})}
+        self._settings = {
+            "max_connections": "200",
+            **({} if durable else _FAST_AND_FORGETFUL),
+            **(settings or {}),
+        }
         self._programs: Programs | None = None
         self._lease: int | None = None
         self._removed_at_stop = False
@@ -287,7 +289,14 @@ class EmbeddedPostgres:
         ids = [str(user.pw_uid), str(user.pw_gid)] if user else []
         script = Path(__file__).with_name("watcher.py")
         subprocess.Popen(
-            [sys.executable, "-I", str(script), str(self._root), str(self.programs.directory / "pg_ctl"), *ids],
+            [
+                sys.executable,
+                "-I",
+                str(script),
+                str(self._root),
+                str(self.programs.directory / "pg_ctl"),
+                *ids,
+            ],
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

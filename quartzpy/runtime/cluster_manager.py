@@ -137,5 +137,3 @@ class ClusterManager(Service):
         self._purged_at = at
         if self._store.purge_history(keep, limit=PURGE_ROWS) == PURGE_ROWS:
             self._purged_at = at - PURGE_EVERY
-
-

@@ -70,7 +70,9 @@ class MisfireHandler(Service):
         )
         self._store_time.learn(outcome.now, began)
         if outcome.misfired:
-            self._logger.info("%d triggers had misfired, the first of them %s", len(outcome.misfired), outcome.misfired[0])
+            self._logger.info(
+                "%d triggers had misfired, the first of them %s", len(outcome.misfired), outcome.misfired[0]
+            )
             self._scheduling_changed(outcome.earliest)
         if outcome.more:
             return BACKLOG_REST

@@ -306,9 +306,7 @@ class SchedulerNode:
         """What this node can run: the registered types, and those that it may import because a job names them."""
         if self._config.job_modules or self._unknown:
             in_use = self._store.job_types_in_use()
-            unknown = frozenset(
-                name for name in in_use if not self._job_types.load(name, self._config.job_modules)
-            )
+            unknown = frozenset(name for name in in_use if not self._job_types.load(name, self._config.job_modules))
             if unknown - self._unknown:
                 logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
             self._unknown = unknown
@@ -355,4 +353,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-

@@ -85,9 +85,7 @@ class WorkerPool:
             self._idle.pop().release()
         elif len(self._threads) < self.size:
             self._waking = True
-            thread = threading.Thread(
-                target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True
-            )
+            thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
             self._threads.append(thread)
             thread.start()
 

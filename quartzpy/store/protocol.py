@@ -529,4 +529,3 @@ class JobStore(Protocol):
     def subscribe(self) -> Subscription | None:
         """News from other processes; None for a store that has no others."""
         ...
-

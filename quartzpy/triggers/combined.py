@@ -50,9 +50,7 @@ class _Combination(RecurringTrigger):
             raise InvalidTriggerError(f"triggers: must be triggers (got {type(part).__name__})")
         for common in _OF_THE_WHOLE:
             if getattr(part, common.name) != common.default:
-                raise InvalidTriggerError(
-                    f"{common.name}: belongs to the {self.kind} trigger, not to its part"
-                )
+                raise InvalidTriggerError(f"{common.name}: belongs to the {self.kind} trigger, not to its part")
         if isinstance(part, DailyTimeIntervalTrigger) and part.repeat_count is not None:
             raise InvalidTriggerError("repeat_count: fires of a part are not counted; give it an end_time")
         named = replace(part, name=self.name, group=self.group)

@@ -13,8 +13,9 @@ from quartzpy.cron.expression import CronExpression, cron_expression
 from quartzpy.cron.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.triggers.recurring import RecurringMisfire as CronMisfire
-from quartzpy.triggers.recurring import RecurringTrigger
+from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
+
+CronMisfire = RecurringMisfire
 
 QUARTZ, CRONTAB = "quartz", "crontab"
 
@@ -54,7 +55,13 @@ class CronTrigger(RecurringTrigger, _Expression):
 
     @classmethod
     def from_crontab(
-        cls, expression: str, name: str = "", group: str = DEFAULT_GROUP, *, time_zone: str = "UTC", **common: Any
+        cls,
+        expression: str,
+        name: str = "",
+        group: str = DEFAULT_GROUP,
+        *,
+        time_zone: str = "UTC",
+        **common: Any,
     ) -> Self:
         """A trigger for a standard crontab expression: five fields, Sunday is 0 or 7, or `@daily` and its kin.
 

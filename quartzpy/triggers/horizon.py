@@ -35,9 +35,7 @@ class PreparedTrigger:
     horizon: Horizon
 
 
-def look_ahead(
-    trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON
-) -> Horizon:
+def look_ahead(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON) -> Horizon:
     """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
     instants: list[datetime] = []
     while len(instants) < count:
@@ -60,7 +58,11 @@ def prepare(trigger: Trigger, now: datetime, calendar: Calendar | None) -> Prepa
 
 
 def refill(
-    trigger: Trigger, next_fire_time: datetime, pending: Horizon, times_triggered: int, calendar: Calendar | None
+    trigger: Trigger,
+    next_fire_time: datetime,
+    pending: Horizon,
+    times_triggered: int,
+    calendar: Calendar | None,
 ) -> Horizon | None:
     """What is to be appended to `pending`, the fire times after `next_fire_time`; None while enough are left."""
     if pending.is_complete or len(pending.instants) >= REFILL_BELOW:

@@ -56,9 +56,7 @@ class SimpleTrigger(Trigger):
         if not isinstance(self.interval, timedelta):
             raise InvalidTriggerError(f"interval: must be a timedelta (got {self.interval!r})")
         if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
-            raise InvalidTriggerError(
-                f"repeat_count: 0 or more, or None for ever (got {self.repeat_count!r})"
-            )
+            raise InvalidTriggerError(f"repeat_count: 0 or more, or None for ever (got {self.repeat_count!r})")
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: at least 1 ms (got {self.interval})")
@@ -130,10 +128,7 @@ class SimpleTrigger(Trigger):
                 return self, progress
             case SimpleMisfire.FIRE_NOW:
                 return self, replace(progress, next_fire_time=now)
-            case (
-                SimpleMisfire.RESCHEDULE_NEXT_WITH_EXISTING_COUNT
-                | SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT
-            ):
+            case SimpleMisfire.RESCHEDULE_NEXT_WITH_EXISTING_COUNT | SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT:
                 return self, self._moved_to_next(progress, calendar, now, instruction)
             case (
                 SimpleMisfire.RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT

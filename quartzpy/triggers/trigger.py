@@ -157,9 +157,7 @@ class Trigger(ABC):
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         """The trigger whose `schedule()` this is, with the common values given by name."""
 
-    def upcoming(
-        self, count: int, start: datetime | None = None, calendar: Calendar | None = None
-    ) -> list[datetime]:
+    def upcoming(self, count: int, start: datetime | None = None, calendar: Calendar | None = None) -> list[datetime]:
         """The next `count` fire times after `start` (default: from the beginning) that `calendar` includes."""
         progress = self.started(calendar)
         if start is not None:

@@ -57,9 +57,7 @@ def upgrade() -> None:
         sa.Column("ended_at", Instant, nullable=False),
         sa.Column("outcome", sa.String(length=16), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint(
-            "outcome IN ('SUCCEEDED', 'FAILED', 'LOST')", name="qrtz_executions_outcome_check"
-        ),
+        sa.CheckConstraint("outcome IN ('SUCCEEDED', 'FAILED', 'LOST')", name="qrtz_executions_outcome_check"),
         sa.PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
         schema=schema,
     )
@@ -136,12 +134,8 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("scope", sa.String(length=8), nullable=False),
         sa.Column("group_name", Name, nullable=False),
-        sa.CheckConstraint(
-            "scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_paused_trigger_groups_scope_check"
-        ),
-        sa.PrimaryKeyConstraint(
-            "sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"
-        ),
+        sa.CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_paused_trigger_groups_scope_check"),
+        sa.PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
         schema=schema,
     )
     op.create_table(
@@ -193,9 +187,7 @@ def upgrade() -> None:
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fence", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint(
-            "(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"
-        ),
+        sa.CheckConstraint("(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"),
         sa.CheckConstraint(
             "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
             name="qrtz_triggers_misfire_rule_check",
@@ -237,9 +229,7 @@ def upgrade() -> None:
         "qrtz_triggers",
         ["sched_name", "job_group", "job_name", "trigger_group", "trigger_name"],
         unique=False,
-        postgresql_where=sa.text(
-            "trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"
-        ),
+        postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
         schema=schema,
     )
     op.create_index(

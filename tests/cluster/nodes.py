@@ -59,7 +59,9 @@ class Cluster:
                     stderr=log,
                 )
         self.wait(
-            lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes}, 20, f"{names} to join"
+            lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes},
+            20,
+            f"{names} to join",
         )
 
     def wait(self, reached: Callable[[], Any], seconds: float, what: str) -> None:

@@ -51,7 +51,9 @@ def test_a_serial_job_of_a_killed_node_is_freed_for_the_others(cluster: Cluster)
     )
 
 
-def test_a_node_that_was_frozen_past_its_lease_is_fenced_and_rejoins_as_another_epoch(cluster: Cluster) -> None:
+def test_a_node_that_was_frozen_past_its_lease_is_fenced_and_rejoins_as_another_epoch(
+    cluster: Cluster,
+) -> None:
     cluster.start("a")
     job = JobDetail(Long, "long", data={"seconds": 6}, requests_recovery=True)
     cluster.client.schedule_job(job, SimpleTrigger("once"))
@@ -114,9 +116,7 @@ def test_a_node_restarted_under_its_name_at_once_takes_over_its_own_work(cluster
 
 def test_leaving_under_load_costs_no_fire(cluster: Cluster) -> None:
     cluster.start("a", "b")
-    triggers = [
-        SimpleTrigger(f"t{n}", interval=timedelta(milliseconds=200), repeat_count=39) for n in range(20)
-    ]
+    triggers = [SimpleTrigger(f"t{n}", interval=timedelta(milliseconds=200), repeat_count=39) for n in range(20)]
     cluster.client.schedule_job(JobDetail(Quick, "quick"), triggers)
     for _ in range(2):
         time.sleep(1)

@@ -8,13 +8,14 @@ from tests.cluster.app import Quick, Serial
 from tests.cluster.nodes import Cluster
 
 
-def test_two_triggers_of_a_serial_job_never_overlap_and_the_sibling_is_blocked_meanwhile(cluster: Cluster) -> None:
+def test_two_triggers_of_a_serial_job_never_overlap_and_the_sibling_is_blocked_meanwhile(
+    cluster: Cluster,
+) -> None:
     cluster.start("a", "b", "c")
     keys = [TriggerKey("DEFAULT", name) for name in ("one", "two")]
     begin = datetime.now(UTC) + timedelta(seconds=1)
     triggers = [
-        SimpleTrigger(key.name, start_time=begin, interval=timedelta(milliseconds=250), repeat_count=11)
-        for key in keys
+        SimpleTrigger(key.name, start_time=begin, interval=timedelta(milliseconds=250), repeat_count=11) for key in keys
     ]
     cluster.client.schedule_job(JobDetail(Serial, "serial", data={"seconds": 0.15}), triggers)
 
@@ -58,9 +59,7 @@ def test_misfires_are_handled_as_their_instruction_says(cluster: Cluster) -> Non
                 repeat_count=3,
                 misfire="reschedule_now_with_existing_repeat_count",
             ),
-            SimpleTrigger(
-                "each", start_time=late, interval=timedelta(minutes=2), repeat_count=4, misfire="ignore"
-            ),
+            SimpleTrigger("each", start_time=late, interval=timedelta(minutes=2), repeat_count=4, misfire="ignore"),
             CronTrigger("0 0 0 1 1 ? 2090", "far", start_time=late),
         ],
     )

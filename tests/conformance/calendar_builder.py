@@ -24,9 +24,7 @@ def _build(described: Mapping[str, Any]) -> WallClockCalendar:
     common = {"time_zone": described["zone"], "base": calendar_from_case(described.get("base"))}
     match described["type"]:
         case "annual":
-            return AnnualCalendar(
-                frozenset((month, day) for month, day in described["excluded_days"]), **common
-            )
+            return AnnualCalendar(frozenset((month, day) for month, day in described["excluded_days"]), **common)
         case "cron":
             return CronCalendar(described["expr"], **common)
         case "daily":

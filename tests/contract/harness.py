@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -151,9 +151,7 @@ class Harness(ABC):
 
     # --- scheduling
 
-    def prepare(
-        self, trigger: Trigger, job: JobKey | None = None, calendar: Calendar | None = None
-    ) -> PreparedTrigger:
+    def prepare(self, trigger: Trigger, job: JobKey | None = None, calendar: Calendar | None = None) -> PreparedTrigger:
         bound = trigger if job is None else replace(trigger, job_key=job)
         return prepare(bound, self.clock.now(), calendar)
 
@@ -188,9 +186,7 @@ class Harness(ABC):
         threshold: timedelta = THRESHOLD,
         types: Sequence[str] = (REPORT,),
     ) -> Acquisition:
-        return self.store.acquire(
-            node, types, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold
-        )
+        return self.store.acquire(node, types, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold)
 
     def move(self, claim: AcquiredTrigger, calendar: Calendar | None = None) -> Move:
         """Where a claim goes when it fires: what the engine computes outside the lock."""
@@ -216,16 +212,12 @@ class Harness(ABC):
 
     def ended(self, fired: FiredTrigger, **how: Any) -> Completion:
         now = self.clock.now()
-        return Completion(
-            fired, started_at=now, ended_at=now, outcome=how.pop("outcome", Outcome.SUCCEEDED), **how
-        )
+        return Completion(fired, started_at=now, ended_at=now, outcome=how.pop("outcome", Outcome.SUCCEEDED), **how)
 
     def complete(self, node: Node, *fired: FiredTrigger, **how: Any) -> CompletionOutcome:
         return self.store.complete(node, [self.ended(one, **how) for one in fired])
 
-    def complete_asking(
-        self, node: Node, fired: FiredTrigger, instruction: CompletionInstruction
-    ) -> CompletionOutcome:
+    def complete_asking(self, node: Node, fired: FiredTrigger, instruction: CompletionInstruction) -> CompletionOutcome:
         return self.complete(node, fired, instruction=instruction)
 
     def misfire(
@@ -317,9 +309,7 @@ class SqlHarness(Harness):
     def __init__(self, dsn: str) -> None:
         from quartzpy.store.sql.store import SqlJobStore
 
-        self._connection = psycopg.connect(
-            dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True
-        )
+        self._connection = psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True)
         self._connection.execute("CREATE TABLE IF NOT EXISTS test_clock (instant timestamptz NOT NULL)")
         self._connection.execute("DELETE FROM test_clock")
         self._connection.execute("INSERT INTO test_clock VALUES (%s)", [START])

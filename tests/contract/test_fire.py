@@ -120,12 +120,8 @@ def test_a_claim_fires_only_for_the_node_that_has_it(store: Harness) -> None:
     [
         pytest.param(lambda h: h.store.pause_triggers([key("every")]), id="paused"),
         pytest.param(lambda h: h.store.pause_jobs([job_key()]), id="job paused"),
-        pytest.param(
-            lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT")), id="group paused"
-        ),
-        pytest.param(
-            lambda h: h.store.pause_job_groups(GroupMatcher.equals("DEFAULT")), id="job group paused"
-        ),
+        pytest.param(lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT")), id="group paused"),
+        pytest.param(lambda h: h.store.pause_job_groups(GroupMatcher.equals("DEFAULT")), id="job group paused"),
         pytest.param(lambda h: h.store.pause_all(), id="all paused"),
         pytest.param(lambda h: h.store.delete_triggers([key("every")]), id="deleted"),
         pytest.param(lambda h: h.store.delete_jobs([job_key()]), id="job deleted"),
@@ -172,9 +168,7 @@ def test_a_claim_that_was_paused_and_resumed_does_not_fire(store: Harness) -> No
 
 def test_one_of_two_claims_on_a_serial_job_fires_and_the_other_is_dropped(store: Harness) -> None:
     node = store.node()
-    store.schedule(
-        serial(), once("low", at(1), priority=1), once("high", at(1), priority=9), once("late", at(2))
-    )
+    store.schedule(serial(), once("low", at(1), priority=1), once("high", at(1), priority=9), once("late", at(2)))
     claims = [claimed(store, node) for _ in range(3)]
     assert sorted(names(claims)) == ["high", "late", "low"]
     store.clock.advance(3 * SECOND)
@@ -187,9 +181,7 @@ def test_one_of_two_claims_on_a_serial_job_fires_and_the_other_is_dropped(store:
 
 def test_a_claimed_serial_fire_blocks_all_other_triggers_of_its_job(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(
-        serial(), every(10, start=at(1)), once("claimed", at(2)), once("paused", at(9)), once("far", at(9))
-    )
+    store.schedule(serial(), every(10, start=at(1)), once("claimed", at(2)), once("paused", at(9)), once("far", at(9)))
     store.store.pause_triggers([key("paused")])
     mine, other = claimed(store, a), claimed(store, b)
     assert (names([mine]), names([other])) == (["every"], ["claimed"])

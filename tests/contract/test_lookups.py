@@ -42,9 +42,7 @@ def test_public_states_are_quartzs(store: Harness) -> None:
     store.store.pause_triggers([key("paused_blocked")])
     store.schedule(job(), once("complete"))
     store.fire_due(node)
-    store.schedule(
-        job("more"), once("waiting", at(9)), once("paused"), once("acquired", at(1)), once("error", at(9))
-    )
+    store.schedule(job("more"), once("waiting", at(9)), once("paused"), once("acquired", at(1)), once("error", at(9)))
     store.store.pause_triggers([key("paused")])
     store.set_state(key("error"), TriggerState.ERROR)
     store.acquire(node, look_ahead=SECOND)
@@ -156,9 +154,7 @@ def test_claims_and_executions_are_listed(store: Harness) -> None:
 def test_everything_is_counted(store: Harness) -> None:
     node = store.node()
     store.schedule(serial("serial"), every(10, "blocked"))
-    store.schedule(
-        job(), once("complete"), once("acquired", at(1)), once("waiting", at(9)), once("more", at(9))
-    )
+    store.schedule(job(), once("complete"), once("acquired", at(1)), once("waiting", at(9)), once("more", at(9)))
     store.acquire(node, look_ahead=SECOND)
     assert store.store.counts() == {
         "jobs": 2,

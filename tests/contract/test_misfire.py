@@ -58,9 +58,7 @@ def test_each_instruction_of_a_cron_trigger_is_applied(store: Harness, instructi
 
 @pytest.mark.parametrize("instruction", SIMPLE_INSTRUCTIONS)
 @pytest.mark.parametrize("times", [1, 5, 100, None])
-def test_each_instruction_of_a_simple_trigger_is_applied(
-    store: Harness, instruction: str, times: int | None
-) -> None:
+def test_each_instruction_of_a_simple_trigger_is_applied(store: Harness, instruction: str, times: int | None) -> None:
     node = store.node()
     given = every(30, times=times, misfire=instruction)
     bound = store.prepare(given, job_key()).trigger
@@ -126,9 +124,7 @@ def test_a_trigger_that_ignores_misfires_makes_up_for_every_one(store: Harness) 
     store.schedule(job(), cron(misfire="ignore"))
     store.clock.advance(2.5 * HOUR)
     assert not store.misfire(node).misfired
-    assert [store.fire_one(node).scheduled_fire_time for _ in range(3)] == [
-        START + n * HOUR for n in range(3)
-    ]
+    assert [store.fire_one(node).scheduled_fire_time for _ in range(3)] == [START + n * HOUR for n in range(3)]
     assert not store.fire_due(node)
 
 
@@ -195,9 +191,7 @@ def test_a_trigger_that_cannot_fire_again_goes_at_once_and_its_job_with_it(store
     )
     store.schedule(
         job("kept", durable=True),
-        CronTrigger(
-            HOURLY, "other", start_time=START, end_time=at(60), time_zone="UTC", misfire="do_nothing"
-        ),
+        CronTrigger(HOURLY, "other", start_time=START, end_time=at(60), time_zone="UTC", misfire="do_nothing"),
     )
     store.clock.advance(HOUR)
     outcome = store.misfire(node)
@@ -275,9 +269,7 @@ def test_calendars_are_asked_when_a_misfire_is_handled(store: Harness) -> None:
     weekend = WeeklyCalendar(excluded_days=(2,), time_zone="UTC")
     store.put_calendar("no-mondays", weekend)
     node = store.node()
-    given = CronTrigger(
-        HOURLY, "cron", start_time=START, time_zone="UTC", misfire="do_nothing", calendar="no-mondays"
-    )
+    given = CronTrigger(HOURLY, "cron", start_time=START, time_zone="UTC", misfire="do_nothing", calendar="no-mondays")
     store.schedule(job(), given, calendar=weekend)
     assert store.progress("cron").next_fire_time == datetime(2026, 3, 3, tzinfo=START.tzinfo)
     store.clock.set(datetime(2026, 3, 8, 23, 30, tzinfo=START.tzinfo))  # the Sunday before a Monday

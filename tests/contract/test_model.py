@@ -243,9 +243,7 @@ class Cluster(RuleBasedStateMachine):
         virtual.running += fired
         self.fires += fired
 
-    def _complete(
-        self, virtual: Virtual, batch: list[FiredTrigger], instruction: CompletionInstruction
-    ) -> None:
+    def _complete(self, virtual: Virtual, batch: list[FiredTrigger], instruction: CompletionInstruction) -> None:
         completions = []
         for fired in batch:
             completion = self.harness.ended(fired, instruction=instruction)
@@ -295,9 +293,7 @@ class Cluster(RuleBasedStateMachine):
         claims = {row.fence: row for row in tables.fired.values() if row.state is FiredState.ACQUIRED}
         assert all(row.epoch in epochs for row in claims.values())
         acquired = [row for row in tables.triggers.values() if row.state is TriggerState.ACQUIRED]
-        assert {row.fence: row.key for row in acquired} == {
-            fence: row.trigger_key for fence, row in claims.items()
-        }
+        assert {row.fence: row.key for row in acquired} == {fence: row.trigger_key for fence, row in claims.items()}
         for row in tables.triggers.values():
             assert (row.fence is not None) == (row.state is TriggerState.ACQUIRED)
             runs = row.job.serial and tables.is_running(row.job.key)

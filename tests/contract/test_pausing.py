@@ -151,9 +151,7 @@ def paused(store: Harness) -> set[str]:
 
 
 @each_match
-def test_trigger_groups_are_paused_by_each_operator(
-    store: Harness, matcher: GroupMatcher, matched: set[str]
-) -> None:
+def test_trigger_groups_are_paused_by_each_operator(store: Harness, matcher: GroupMatcher, matched: set[str]) -> None:
     schedule_groups(store)
     assert store.store.pause_trigger_groups(matcher) == matched
     assert paused(store) == matched
@@ -162,9 +160,7 @@ def test_trigger_groups_are_paused_by_each_operator(
 
 
 @each_match
-def test_trigger_groups_are_resumed_by_each_operator(
-    store: Harness, matcher: GroupMatcher, matched: set[str]
-) -> None:
+def test_trigger_groups_are_resumed_by_each_operator(store: Harness, matcher: GroupMatcher, matched: set[str]) -> None:
     schedule_groups(store)
     store.store.pause_trigger_groups(GroupMatcher.anything())
     assert store.store.resume_trigger_groups(matcher) == (at(5) if matched else None)
@@ -173,9 +169,7 @@ def test_trigger_groups_are_resumed_by_each_operator(
 
 
 @each_match
-def test_job_groups_are_paused_by_each_operator(
-    store: Harness, matcher: GroupMatcher, matched: set[str]
-) -> None:
+def test_job_groups_are_paused_by_each_operator(store: Harness, matcher: GroupMatcher, matched: set[str]) -> None:
     schedule_groups(store)
     assert store.store.pause_job_groups(matcher) == matched
     assert paused(store) == matched
@@ -184,9 +178,7 @@ def test_job_groups_are_paused_by_each_operator(
 
 
 @each_match
-def test_job_groups_are_resumed_by_each_operator(
-    store: Harness, matcher: GroupMatcher, matched: set[str]
-) -> None:
+def test_job_groups_are_resumed_by_each_operator(store: Harness, matcher: GroupMatcher, matched: set[str]) -> None:
     schedule_groups(store)
     store.store.pause_job_groups(GroupMatcher.anything())
     assert store.store.resume_job_groups(matcher) == (at(5) if matched else None)

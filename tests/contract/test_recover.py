@@ -311,9 +311,7 @@ def test_a_complete_trigger_that_nothing_executes_goes(store: Harness) -> None:
 
 def test_every_step_of_a_dead_epoch_is_refused_and_changes_nothing(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(
-        job(), every(10), once("claimed", at(1)), every(86400, "late", start=at(-HOUR.total_seconds()))
-    )
+    store.schedule(job(), every(10), once("claimed", at(1)), every(86400, "late", start=at(-HOUR.total_seconds())))
     took = store.acquire(a, look_ahead=SECOND)
     fired: FiredTrigger = took.fired[0]
     store.recover(b, a)

@@ -69,9 +69,7 @@ def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
             id="simple",
         ),
         pytest.param(
-            CronTrigger(
-                "0 0 2 ? * MON-FRI", "cron", time_zone="Europe/Berlin", start_time=START, misfire="do_nothing"
-            ),
+            CronTrigger("0 0 2 ? * MON-FRI", "cron", time_zone="Europe/Berlin", start_time=START, misfire="do_nothing"),
             id="cron",
         ),
     ],

@@ -122,9 +122,7 @@ INSTANTS = instants(1960, 2040)
 
 
 @given(TRIGGERS, INSTANTS)
-def test_the_next_fire_is_later_and_none_lies_between(
-    trigger: CalendarIntervalTrigger, instant: datetime
-) -> None:
+def test_the_next_fire_is_later_and_none_lies_between(trigger: CalendarIntervalTrigger, instant: datetime) -> None:
     following = trigger.next_after(instant)
     if following is None:
         assert trigger.end_time is not None

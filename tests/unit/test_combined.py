@@ -67,9 +67,7 @@ def test_each_part_keeps_its_own_bounds_and_the_whole_bounds_them_all() -> None:
 
 
 def test_a_calendar_and_misfires_belong_to_the_whole() -> None:
-    at_noon = DailyTimeIntervalTrigger(
-        interval=24, unit="hour", start_time_of_day=time(12), end_time_of_day=time(12)
-    )
+    at_noon = DailyTimeIntervalTrigger(interval=24, unit="hour", start_time_of_day=time(12), end_time_of_day=time(12))
     trigger = AnyOf(triggers=(at_noon, every(1, "month")), start_time=START, misfire="do_nothing")
     assert [at.day for at in trigger.upcoming(4, calendar=WeeklyCalendar())] == [15, 15, 18, 19]
     progress = trigger.started()
@@ -173,9 +171,7 @@ def test_combinations_nest() -> None:
         (lambda: AnyOf(triggers=(every(1), every(2, misfire="ignore"))), "misfire: belongs"),
         (lambda: AnyOf(triggers=(every(1), every(2, data={"a": 1}))), "data: belongs"),
         (
-            lambda: Jitter(
-                trigger=DailyTimeIntervalTrigger(interval=1, unit="hour", repeat_count=3), up_to=HOUR
-            ),
+            lambda: Jitter(trigger=DailyTimeIntervalTrigger(interval=1, unit="hour", repeat_count=3), up_to=HOUR),
             "repeat_count",
         ),
         (lambda: AllOf(triggers=(every(1), every(2)), threshold=timedelta(-1)), "threshold"),

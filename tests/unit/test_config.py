@@ -33,7 +33,10 @@ def test_durations(text: str, seconds: float) -> None:
         ({"checkin_interval": "0s"}, "checkin_interval=0s must be above zero"),
         ({"checkin_interval": timedelta(seconds=-1)}, "must be above zero"),
         ({"idle_wait": "100000d"}, "at most ten years"),
-        ({"failure_window": "10s"}, "failure_window 0:00:10 must be at least checkin_interval x 3 + lock_timeout"),
+        (
+            {"failure_window": "10s"},
+            "failure_window 0:00:10 must be at least checkin_interval x 3 + lock_timeout",
+        ),
         ({"workers": -1}, "workers=-1 must be from 0"),
         ({"workers": 10_000}, "workers=10000 must be from 0"),
         ({"workers": "3"}, "workers: a whole number is needed (got '3')"),

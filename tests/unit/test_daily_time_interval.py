@@ -60,9 +60,7 @@ def office_hours(**changed: Any) -> DailyTimeIntervalTrigger:
         (office_hours(end_time_of_day=time(9)), ["18 09:00", "19 09:00", "20 09:00"]),
     ],
 )
-def test_fires_on_the_chosen_days_within_the_hours(
-    trigger: DailyTimeIntervalTrigger, expected: list[str]
-) -> None:
+def test_fires_on_the_chosen_days_within_the_hours(trigger: DailyTimeIntervalTrigger, expected: list[str]) -> None:
     fired = [at.strftime("%d %H:%M") for at in trigger.upcoming(len(expected) + 1)]
     assert fired[: len(expected)] == expected
     ends = trigger.repeat_count is not None or trigger.end_time is not None
@@ -132,9 +130,7 @@ def _clock(seconds: int) -> time:
 
 
 @given(TRIGGERS, instants(2007, 2030))
-def test_the_next_fire_is_later_and_on_a_chosen_day(
-    trigger: DailyTimeIntervalTrigger, instant: datetime
-) -> None:
+def test_the_next_fire_is_later_and_on_a_chosen_day(trigger: DailyTimeIntervalTrigger, instant: datetime) -> None:
     following = trigger.next_after(instant)
     if following is None:
         assert trigger.end_time is not None

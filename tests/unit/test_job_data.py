@@ -42,10 +42,15 @@ def test_data_comes_back_as_it_was(data: dict[str, Any]) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), inner, max_size=3)
+    ),
     max_leaves=20,
 )
 
@@ -100,7 +105,13 @@ def test_data_over_the_limit_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "stored",
-    ["{", "[1]", '{"a": {"$enum": ["os:path", "x"]}}', '{"a": {"$nonsense": 1}}', '{"a": {"$dataclass": ["os:_exit", {}]}}'],
+    [
+        "{",
+        "[1]",
+        '{"a": {"$enum": ["os:path", "x"]}}',
+        '{"a": {"$nonsense": 1}}',
+        '{"a": {"$dataclass": ["os:_exit", {}]}}',
+    ],
 )
 def test_stored_garbage_is_an_error_and_runs_nothing(stored: str) -> None:
     with pytest.raises(InvalidJobDataError):

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.errors import InvalidMatcherError
+from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
 

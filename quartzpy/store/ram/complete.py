@@ -41,9 +41,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
 def _was_recorded(tables: Tables, node: Node, fence: int) -> bool:
     """Whether this node ended that execution before: its answer was lost, and it asks again."""
     return any(
-        record.fence == fence
-        and record.instance_id == node.instance_id
-        and record.outcome is not Outcome.LOST
+        record.fence == fence and record.instance_id == node.instance_id and record.outcome is not Outcome.LOST
         for record in tables.history
     )
 

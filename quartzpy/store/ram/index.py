@@ -111,9 +111,7 @@ class DueIndex:
 
     def on_time(self, job_types: Iterable[str], now: datetime, threshold: timedelta) -> Iterator[Entry]:
         """What did not misfire, whenever it is due, in order."""
-        return merge(
-            *(lane.since(rule.earliest_on_time(now, threshold)) for rule, lane in self._of(job_types))
-        )
+        return merge(*(lane.since(rule.earliest_on_time(now, threshold)) for rule, lane in self._of(job_types)))
 
     def misfired(self, job_types: Iterable[str], now: datetime, threshold: timedelta) -> Iterator[Entry]:
         """What is too late, in order."""

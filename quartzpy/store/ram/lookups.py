@@ -69,9 +69,7 @@ def _by_fire_time(row: TriggerRow) -> tuple[datetime, int, TriggerKey]:
 
 
 def list_running(tables: Tables) -> list[RunningRecord]:
-    return [
-        _running(row) for row in sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fence))
-    ]
+    return [_running(row) for row in sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fence))]
 
 
 def _running(row: FiredRow) -> RunningRecord:

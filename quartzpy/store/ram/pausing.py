@@ -82,9 +82,7 @@ def pause_trigger_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
 
 
 def resume_trigger_groups(tables: Tables, matcher: GroupMatcher) -> datetime | None:
-    tables.pauses.trigger_groups = {
-        group for group in tables.pauses.trigger_groups if not matcher.matches(group)
-    }
+    tables.pauses.trigger_groups = {group for group in tables.pauses.trigger_groups if not matcher.matches(group)}
     return _resume(tables, _of_trigger_groups(tables, matcher))
 
 

@@ -47,9 +47,7 @@ def _check_triggers(
         if trigger.job_key not in tables.jobs and trigger.job_key not in given:
             raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
         if trigger.key in taken:
-            raise ObjectAlreadyExistsError(
-                f"trigger {trigger.key} exists already; pass replace=True to replace it"
-            )
+            raise ObjectAlreadyExistsError(f"trigger {trigger.key} exists already; pass replace=True to replace it")
 
 
 def _store_job(tables: Tables, detail: JobDetail) -> None:

@@ -171,9 +171,7 @@ class Tables:
         self.pauses = Pauses()
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
-        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {
-            state: {} for state in TriggerState
-        }
+        self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self._running: dict[JobKey, int] = {}
         self._numbers = count(1)
         self._epochs = count(1)
@@ -196,9 +194,7 @@ class Tables:
         """
         record = self.nodes.get(node.instance_id)
         if record is None or record.epoch != node.epoch:
-            raise LeaseLostError(
-                f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster"
-            )
+            raise LeaseLostError(f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster")
         return self.now()
 
     # --- triggers

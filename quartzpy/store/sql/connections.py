@@ -121,13 +121,9 @@ class Connections:
 
     def fly(self, sends: Sequence[Send], *, control: bool = False) -> list[Result]:
         """One transaction in one round trip; tried again where the server says that it lost a race."""
-        return self.transaction(
-            lambda connection: fly(connection, sends, seconds=self._seconds), control=control
-        )
+        return self.transaction(lambda connection: fly(connection, sends, seconds=self._seconds), control=control)
 
-    def transaction(
-        self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False
-    ) -> _T:
+    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False) -> _T:
         """Do `work`, which flies one whole transaction on the connection it is given."""
         for attempt in range(1, TRIES + 1):
             try:

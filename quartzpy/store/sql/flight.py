@@ -103,7 +103,7 @@ def fly(
         if begin:
             _raw(pgconn, _BEGIN)
             answers += 1
-        for statement, values in bound:
+        for statement, _ in bound:
             name = b"q_" + statement.name.encode()
             if name not in prepared and name not in newly:
                 pgconn.send_prepare(name, statement.sql)
@@ -128,9 +128,7 @@ def fly(
     # A statement stays prepared whatever becomes of the transaction around it.
     preparations = results[1 if begin else 0 :][: len(newly)]
     prepared.update(
-        name
-        for name, result in zip(newly, preparations, strict=False)
-        if result.status == pq.ExecStatus.COMMAND_OK
+        name for name, result in zip(newly, preparations, strict=False) if result.status == pq.ExecStatus.COMMAND_OK
     )
     failed = next((result for result in results if result.status in _FAILED), None)
     if failed is not None:

@@ -178,26 +178,51 @@ def calendars(session: SqlSession, names: Collection[str]) -> dict[str, Calendar
 def list_running(session: SqlSession) -> list[RunningRecord]:
     return [
         RunningRecord(
-            fence, TriggerKey(group, name), JobKey(job_group, job_name), *rest, group == RECOVERING_JOBS
+            fence=fence,
+            trigger_key=TriggerKey(group, name),
+            job_key=JobKey(job_group, job_name),
+            instance_id=instance_id,
+            epoch=epoch,
+            state=state,
+            scheduled_fire_time=scheduled,
+            fire_time=fired,
+            recovering=group == RECOVERING_JOBS,
         )
-        for fence, group, name, job_group, job_name, *rest in session.read_one(RUNNING)
+        for fence, group, name, job_group, job_name, instance_id, epoch, state, scheduled, fired in session.read_one(
+            RUNNING
+        )
     ]
 
 
 def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
     return [
         ExecutionRecord(
+            fence=fence,
+            trigger_key=TriggerKey(group, name),
+            job_key=JobKey(job_group, job_name),
+            instance_id=instance_id,
+            scheduled_fire_time=scheduled,
+            fire_time=fired,
+            started_at=started,
+            ended_at=ended,
+            outcome=Outcome(outcome),
+            error=error,
+            recovering=group == RECOVERING_JOBS,
+        )
+        for (
             fence,
-            TriggerKey(group, name),
-            JobKey(job_group, job_name),
-            *rest,
-            Outcome(outcome),
+            group,
+            name,
+            job_group,
+            job_name,
+            instance_id,
+            scheduled,
+            fired,
+            started,
+            ended,
+            outcome,
             error,
-            group == RECOVERING_JOBS,
-        )
-        for fence, group, name, job_group, job_name, *rest, outcome, error in session.read_one(
-            EXECUTIONS, limit=limit
-        )
+        ) in session.read_one(EXECUTIONS, limit=limit)
     ]
 
 

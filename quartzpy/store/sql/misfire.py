@@ -19,7 +19,7 @@ from quartzpy.store.sql import rows
 from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.lookups import calendars
 from quartzpy.store.sql.session import SqlSession, still_standing
-from quartzpy.triggers.horizon import PreparedTrigger, Horizon, moved_to
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 LATE = """
@@ -106,7 +106,8 @@ def recover_misfires(
     """Handle one slice; see `JobStore.recover_misfires`."""
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
-        session.send(LATE, job_types=job_types, threshold=threshold, limit=limit + 1), session.send(GUARD, **at_node)
+        session.send(LATE, job_types=job_types, threshold=threshold, limit=limit + 1),
+        session.send(GUARD, **at_node),
     )
     (now,) = still_standing(node, standing)
     if not found.rows:

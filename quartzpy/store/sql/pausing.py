@@ -13,8 +13,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import ANNOUNCE, channel
-from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
 from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
 from quartzpy.store.sql.scheduling import state_of
 from quartzpy.store.sql.session import SqlSession, Transaction
 

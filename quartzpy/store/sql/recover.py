@@ -69,8 +69,8 @@ again AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, job_data)
-    SELECT f.sched_name, nextval('$fences'), '{RECOVERING_JOBS}', 'recover_' || left(f.instance_id, 150) || '_' || f.fence, f.job_group,
-           f.job_name, j.job_type, j.is_nonconcurrent, 'simple', '{{"interval_us": 0, "repeat_count": 0}}',
+    SELECT f.sched_name, nextval('$fences'), '{RECOVERING_JOBS}', 'recover_' || left(f.instance_id, 150) || '_' || f.fence,
+           f.job_group, f.job_name, j.job_type, j.is_nonconcurrent, 'simple', '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{RECOVERING_JOBS}')
                                      OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
@@ -178,9 +178,7 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> Re
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
     jobs = sorted({(group, name) for _, group, name in repaired.rows})
     if jobs:
-        session.locked(
-            session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs])
-        )
+        session.locked(session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]))
     recovered, lost, released = freed.rows[0]
     return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd)
 
@@ -200,9 +198,7 @@ def register(
     *_, registered, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(REPLACE_SILENT, instance=instance_id, window=window, gone=gone),
-        session.send(
-            REGISTER, instance=instance_id, host=host, pid=pid, checkin_interval=checkin_interval
-        ),
+        session.send(REGISTER, instance=instance_id, host=host, pid=pid, checkin_interval=checkin_interval),
         session.send(FREE),
         session.send(NODES),
         name=LockName.STATE_ACCESS,

@@ -114,17 +114,12 @@ triggers = Table(
         name="qrtz_triggers_calendar_fkey",
     ),
     CheckConstraint(_one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
+    CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(
-        "trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"
-    ),
-    CheckConstraint(
-        "misfire_rule IN ('SCHEDULER', 'IGNORE')"
-        " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
+        "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
     ),
-    CheckConstraint(
-        "(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"
-    ),
+    CheckConstraint("(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"),
 )
 # acquire and misfire: each job type's due triggers in order. The type and the misfire rule come first, so that
 # what a node cannot take, or must leave to the misfire step, is never walked over.
