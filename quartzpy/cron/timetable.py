@@ -111,11 +111,12 @@ class Timetable:
     @property
     def matches_always(self) -> bool:
         """Whether every second of all years matches."""
-        return (
-            self._weekdays == ALL_WEEKDAYS
-            and len(self._minutes) == len(_MINUTES)
-            and self._second_mask == (1 << 60) - 1
-        )
+        return self._weekdays == ALL_WEEKDAYS and self._fills_its_days
+
+    @property
+    def _fills_its_days(self) -> bool:
+        """Whether every second of a day that matches does."""
+        return len(self._minutes) == len(_MINUTES) and self._second_mask == (1 << 60) - 1
 
     def matches(self, wall: int) -> bool:
         return self.next_from(wall) == wall
@@ -175,7 +176,7 @@ class Timetable:
                 index, minute, second = index + 1, minute + 1, 0
             if minute < len(_MINUTES):
                 return day * _DAY + minute * 60 + second
-            wall = self._day_without_from(day + 1) * _DAY
+            wall = (self._day_without_from(day + 1) if self._fills_its_days else day + 1) * _DAY
         return NEVER
 
     def times_from(self, wall: int) -> Iterator[int]:

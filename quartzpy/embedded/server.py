@@ -288,7 +288,7 @@ class EmbeddedPostgres:
         user = self.programs.user
         ids = [str(user.pw_uid), str(user.pw_gid)] if user else []
         script = Path(__file__).with_name("watcher.py")
-        subprocess.Popen(
+        subprocess.run(
             [
                 sys.executable,
                 "-I",
@@ -302,6 +302,7 @@ class EmbeddedPostgres:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            check=True,
         )
 
     def _failure(self, what: str, output: str) -> StoreUnavailableError:

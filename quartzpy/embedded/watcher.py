@@ -39,6 +39,9 @@ def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
 
 
 if __name__ == "__main__":
+    # It outlives whoever started it: nobody has to wait for it.
+    if os.fork():
+        os._exit(0)
     directory, program, *ids = sys.argv[1:]
     uid, gid = (int(ids[0]), int(ids[1])) if ids else (None, None)
     main(Path(directory), program, uid, gid)

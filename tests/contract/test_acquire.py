@@ -217,7 +217,7 @@ def test_a_triggers_own_threshold_decides_when_it_is_too_late(store: Harness) ->
     store.schedule(
         job(),
         once("strict", misfire_threshold=SECOND),
-        once("patient", misfire_threshold=HOUR),
+        once("patient", misfire_threshold=HOUR, priority=9),
         once("usual"),
     )
     store.clock.advance(2 * SECOND)

@@ -331,7 +331,8 @@ class Cluster(RuleBasedStateMachine):
     def teardown(self) -> None:
         """All nodes die; one new node brings everything to rest."""
         self.clock.advance(2 * WINDOW)
-        last = Virtual(self.harness.node("last"))
+        with self._recovery():
+            last = Virtual(self.harness.node("last"))
         self.store.resume_all()
         dead = [record for record in self.store.list_nodes().nodes if record.epoch != last.node.epoch]
         with self._recovery():

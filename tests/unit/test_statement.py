@@ -23,7 +23,7 @@ from quartzpy.store.sql.statement import as_text, prepare
         ([], b"{}"),
         ([1, None, 2], b"{1,NULL,2}"),
         (["a", "b c", "", "null", 'q"\\', "{,}"], b'{a,"b c","","null","q\\"\\\\","{,}"}'),
-        ([[1, 2], []], b'{"{1,2}",{}}'),
+        ([[1, 2], []], b'{"{1,2}","{}"}'),
         ((False, True), b"{f,t}"),
     ],
 )

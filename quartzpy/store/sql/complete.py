@@ -91,7 +91,7 @@ UNFINISHED = """
 SELECT ARRAY(SELECT fence FROM $fired_triggers
               WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint),
        ARRAY(SELECT fence FROM $executions
-              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint)
+              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'LOST')
 """
 
 # Append instants where nothing else did: the schedule and the last instant are those that they were computed from.
@@ -116,7 +116,7 @@ UNSCHEDULE = """
 WITH asked AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, a.all_triggers
       FROM unnest(%(fences)s::bigint[], %(all)s::bool[]) AS a(fence, all_triggers)
-      JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint
+      JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'LOST'
 )
 DELETE FROM $triggers t
  USING (SELECT c.trigger_group, c.trigger_name

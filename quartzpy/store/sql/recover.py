@@ -69,7 +69,8 @@ again AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
         is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, job_data)
-    SELECT f.sched_name, nextval('$fences'), '{RECOVERING_JOBS}', 'recover_' || left(f.instance_id, 150) || '_' || f.fence,
+    SELECT f.sched_name, nextval('$fences'), '{RECOVERING_JOBS}',
+           'recover_' || left(f.instance_id, 150) || '_' || f.fence,
            f.job_group, f.job_name, j.job_type, j.is_nonconcurrent, 'simple', '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{RECOVERING_JOBS}')

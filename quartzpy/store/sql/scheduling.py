@@ -80,12 +80,13 @@ def state_of(row: str, job: str) -> str:
 # Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent.
 STORE_TRIGGERS = f"""
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       is_nonconcurrent, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
+       is_nonconcurrent, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time, upcoming,
+       upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data)
 SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.is_nonconcurrent, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time, w.prev_fire_time,
-       w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority, w.misfire, w.rule,
+       j.is_nonconcurrent, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time,
+       w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority, w.misfire, w.rule,
        w.threshold, w.calendar, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
               %(descriptions)s::text[], %(kinds)s::text[], %(schedules)s::text[], %(next)s::timestamptz[],
