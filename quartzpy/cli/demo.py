@@ -17,23 +17,27 @@ from quartzpy.config import as_duration
 @click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 20), help="Node processes.")
 @click.option("--json", "json_output", is_flag=True, help="One JSON object a line; the last is the summary.")
 @click.option("--keep", is_flag=True, help="Leave the database running at the end and print its DSN.")
+@click.option("--stop", is_flag=True, help="Only stop the database that --keep left.")
 @click.option("--dsn", help="Use this database instead of an embedded PostgreSQL.")
-def demo(duration: str, nodes: int, json_output: bool, keep: bool, dsn: str | None) -> None:
+def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, dsn: str | None) -> None:
     """Run a real cluster on an embedded PostgreSQL, kill a node, and check the promises.
 
     Exit status 1 says that one of the promises was broken.
     """
-    from quartzpy.demo.stage import Audience, Demo
+    from quartzpy.demo.stage import Audience, Demo, stop_database
     from quartzpy.demo.views import JsonLines, LiveScreen, PlainLines
 
+    if stop:
+        click.echo("stopped" if stop_database() else "no database of the demo is running")
+        return
     audience: Audience = JsonLines() if json_output else LiveScreen() if sys.stdout.isatty() else PlainLines()
     seconds = f"{duration}s" if duration.isdigit() else duration
     show = Demo(audience, nodes=nodes, duration=as_duration(seconds, "--duration"), dsn=dsn, keep=keep)
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         show.interrupt()
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     if not show.run().promises_kept:
         sys.exit(PROMISE_BROKEN)

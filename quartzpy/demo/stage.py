@@ -121,6 +121,8 @@ class Demo:
         self._clock: Clock = SystemClock()
         self._stopped = threading.Event()
         self._seen: set[int] = set()
+        self._seen_recovering: set[int] = set()
+        self._declared_dead: set[str] = set()
 
     def interrupt(self) -> None:
         """End the show early; the audit is made all the same."""
@@ -157,6 +159,9 @@ class Demo:
             self._settle(client)
             executions = [e for e in client.executions(HISTORY) if e.fence not in before]
             summary = summarize(self._nodes, executions, client.triggers(), planned, jobs.SERIAL_REPORT, paused_at)
+            if self._keep:
+                text = f"the database is left as it is (`quartzpy demo --stop` stops an embedded one):\n{dsn}"
+                self._audience.event("kept", text, dsn=dsn)
             self._audience.summary(summary)
             return summary
 
@@ -171,8 +176,7 @@ class Demo:
             self._audience.event("postgres", f"PostgreSQL {server.version} is running", version=server.version)
             yield server.dsn
             if self._keep:
-                self._audience.event("kept", f"the database stays until Enter is pressed: {server.dsn}", dsn=server.dsn)
-                wait_for_enter(self._stopped)
+                server.keep_running()
 
     def _wait_for_nodes(self, client: Scheduler, cluster: Cluster) -> None:
         deadline = self._clock.monotonic() + START_SECONDS
@@ -200,6 +204,7 @@ class Demo:
         notes: list[str] = []
         while (elapsed := self._clock.monotonic() - began) < self._duration and not self._stopped.is_set():
             scene = self._look(client, cluster, elapsed, notes)
+            self._report_recovery(scene, notes)
             self._report(scene)
             if self._nodes > 1 and not cluster.killed:
                 self._kill_in_the_middle(scene, cluster, notes)
@@ -241,6 +246,21 @@ class Demo:
                 recovering=execution.recovering,
             )
 
+    def _report_recovery(self, scene: Scene, notes: list[str]) -> None:
+        """Tell when the others noticed the death, and who runs again what it interrupted."""
+        registered = {node.instance_id for node in scene.cluster.nodes}
+        for name in set(scene.killed) - registered - self._declared_dead:
+            self._declared_dead.add(name)
+            notes.append(f"the others declared {name} dead and freed what it held")
+            self._audience.event("node_removed", notes[-1], node=name)
+        for record in scene.running:
+            if record.recovering and record.state == FiredState.EXECUTING and record.fence not in self._seen_recovering:
+                self._seen_recovering.add(record.fence)
+                notes.append(f"{record.instance_id} runs {record.job_key.name} again")
+                self._audience.event(
+                    "recovering", notes[-1], node=record.instance_id, job=record.job_key.name, fire=record.fence
+                )
+
     def _kill_in_the_middle(self, scene: Scene, cluster: Cluster, notes: list[str]) -> None:
         for record in scene.running:
             runs_long = record.state == FiredState.EXECUTING and scene.now - record.fire_time >= KILL_AFTER
@@ -271,12 +291,13 @@ def default_data_dir() -> Path:
     return Path(base) / "quartzpy" / "demo"
 
 
-def wait_for_enter(stopped: threading.Event) -> None:
-    """Wait for a line on standard input, or for a signal where there is no terminal."""
-    if sys.stdin is not None and sys.stdin.isatty():
-        sys.stdin.readline()
-    else:
-        stopped.wait()
+def stop_database() -> bool:
+    """Stop the database that a demo left running; whether there was one."""
+    server = EmbeddedPostgres(default_data_dir())
+    if server.postmaster_pid is None:
+        return False
+    with server:
+        return True
 
 
 def summary_facts(summary: Summary) -> dict[str, Any]:

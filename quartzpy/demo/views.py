@@ -61,14 +61,12 @@ class LiveScreen(PlainLines):
     def __init__(self, out: TextIO = sys.stdout) -> None:
         super().__init__(out)
         self._drawing = False
-        self._events: list[str] = []
 
     def event(self, name: str, text: str, **facts: Any) -> None:
         if name == "executed":
             return
-        if self._drawing and name in ("node_killed", "node_started"):
-            self._events.append(text)
-        else:
+        # While the screen is drawn, the scene's notes say it.
+        if not (self._drawing and name in ("node_killed", "node_removed", "recovering")):
             self._write(text)
 
     def scene(self, scene: Scene) -> None:

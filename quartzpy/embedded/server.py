@@ -103,6 +103,10 @@ class EmbeddedPostgres:
     def _port_file(self) -> Path:
         return self._root / "port"
 
+    @property
+    def _kept(self) -> Path:
+        return self._root / "kept"
+
     def _password(self) -> str:
         return (self._root / "password").read_text().strip()
 
@@ -133,13 +137,20 @@ class EmbeddedPostgres:
             fcntl.flock(lease, fcntl.LOCK_SH)
             self._lease = lease
             try:
-                if self.postmaster_pid is None or not self._answers():
+                runs = self.postmaster_pid is not None and self._answers()
+                if not runs:
                     self._initialise()
                     self._start_server()
+                if not runs or self._kept.exists():
+                    self._kept.unlink(missing_ok=True)
                     self._watch()
             except BaseException:
                 self._give_up_lease()
                 raise
+
+    def keep_running(self) -> None:
+        """Let the server outlive its users, until somebody starts it again and stops."""
+        self._kept.touch()
 
     def stop(self) -> None:
         """Leave; the server stops with its last user."""
@@ -147,6 +158,8 @@ class EmbeddedPostgres:
             return
         with self._start_lock():
             self._give_up_lease()
+            if self._kept.exists():
+                return
             lease = os.open(self._root / "lease.lock", os.O_RDWR)
             try:
                 fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -25,7 +25,7 @@ def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
             break
         except BlockingIOError:
             fcntl.flock(starting, fcntl.LOCK_UN)
-    if (root / "data" / "postmaster.pid").exists():
+    if not (root / "kept").exists() and (root / "data" / "postmaster.pid").exists():
         subprocess.run(
             [pg_ctl, "-D", str(root / "data"), "-m", "fast", "-w", "stop"],
             check=False,
