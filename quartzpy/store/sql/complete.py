@@ -221,4 +221,4 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
 
 def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
     """Delete old history; see `JobStore.purge_history`."""
-    return session.read(session.send(PURGE, older_than=older_than, limit=limit))[0].touched
+    return session.unlocked(session.send(PURGE, older_than=older_than, limit=limit))[0].touched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import OutcomeUnknownError, QuartzpyError
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import Result, Send, fly
 
@@ -52,6 +53,19 @@ def connect_arguments(config: SchedulerConfig, role: str) -> dict[str, Any]:
     }
 
 
+def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
+    connection = fairy.driver_connection
+    assert isinstance(connection, psycopg.Connection)
+    return connection
+
+
+def _is_stale(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server spoke, or hung up, while nobody asked it: after a restart all idle connections are so."""
+    poller = select.poll()
+    poller.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poller.poll(0))
+
+
 class Connections:
     """Gives out connections in autocommit mode, and flies on them."""
 
@@ -75,6 +89,21 @@ class Connections:
             connect_args=connect_arguments(self._config, role),
         )
 
+    def read(self, sends: Sequence[Send]) -> list[Result]:
+        """As `fly`, for statements that change nothing: where the connection breaks meanwhile, on another one.
+
+        Raises:
+            StoreUnavailableError: that one broke as well, or there is none.
+        """
+        try:
+            return self.fly(sends)
+        except OutcomeUnknownError:
+            logger.info("the connection broke while reading; reading again on another")
+        try:
+            return self.fly(sends)
+        except OutcomeUnknownError as error:
+            raise StoreUnavailableError(f"the database cannot be reached: {error}") from error
+
     @contextmanager
     def checked_out(self, *, control: bool = False) -> Iterator[psycopg.Connection[Any]]:
         """A connection for a while. After an error on the connection itself it is thrown away.
@@ -87,8 +116,10 @@ class Connections:
         fairy: PoolProxiedConnection | None = None
         try:
             fairy = engine.raw_connection()
-            connection = fairy.driver_connection
-            assert isinstance(connection, psycopg.Connection)
+            while _is_stale(connection := _driver(fairy)):
+                fairy.invalidate()
+                fairy.close()
+                fairy = engine.raw_connection()
             yield connection
         except QuartzpyError:
             self._forget_if_broken(fairy)

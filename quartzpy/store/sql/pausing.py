@@ -176,7 +176,7 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
     Raises:
         TriggerNotFoundError, IllegalStateChangeError: there is none, or it is in no error.
     """
-    reset, state = session.read(
+    reset, state = session.unlocked(
         session.send(RESET_FROM_ERROR, group=key.group, name=key.name),
         session.send(STATE, group=key.group, name=key.name),
     )

@@ -195,7 +195,7 @@ def register(
     gone: int | None,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
-    session.read(session.send(MAKE, names=list(LockName)))
+    session.unlocked(session.send(MAKE, names=list(LockName)))
     *_, registered, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(REPLACE_SILENT, instance=instance_id, window=window, gone=gone),

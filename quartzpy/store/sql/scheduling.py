@@ -86,8 +86,8 @@ INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name,
        calendar_name, job_data)
 SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
        j.is_nonconcurrent, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time,
-       w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority, w.misfire,
-       w.rule, w.threshold, w.calendar, w.data::jsonb
+       w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority
+       w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
               %(descriptions)s::text[], %(kinds)s::text[], %(schedules)s::text[], %(next)s::timestamptz[],
               %(previous)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[], %(times)s::bigint[],
@@ -330,7 +330,7 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
 def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
     values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
-    *_, went = session.read(
+    *_, went = session.unlocked(
         session.send(HOLD_JOBS, **values),
         session.send(DELETE_TRIGGERS_OF_JOBS, **values),
         session.send(DELETE_JOBS, **values),
@@ -340,4 +340,4 @@ def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
 
 def clear(session: SqlSession) -> None:
     """Remove everything; see `JobStore.clear`."""
-    session.read(*[session.send(text) for text in CLEAR])
+    session.unlocked(*[session.send(text) for text in CLEAR])

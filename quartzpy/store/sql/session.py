@@ -60,9 +60,13 @@ class SqlSession:
             raise SchemaError(f"lock row {name} of scheduler {self.scheduler!r} is missing; restart this node")
         return results[1:]
 
-    def read(self, *sends: Send) -> list[Result]:
-        """Run statements that need no lock, in one round trip."""
+    def unlocked(self, *sends: Send) -> list[Result]:
+        """Run statements that need no lock, and commit: one round trip."""
         return self.connections.fly(sends)
+
+    def read(self, *sends: Send) -> list[Result]:
+        """Run statements that change nothing, in one round trip; on another connection where the first one breaks."""
+        return self.connections.read(sends)
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.send(text, **values))[0].rows

@@ -62,7 +62,7 @@ class SqlJobStore:
     def open(self) -> None:
         with self._connections.checked_out() as connection:
             migrations.verify(connection, self._config.schema)
-        self._session.read(self._session.send(MAKE, names=list(LockName)))
+        self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
 
     def close(self) -> None:
         self._connections.dispose()
