@@ -86,7 +86,7 @@ INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name,
        calendar_name, job_data)
 SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
        j.is_nonconcurrent, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time,
-       w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority
+       w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
               %(descriptions)s::text[], %(kinds)s::text[], %(schedules)s::text[], %(next)s::timestamptz[],
