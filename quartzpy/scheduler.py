@@ -523,7 +523,7 @@ class BaseScheduler:
             is_shut_down=self.is_shut_down,
             running_since=self._running_since,
             workers=self._config.workers,
-            jobs_executed=self._node.executed if self._node else 0,
+            jobs_executed=self._node.recorded if self._node else 0,
         )
 
 

@@ -147,7 +147,7 @@ CREATE TABLE qrtz_triggers (
 
 CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers (sched_name, job_group, job_name, trigger_group, trigger_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers (sched_name, job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_job ON qrtz_triggers (sched_name, job_group, job_name);
 

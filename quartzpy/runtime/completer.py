@@ -45,29 +45,39 @@ class Completer(Service):
         self._epoch_lost = epoch_lost
         self._queue: deque[tuple[Execution, Completion]] = deque()
         self._empty = threading.Condition()
-        self._pending = 0
+        self._in_flight = 0
+        self.recorded = 0
+        """How many executions of this node were recorded, or found to be no longer its own."""
 
     def put(self, execution: Execution, completion: Completion) -> None:
-        with self._empty:
-            self._pending += 1
         self._queue.append((execution, completion))
         self.wakeup.set()
 
     @property
     def pending(self) -> int:
         """How many ended executions are not yet recorded."""
-        return self._pending
+        return len(self._queue) + self._in_flight
 
     def wait_until_empty(self, timeout: float | None) -> bool:
         with self._empty:
-            return self._empty.wait_for(lambda: self._pending == 0, timeout)
+            return self._empty.wait_for(lambda: self.pending == 0, timeout)
 
     def run_once(self) -> float:
         batch: list[tuple[Execution, Completion]] = []
-        while self._queue and len(batch) < MOST_AT_ONCE:
+        # Counted first: nothing is ever neither queued nor in flight.
+        self._in_flight = min(len(self._queue), MOST_AT_ONCE)
+        while len(batch) < self._in_flight:
             batch.append(self._queue.popleft())
         if not batch:
             return IDLE_REST
+        try:
+            self._complete_batch(batch)
+        finally:
+            self._in_flight = 0
+            self._tell_if_empty()
+        return NO_REST if self._queue else IDLE_REST
+
+    def _complete_batch(self, batch: list[tuple[Execution, Completion]]) -> None:
         epoch = batch[0][0].epoch
         others = [item for item in batch if item[0].epoch is not epoch]
         mine = [item for item in batch if item[0].epoch is epoch]
@@ -83,7 +93,6 @@ class Completer(Service):
             # Not recorded, or not known to be: completing again is safe, for a fence is completed once.
             self._queue.extendleft(reversed(mine))
             raise
-        return NO_REST if self._queue else IDLE_REST
 
     def _complete(self, batch: list[tuple[Execution, Completion]]) -> None:
         try:
@@ -125,11 +134,13 @@ class Completer(Service):
         return again
 
     def _done(self, batch: list[tuple[Execution, Completion]]) -> None:
-        for execution, _ in batch:
-            execution.epoch.forget([execution.fired.fence])
+        if batch:
+            batch[0][0].epoch.forget([execution.fired.fence for execution, _ in batch])
+            self.recorded += len(batch)
+
+    def _tell_if_empty(self) -> None:
         with self._empty:
-            self._pending -= len(batch)
-            if self._pending == 0:
+            if self.pending == 0:
                 self._empty.notify_all()
 
     def _refill(self, completion: Completion) -> None:

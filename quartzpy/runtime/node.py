@@ -54,7 +54,6 @@ class SchedulerNode:
         self._clock = clock
         self._job_types = job_types
         self.instance_id = automatic_instance_id() if config.instance_id == AUTO else config.instance_id
-        self.executed = 0
         self._runnable: tuple[str, ...] = ()
         self._unknown: frozenset[str] = frozenset()
         self._epoch: Epoch | None = None
@@ -293,10 +292,8 @@ class SchedulerNode:
         if completion is None:
             execution.epoch.forget([execution.fired.fence])
         else:
-            self.executed += 1
             self._completer.put(execution, completion)
-        self._pool.release()
-        if self._pool.free == 1:
+        if self._pool.release():
             self._scheduler.wakeup.set()
 
     def _known_types(self) -> tuple[str, ...]:
@@ -324,7 +321,7 @@ class SchedulerNode:
     @property
     def recorded(self) -> int:
         """How many executions of this node have ended and are recorded."""
-        return self.executed - self._completer.pending
+        return self._completer.recorded
 
     def running(self) -> list[Execution]:
         return self._runner.running()

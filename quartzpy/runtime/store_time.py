@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
@@ -13,22 +12,20 @@ class StoreTime:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
         self._learned: tuple[datetime, float] | None = None
 
     def learn(self, now: datetime, asked_at: float) -> None:
         """The store said `now` to a question that left at `asked_at` (by `Clock.monotonic`)."""
         answered = self._clock.monotonic()
-        with self._lock:
-            # The store read its clock somewhere between; the middle errs by half the round trip at most.
-            self._learned = (now, (asked_at + answered) / 2)
+        # The store read its clock somewhere between; the middle errs by half the round trip at most.
+        self._learned = (now, (asked_at + answered) / 2)
 
     def now(self) -> datetime:
         """The estimate; this machine's wall clock before anything was learned."""
-        with self._lock:
-            if self._learned is None:
-                return self._clock.now()
-            at, then = self._learned
+        learned = self._learned
+        if learned is None:
+            return self._clock.now()
+        at, then = learned
         return at + timedelta(seconds=self._clock.monotonic() - then)
 
     def seconds_until(self, instant: datetime) -> float:

@@ -12,7 +12,9 @@ class Wakeup:
         self._event = threading.Event()
 
     def set(self) -> None:
-        self._event.set()
+        # Whoever was woken clears the event before looking at what there is to do: set once is enough.
+        if not self._event.is_set():
+            self._event.set()
 
     def wait(self, seconds: float) -> bool:
         """Sleep for at most `seconds`; whether somebody woke us."""

@@ -60,13 +60,15 @@ class WorkerPool:
             self._tasks.extend(tasks)
             self._wake_one()
 
-    def release(self) -> None:
-        """A task's work ended, on whatever thread."""
+    def release(self) -> bool:
+        """A task's work ended, on whatever thread; whether its slot is the first that is free."""
         with self._changed:
             self._taken -= 1
+            is_first = self._taken == self.size - 1
             # Whoever waits, waits for the first free slot or for the last.
-            if self._taken == self.size - 1 or self._taken == 0:
+            if is_first or self._taken == 0:
                 self._changed.notify_all()
+            return is_first
 
     def close(self) -> None:
         """End the threads once they have run what was submitted."""

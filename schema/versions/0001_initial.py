@@ -227,7 +227,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_held",
         "qrtz_triggers",
-        ["sched_name", "job_group", "job_name", "trigger_group", "trigger_name"],
+        ["sched_name", "job_group", "job_name"],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
         schema=schema,

@@ -32,20 +32,22 @@ taken AS MATERIALIZED (
 )
 """
 
-# The other triggers of serial jobs that `moved` fired: blocked, whatever claim they were under.
+# The other triggers of serial jobs that `moved` fired: blocked, whatever claim they were under. LATERAL with a lock
+# is never planned as a scan of the whole table, whatever the statistics say.
 BLOCK_SIBLINGS = """
 siblings AS (
     UPDATE $triggers s
        SET trigger_state = CASE held.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END,
            fence = NULL
-      FROM (SELECT o.sched_name, o.trigger_group, o.trigger_name, o.trigger_state, o.fence
-              FROM (SELECT job_group, job_name, trigger_group, trigger_name
-                      FROM moved WHERE fate = 'FIRE' AND is_nonconcurrent) AS mine
-              JOIN $triggers o ON o.sched_name = %(sched)s
-               AND o.job_group = mine.job_group AND o.job_name = mine.job_name
-               AND (o.trigger_group, o.trigger_name) <> (mine.trigger_group, mine.trigger_name)
-             WHERE o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
-               FOR NO KEY UPDATE OF o SKIP LOCKED) AS held
+      FROM (SELECT job_group, job_name, trigger_group, trigger_name
+              FROM moved WHERE fate = 'FIRE' AND is_nonconcurrent) AS mine
+     CROSS JOIN LATERAL (
+        SELECT o.sched_name, o.trigger_group, o.trigger_name, o.trigger_state, o.fence
+          FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.job_group = mine.job_group AND o.job_name = mine.job_name
+           AND (o.trigger_group, o.trigger_name) <> (mine.trigger_group, mine.trigger_name)
+           AND o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE s.sched_name = held.sched_name
        AND s.trigger_group = held.trigger_group AND s.trigger_name = held.trigger_name
     RETURNING held.fence

@@ -17,6 +17,8 @@ from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
 
+# The state is compared as an expression, so that the primary key is used: the index of held triggers looks small to
+# the planner, but has an entry for each one-shot that is running.
 COMPLETE = """
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
@@ -57,26 +59,26 @@ stored AS (
 freed AS (
     UPDATE $triggers t
        SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
-      FROM (SELECT b.trigger_group, b.trigger_name, b.trigger_state
-              FROM (SELECT DISTINCT job_group, job_name FROM done WHERE is_nonconcurrent) AS d
-              JOIN $triggers b
-                ON b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
-             WHERE b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-               FOR NO KEY UPDATE OF b SKIP LOCKED) AS held
+      FROM (SELECT DISTINCT job_group, job_name FROM done WHERE is_nonconcurrent) AS d
+     CROSS JOIN LATERAL (
+        SELECT b.trigger_group, b.trigger_name, b.trigger_state
+          FROM $triggers b
+         WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
+           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE t.sched_name = %(sched)s
        AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
     RETURNING t.trigger_state, t.next_fire_time
 ),
 gone AS (
     DELETE FROM $triggers t
-     USING (SELECT c.trigger_group, c.trigger_name
-              FROM done d
-              JOIN $triggers c
-                ON c.sched_name = d.sched_name AND c.job_group = d.job_group AND c.job_name = d.job_name
-               AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
-               AND c.generation = d.generation
-             WHERE d.is_last AND c.trigger_state = 'COMPLETE'
-               FOR UPDATE OF c SKIP LOCKED) AS over
+     USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
+     CROSS JOIN LATERAL (
+        SELECT c.trigger_group, c.trigger_name
+          FROM $triggers c
+         WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
+           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE'
+           FOR UPDATE SKIP LOCKED) AS over
      WHERE t.sched_name = %(sched)s
        AND t.trigger_group = over.trigger_group AND t.trigger_name = over.trigger_name
 )

@@ -55,13 +55,13 @@ released AS (
 freed AS (
     UPDATE $triggers t
        SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
-      FROM (SELECT b.trigger_group, b.trigger_name, b.trigger_state
-              FROM (SELECT DISTINCT job_group, job_name
-                      FROM taken WHERE is_nonconcurrent AND state = 'EXECUTING') AS d
-              JOIN $triggers b
-                ON b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
-             WHERE b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-               FOR NO KEY UPDATE OF b SKIP LOCKED) AS held
+      FROM (SELECT DISTINCT job_group, job_name FROM taken WHERE is_nonconcurrent AND state = 'EXECUTING') AS d
+     CROSS JOIN LATERAL (
+        SELECT b.trigger_group, b.trigger_name, b.trigger_state
+          FROM $triggers b
+         WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
+           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE t.sched_name = %(sched)s
        AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
 ),

@@ -7,7 +7,7 @@ opened. Values travel in PostgreSQL's text form, so every one is cast where it i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from string import Template
@@ -43,30 +43,38 @@ def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
     return Statement(name, _VALUE.sub(numbered, Template(text).substitute(names)).encode(), tuple(order))
 
 
+def _quoted(value: str) -> str:
+    if value and not _NEEDS_QUOTES.search(value) and value.upper() != "NULL":
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _span(value: timedelta) -> str:
+    return f"{value // _MICROSECOND} microseconds"
+
+
+def _truth(value: bool) -> str:
+    return "t" if value else "f"
+
+
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    bool: _truth,
+    int: str,
+    datetime: datetime.isoformat,
+    timedelta: _span,
+}
+_ITEMS: dict[type, Callable[[Any], str]] = {
+    **_SCALARS,
+    type(None): lambda _: "NULL",
+    str: _quoted,
+    list: lambda value: _quoted(array(value)),
+    tuple: lambda value: _quoted(array(value)),
+}
+
+
 def _item(value: Any) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case str():
-            if value and not _NEEDS_QUOTES.search(value) and value.upper() != "NULL":
-                return value
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case list() | tuple():
-            return _item(array(value))
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    match value:
-        case bool():
-            return "t" if value else "f"
-        case int():
-            return str(value)
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return f"{value // _MICROSECOND} microseconds"
-    return str(value)
+    convert = _ITEMS.get(value.__class__)
+    return _quoted(str(value)) if convert is None else convert(value)
 
 
 def array(values: list[Any] | tuple[Any, ...]) -> str:
@@ -83,4 +91,4 @@ def as_text(value: Any) -> bytes | None:
             return value.encode()
         case list() | tuple():
             return array(value).encode()
-    return _scalar(value).encode()
+    return _SCALARS.get(value.__class__, str)(value).encode()

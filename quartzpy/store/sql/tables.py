@@ -140,8 +140,6 @@ Index(
     triggers.c.sched_name,
     triggers.c.job_group,
     triggers.c.job_name,
-    triggers.c.trigger_group,
-    triggers.c.trigger_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
 
