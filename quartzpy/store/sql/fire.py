@@ -11,6 +11,7 @@ from typing import Any
 
 from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, TAKEN
+from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.rows import taken
 from quartzpy.store.sql.session import SqlSession, still_standing
@@ -162,7 +163,7 @@ def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
 def release(session: SqlSession, node: Node, fences: Collection[int]) -> None:
     """Give claims back; see `JobStore.release`."""
     if fences:
-        session.locked(session.send(RELEASE, epoch=node.epoch, fences=list(fences)))
+        session.locked(session.send(RELEASE, epoch=node.epoch, fences=list(fences)), news(session))
 
 
 def settle(session: SqlSession, node: Node, known: Collection[int]) -> Acquisition:

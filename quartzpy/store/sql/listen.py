@@ -1,27 +1,69 @@
 """Waking up other nodes: LISTEN and NOTIFY.
 
 A commit that notifies takes a lock of the whole server, so a transaction notifies at most once, and only where
-somebody can be asleep past the new instant: no trigger of the same job type that is due sooner wakes them anyway.
+somebody can be asleep past the new instant: where no trigger of the same job type is due sooner, which wakes whoever
+could take the new one. That is decided under TRIGGER_ACCESS: what `acquire` looks at afterwards has the new trigger.
 """
 
 from __future__ import annotations
 
 import hashlib
 import select
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import psycopg
 
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.keys import JobKey
+from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.session import SqlSession
 
+# The rows that this transaction wrote itself are told by their xmin.
 ANNOUNCE = """
-SELECT pg_notify(%(channel)s, %(at)s::timestamptz::text)
+SELECT pg_notify(%(channel)s, min(w.at)::text)
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+ WHERE w.at <= $now
+    OR NOT EXISTS (SELECT FROM $triggers t
+                    WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type
+                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE') AND t.trigger_state = 'WAITING'
+                      AND t.next_fire_time > $now AND t.next_fire_time <= w.at
+                      AND t.xmin <> pg_current_xact_id()::xid)
+HAVING count(*) > 0
 """
+
+
+TELL = "SELECT pg_notify(%(channel)s, '')"
 
 
 def channel(scheduler: str) -> str:
     """The channel of a scheduler: names may be longer than an identifier of PostgreSQL."""
     return f"quartzpy_{hashlib.sha256(scheduler.encode()).hexdigest()[:40]}"
+
+
+def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) -> list[Send]:
+    """What tells sleeping nodes of triggers that now wait; to be sent under TRIGGER_ACCESS."""
+    soonest: dict[JobKey, datetime] = {}
+    for key, at in due:
+        soonest[key] = min(at, soonest.get(key, at))
+    if not soonest:
+        return []
+    return [
+        session.send(
+            ANNOUNCE,
+            channel=channel(session.scheduler),
+            groups=[key.group for key in soonest],
+            names=[key.name for key in soonest],
+            at=list(soonest.values()),
+        )
+    ]
+
+
+def news(session: SqlSession) -> Send:
+    """What tells all nodes that something was given back: they may be asleep past it."""
+    return session.send(TELL, channel=channel(session.scheduler))
 
 
 class Listener:

@@ -12,7 +12,7 @@ from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import ANNOUNCE, channel
+from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
 from quartzpy.store.sql.scheduling import state_of
@@ -61,7 +61,7 @@ UPDATE $triggers t
   FROM held
  WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
    AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-RETURNING t.next_fire_time
+RETURNING t.job_group, t.job_name, t.next_fire_time
 """
 
 REMEMBER = """
@@ -114,11 +114,14 @@ def _resume(session: SqlSession, which: str, values: dict[str, Any], *forget: Se
 
     def work(transaction: Transaction) -> datetime | None:
         first = transaction.send(*forget, session.send(waiting, **values))[-1]
-        # Announced whatever the second finds: it is known only with the commit.
-        soonest = min((at for (at,) in first.rows), default=None)
-        announce = [] if soonest is None else [session.send(ANNOUNCE, channel=channel(session.scheduler), at=soonest)]
-        transaction.commit(session.lock(LockName.TRIGGER_ACCESS), session.send(skipping, **values), *announce)
-        return soonest
+        # Announced whatever the second finds: that is known only with the commit.
+        due = [(JobKey(group, name), at) for group, name, at in first.rows]
+        transaction.commit(
+            session.lock(LockName.TRIGGER_ACCESS),
+            session.send(skipping, **values),
+            *announcement(session, due),
+        )
+        return min((at for _, at in due), default=None)
 
     return session.transaction(work)
 

@@ -15,6 +15,7 @@ from quartzpy.store.protocol import Node, NodeRecord, RecoveryOutcome
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
 from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
+from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.session import SqlSession, still_standing
@@ -173,8 +174,9 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> Re
         ),
         session.send(FREE),
         session.send(REPAIR),
+        news(session),
         name=LockName.STATE_ACCESS,
-    )[1:]
+    )[1:4]
     # A COMPLETE trigger whose node died before it could end it is nothing odd.
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
     jobs = sorted({(group, name) for _, group, name in repaired.rows})
@@ -221,5 +223,6 @@ def leave(session: SqlSession, node: Node) -> None:
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(RELEASE, epoch=node.epoch, fences=claims),
         session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
+        *([news(session)] if claims else []),
         name=LockName.STATE_ACCESS,
     )

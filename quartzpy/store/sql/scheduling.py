@@ -21,7 +21,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import ANNOUNCE, channel
+from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.triggers.horizon import PreparedTrigger
@@ -112,12 +112,11 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
 RETURNING t.trigger_group, t.trigger_name
 """
 
-# Under the lock: what was stored a moment ago, against the pauses and the running jobs of this moment. Only rows
-# that this transaction wrote (by their xmin) are looked at.
+# Under the lock: what was stored a moment ago, against the pauses and the running jobs of this moment.
 SETTLE_NEW = f"""
 UPDATE $triggers t SET trigger_state = {state_of("t", "t")}
- WHERE t.sched_name = %(sched)s AND t.trigger_group = ANY(%(groups)s::text[])
-   AND t.xmin = pg_current_xact_id()::xid
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
    AND t.trigger_state <> {state_of("t", "t")}
 """
@@ -288,14 +287,16 @@ def _store_some_triggers(
 def _last_flight(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> list[Send]:
     if not prepared:
         return []
-    groups = sorted({p.trigger.group for p in prepared})
-    sends = [session.lock(LockName.TRIGGER_ACCESS), session.send(SETTLE_NEW, groups=groups)]
+    sends = [session.lock(LockName.TRIGGER_ACCESS)]
     for some in _chunks(prepared):
         keys = {"groups": [p.trigger.group for p in some], "names": [p.trigger.name for p in some]}
-        sends.append(session.send(VOID_CLAIMS, **keys))
-    if (soonest := _soonest(prepared)) is not None:
-        sends.append(session.send(ANNOUNCE, channel=channel(session.scheduler), at=soonest))
-    return sends
+        sends += [session.send(SETTLE_NEW, **keys), session.send(VOID_CLAIMS, **keys)]
+    due = [
+        (p.trigger.job_key, p.progress.next_fire_time)
+        for p in prepared
+        if p.trigger.job_key is not None and p.progress.next_fire_time is not None
+    ]
+    return [*sends, *announcement(session, due)]
 
 
 def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
