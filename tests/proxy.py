@@ -32,6 +32,7 @@ class _Link:
         self.sockets = (client, server)
         self.flights = 0
         self._to_server = False
+        self._mute = False
         self._lock = threading.Lock()
         for source, target, upstream in ((client, server, True), (server, client, False)):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -48,8 +49,11 @@ class _Link:
                     if upstream and not self._to_server:
                         self.flights += 1
                     self._to_server = upstream
+                if not upstream and self._mute:
+                    continue
                 if upstream and self.proxy.cut_after is not None and self.proxy.cut_after in data:
                     self.proxy.cut_after = None
+                    self._mute = True
                     # It reaches the server; its answer reaches nobody.
                     self.sockets[1].sendall(data)
                     time.sleep(0.2)

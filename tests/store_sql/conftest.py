@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from quartzpy.config import SchedulerConfig
+from quartzpy.store.protocol import Node
+from quartzpy.store.sql.store import SqlJobStore
+from tests.proxy import Proxy
+
+NAME = "store-sql"
+
+
+@pytest.fixture
+def proxy(postgres_dsn: str) -> Iterator[Proxy]:
+    url = make_url(postgres_dsn)
+    with Proxy(str(url.host), url.port or 5432) as running:
+        yield running
+
+
+@pytest.fixture
+def make_store(postgres_dsn: str) -> Iterator[Callable[..., SqlJobStore]]:
+    made: list[SqlJobStore] = []
+
+    def make(dsn: str = postgres_dsn, **settings: Any) -> SqlJobStore:
+        made.append(SqlJobStore(dsn, SchedulerConfig.of({"name": NAME, **settings})))
+        made[-1].open()
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def store(make_store: Callable[..., SqlJobStore]) -> SqlJobStore:
+    return make_store()
+
+
+@pytest.fixture
+def connect(postgres_dsn: str) -> Iterator[Callable[[], psycopg.Connection[Any]]]:
+    """Connections of a user's own."""
+    made: list[psycopg.Connection[Any]] = []
+
+    def one() -> psycopg.Connection[Any]:
+        made.append(psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True))
+        return made[-1]
+
+    yield one
+    for connection in made:
+        connection.close()
+
+
+def register(store: SqlJobStore, name: str = "node") -> Node:
+    return store.register(
+        name, host="here", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(seconds=10)
+    )

@@ -1,0 +1,232 @@
+"""What the network and other users of the database may do to a step."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.job import JobDetail
+from quartzpy.keys import TriggerKey
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Node
+from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.triggers.horizon import prepare
+from quartzpy.triggers.simple import SimpleTrigger
+from tests.proxy import Proxy
+from tests.store_sql.conftest import register
+
+TYPES = ["faults"]
+Connect = Callable[[], psycopg.Connection[Any]]
+
+
+def store_due(store: SqlJobStore, *names: str, job: str = "job", serial: bool = False, persist: bool = False) -> None:
+    now = datetime.now(UTC)
+    detail = JobDetail(TYPES[0], job, durable=True, disallow_concurrent=serial, persist_data=persist)
+    triggers = [
+        SimpleTrigger(
+            name, job_key=detail.key, start_time=now - timedelta(seconds=1), interval=timedelta(hours=1), repeat_count=5
+        )
+        for name in names
+    ]
+    store.store_jobs([JobEntry(detail, [prepare(trigger, now, None) for trigger in triggers])], replace=True)
+
+
+def acquire(store: SqlJobStore, node: Node) -> Acquisition:
+    return store.acquire(
+        node, TYPES, limit=100, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
+    )
+
+
+def ended(fired: FiredTrigger, **how: Any) -> Completion:
+    now = datetime.now(UTC)
+    return Completion(fired, started_at=now, ended_at=now, outcome=Outcome.SUCCEEDED, **how)
+
+
+def fired_names(took: Acquisition) -> list[str]:
+    return sorted(one.trigger_name for one in took.fired)
+
+
+def test_a_commit_whose_answer_was_lost_is_found_by_looking(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
+) -> None:
+    remote = make_store(proxy.through(postgres_dsn))
+    node = register(remote)
+    acquire(remote, node)
+    store_due(store, "a", "b")
+    proxy.cut_after = b"COMMIT"
+    with pytest.raises(OutcomeUnknownError):
+        acquire(remote, node)
+    assert [row.state for row in store.list_running()] == ["EXECUTING"] * 2, "it was committed"
+    found = remote.settle(node, [])
+    assert fired_names(found) == ["a", "b"]
+    assert remote.settle(node, [one.fence for one in found.fired]).fired == ()
+
+    proxy.cut_after = b"COMMIT"
+    completions = [ended(one) for one in found.fired]
+    with pytest.raises(OutcomeUnknownError):
+        remote.complete(node, completions)
+    again = remote.complete(node, completions)
+    assert not again.fenced, "recorded by the flight whose answer was lost"
+    assert len(store.list_executions(10)) == 2
+
+
+def test_a_flight_that_never_arrived_changed_nothing(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
+) -> None:
+    remote = make_store(proxy.through(postgres_dsn))
+    node = register(remote)
+    store_due(store, "a")
+    proxy.cut()
+    took = acquire(remote, node)
+    assert fired_names(took) == ["a"], "a connection that was cut while idle is not used"
+
+
+def test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
+) -> None:
+    remote = make_store(
+        proxy.through(postgres_dsn),
+        lock_timeout="300ms",
+        statement_timeout="300ms",
+        connect_timeout="2s",
+    )
+    node = register(remote)
+    store_due(store, "a")
+    proxy.black_hole()
+    began = time.monotonic()
+    with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
+        acquire(remote, node)
+    assert time.monotonic() - began < 5
+    # Nothing of it holds the lock: another node goes on.
+    assert fired_names(acquire(store, register(store, "other"))) == ["a"]
+    proxy.heal()
+
+
+def test_a_callers_open_transaction_delays_its_trigger_and_no_other(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    store_due(store, "held", "free")
+    user = connect()
+    user.execute("BEGIN")
+    user.execute("UPDATE qrtz_triggers SET description = 'mine' WHERE trigger_name = 'held'")
+    began = time.monotonic()
+    assert fired_names(acquire(store, node)) == ["free"]
+    assert time.monotonic() - began < 2
+    user.execute("COMMIT")
+    assert fired_names(acquire(store, node)) == ["held"]
+
+
+def test_a_caller_who_holds_a_job_defers_the_completion_that_writes_its_data_and_no_other(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    node = register(store)
+    store_due(store, "a", job="writes", serial=True, persist=True)
+    store_due(store, "b", job="other")
+    fired = {one.trigger_name: one for one in acquire(store, node).fired}
+    user = connect()
+    user.execute("BEGIN")
+    user.execute("SELECT 1 FROM qrtz_job_details WHERE job_name = 'writes' FOR UPDATE")
+    outcome = store.complete(node, [ended(fired["a"], job_data='{"n": 1}'), ended(fired["b"])])
+    assert set(outcome.deferred) == {fired["a"].fence}
+    assert [execution.trigger_key.name for execution in store.list_executions(10)] == ["b"]
+    user.execute("COMMIT")
+    assert not store.complete(node, [ended(fired["a"], job_data='{"n": 1}')]).deferred
+    job = store.job(fired["a"].job_key)
+    assert job is not None
+    assert job.data == {"n": 1}
+
+
+def test_pausing_waits_for_a_held_row_without_holding_up_the_cluster(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    store_due(store, "held")
+    user = connect()
+    user.execute("BEGIN")
+    user.execute("SELECT 1 FROM qrtz_triggers WHERE trigger_name = 'held' FOR UPDATE")
+    pausing = threading.Thread(target=store.pause_triggers, args=([TriggerKey("DEFAULT", "held")],))
+    pausing.start()
+    store_due(store, "free", job="other")
+    assert fired_names(acquire(store, node)) == ["free"]
+    user.execute("COMMIT")
+    pausing.join(5)
+    assert not pausing.is_alive()
+    assert fired_names(acquire(store, node)) == []
+
+
+def test_two_nodes_that_claim_at_once_share_without_overlap(store: SqlJobStore) -> None:
+    nodes = [register(store, name) for name in "abcd"]
+    store_due(store, *[f"t{n}" for n in range(200)])
+    store_due(store, "s1", "s2", "s3", job="serial", serial=True)
+    start = threading.Barrier(4)
+    took: list[Acquisition] = []
+
+    def claim(node: Node) -> None:
+        start.wait()
+        took.append(acquire(store, node))
+
+    threads = [threading.Thread(target=claim, args=[node]) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    names = [one.trigger_name for one in (fired for each in took for fired in each.fired)]
+    assert len(names) == len(set(names)) == 201
+    assert len([name for name in names if name.startswith("s")]) == 1
+
+
+def test_the_tables_refuse_two_executions_of_a_serial_job_at_once(store: SqlJobStore, connect: Connect) -> None:
+    """A wrong program, or a user, cannot commit what the protocol excludes."""
+    node = register(store)
+    store_due(store, "a", "b", job="serial", serial=True)
+    assert len(acquire(store, node).fired) == 1
+    copy = (
+        "INSERT INTO qrtz_fired_triggers SELECT (jsonb_populate_record(f, jsonb_build_object('fence', f.fence + 1000))).*"
+        " FROM qrtz_fired_triggers f"
+    )
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        connect().execute(copy)
+
+
+def test_a_step_of_an_epoch_that_is_gone_changes_nothing(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    store_due(store, "a")
+    connect().execute("DELETE FROM qrtz_scheduler_state")
+    with pytest.raises(LeaseLostError, match="node node"):
+        acquire(store, node)
+    assert store.list_running() == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "state"),
+    [
+        ("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'", "BLOCKED"),
+        ("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fence = -5", "ACQUIRED"),
+        ("UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'", "PAUSED_BLOCKED"),
+    ],
+)
+def test_a_row_that_says_it_is_held_where_nothing_holds_it_is_freed(
+    store: SqlJobStore, connect: Connect, statement: str, state: str
+) -> None:
+    node = register(store)
+    store_due(store, "a", serial=True)
+    connect().execute(statement)
+    record = store.trigger(TriggerKey("DEFAULT", "a"))
+    assert record is not None
+    assert record.state == state
+    assert store.recover(node, []).repaired == 1
+    record = store.trigger(TriggerKey("DEFAULT", "a"))
+    assert record is not None
+    assert record.state == ("PAUSED" if state == "PAUSED_BLOCKED" else "WAITING")
+
+
+def test_states_are_words_that_the_tables_check(store: SqlJobStore, connect: Connect) -> None:
+    store_due(store, "a")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        connect().execute("UPDATE qrtz_triggers SET trigger_state = 'RUNNING'")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED'")

@@ -1,0 +1,141 @@
+"""Each step is one network round trip, counted by a proxy that sees when a client speaks after the server had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy.job import JobDetail
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Move, Node
+from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, look_ahead, prepare
+from quartzpy.triggers.simple import SimpleTrigger
+from tests.proxy import Proxy
+from tests.store_sql.conftest import register
+
+TYPES = ["round-trips"]
+SECOND = timedelta(seconds=1)
+JOB = JobDetail(TYPES[0], "job", durable=True)
+BATCH = 50
+
+
+@pytest.fixture
+def remote(make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy) -> SqlJobStore:
+    return make_store(proxy.through(postgres_dsn))
+
+
+@contextmanager
+def flights(proxy: Proxy, expected: int) -> Iterator[None]:
+    before = proxy.flights
+    yield
+    assert proxy.flights - before == expected
+
+
+def prepared(name: str, *, age: timedelta = SECOND, known_ahead: bool = True) -> PreparedTrigger:
+    now = datetime.now(UTC)
+    trigger = SimpleTrigger(
+        name, job_key=JOB.key, start_time=now - age, interval=timedelta(hours=1), repeat_count=None, misfire="smart"
+    )
+    whole = prepare(trigger, now, None)
+    return whole if known_ahead else PreparedTrigger(whole.trigger, whole.progress, Horizon())
+
+
+def stored(store: SqlJobStore, *triggers: PreparedTrigger) -> None:
+    store.store_jobs([JobEntry(JOB, triggers)], replace=True)
+
+
+def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[AcquiredTrigger], list[Completion]]:
+    took = store.acquire(
+        node, TYPES, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1)
+    )
+    ended = [
+        Completion(one, started_at=took.now, ended_at=took.now, outcome=Outcome.SUCCEEDED) for one in took.fired
+    ]
+    return [one.fence for one in took.fired], list(took.acquired), ended
+
+
+def warm(store: SqlJobStore, node: Node) -> None:
+    """Open the connections and prepare nothing: the first flight of a statement must be one as well."""
+    store.now()
+    store.check_in(node)
+
+
+def test_claiming_and_firing_a_batch_that_is_due_is_one_round_trip_and_completing_it_another(
+    remote: SqlJobStore, proxy: Proxy
+) -> None:
+    node = register(remote)
+    warm(remote, node)
+    for _ in range(2):  # with statements that are new to the connection, and again
+        stored(remote, *[prepared(f"t{n}") for n in range(BATCH)])
+        with flights(proxy, 1):
+            fired, _, ended = take(remote, node)
+        assert len(fired) == BATCH
+        with flights(proxy, 1):
+            outcome = remote.complete(node, ended)
+        assert not outcome.fenced
+        assert not outcome.deferred
+
+
+def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:
+    node = register(remote)
+    warm(remote, node)
+    stored(remote, *[prepared(f"t{n}", known_ahead=False) for n in range(BATCH)])
+    with flights(proxy, 1):
+        _, acquired, _ = take(remote, node)
+    assert len(acquired) == BATCH
+    moves = []
+    for claim in acquired:
+        progress = claim.trigger.triggered(claim.progress, None)
+        moves.append(Move(claim, progress, look_ahead(claim.trigger, progress, None)))
+    with flights(proxy, 1):
+        firing = remote.fire(node, moves)
+    assert len(firing.fired) == BATCH
+
+
+def test_a_check_in_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:
+    node = register(remote)
+    warm(remote, node)
+    with flights(proxy, 1):
+        answer = remote.check_in(node)
+    assert [record.instance_id for record in answer.nodes] == ["node"]
+
+
+def test_looking_for_something_to_recover_is_one_round_trip_and_recovering_one_more(
+    remote: SqlJobStore, store: SqlJobStore, proxy: Proxy
+) -> None:
+    dead, node = register(store, "dead"), register(remote)
+    warm(remote, node)
+    with flights(proxy, 1):
+        assert not remote.recover(node, []).changed_anything
+    stored(store, prepared("t"))
+    fired, *_ = take(store, dead)
+    assert len(fired) == 1
+    judged = [record for record in store.list_nodes().nodes if record.instance_id == "dead"]
+    with flights(proxy, 2):
+        outcome = remote.recover(node, judged)
+    assert outcome.nodes == ["dead"]
+    assert outcome.lost == 1
+
+
+def test_misfires_are_read_in_one_round_trip_and_written_in_another(remote: SqlJobStore, proxy: Proxy) -> None:
+    node = register(remote)
+    warm(remote, node)
+
+    def misfire() -> int:
+        return len(remote.recover_misfires(node, TYPES, threshold=timedelta(minutes=1), limit=BATCH).misfired)
+
+    with flights(proxy, 1):
+        assert misfire() == 0
+    stored(remote, *[prepared(f"t{n}", age=timedelta(hours=2)) for n in range(BATCH)])
+    with flights(proxy, 2):
+        assert misfire() == BATCH
+
+
+def test_storing_many_triggers_takes_few_round_trips(remote: SqlJobStore, proxy: Proxy) -> None:
+    warm(remote, register(remote))
+    with flights(proxy, 1 + 3 + 1):  # the job, three chunks, the lock with COMMIT
+        stored(remote, *[prepared(f"t{n}", age=-SECOND) for n in range(6_000)])
