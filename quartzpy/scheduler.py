@@ -174,8 +174,7 @@ class BaseScheduler:
             if self._starting is not None:
                 self._starting.cancel()
         if node is None:
-            if self._opened:
-                self._store.close()
+            self._store.close()
             return True
         return node.stop(wait=wait, timeout=None if timeout is None else timeout.total_seconds())
 

@@ -60,9 +60,13 @@ class SqlJobStore:
     # --- a node's life
 
     def open(self) -> None:
-        with self._connections.checked_out() as connection:
-            migrations.verify(connection, self._config.schema)
-        self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
+        try:
+            with self._connections.checked_out() as connection:
+                migrations.verify(connection, self._config.schema)
+            self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
+        except BaseException:
+            self._connections.dispose()
+            raise
 
     def close(self) -> None:
         self._connections.dispose()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
+from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
+from quartzpy.store.sql import migrations
+from quartzpy.store.sql.tables import metadata
+
+ROOT = Path(__file__).resolve().parents[2]
+Fresh = Callable[[], str]
+
+
+class Nothing(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+def execute(dsn: str, *statements: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        for statement in statements:
+            found = connection.execute(statement)
+        return found.fetchall() if found.description else []
+
+
+def qrtz_tables(dsn: str) -> set[tuple[object, ...]]:
+    return set(
+        execute(dsn, "SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'qrtz%' ORDER BY 1, 2")
+    )
+
+
+@pytest.mark.parametrize("schema", [None, "billing"])
+def test_upgrading_makes_what_the_code_needs_and_downgrading_leaves_nothing(
+    fresh_database: Fresh, schema: str | None
+) -> None:
+    dsn = fresh_database()
+    before = execute(dsn, "SELECT relname FROM pg_class WHERE relname LIKE 'qrtz%'")
+    assert migrations.current(dsn, schema) is None
+    migrations.upgrade(dsn, schema)
+    migrations.upgrade(dsn, schema)
+    assert migrations.current(dsn, schema) == migrations.HEAD
+    migrations.check(dsn, schema)
+    assert {place for place, _ in qrtz_tables(dsn)} == {schema or "public"}
+    migrations.downgrade(dsn, schema)
+    assert migrations.current(dsn, schema) is None
+    assert execute(dsn, "SELECT relname FROM pg_class WHERE relname LIKE 'qrtz%'") == before
+
+
+def test_the_tables_of_the_code_are_those_of_the_migrations(fresh_database: Fresh) -> None:
+    by_migrations, by_code = fresh_database(), fresh_database()
+    migrations.upgrade(by_migrations)
+    engine = create_engine(by_code)
+    metadata.create_all(engine)
+    engine.dispose()
+    for question in (
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, character_maximum_length"
+        " FROM information_schema.columns WHERE table_name LIKE 'qrtz%%' AND table_name <> 'qrtz_alembic_version'"
+        " ORDER BY 1, 2",
+        "SELECT indexdef FROM pg_indexes WHERE tablename LIKE 'qrtz%%' AND tablename <> 'qrtz_alembic_version'"
+        " ORDER BY 1",
+        "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE conrelid::regclass::text LIKE 'qrtz%%' AND contype <> 'n'"
+        " AND conrelid::regclass::text <> 'qrtz_alembic_version' ORDER BY 1, 2",
+        "SELECT sequencename, data_type::text, cycle FROM pg_sequences WHERE sequencename LIKE 'qrtz%%' ORDER BY 1",
+        "SELECT relname, reloptions FROM pg_class WHERE relname LIKE 'qrtz%%' AND relkind = 'r'"
+        " AND relname <> 'qrtz_alembic_version' ORDER BY 1",
+    ):
+        assert execute(by_migrations, question) == execute(by_code, question)
+
+
+def test_the_rendered_sql_is_that_of_the_migrations_and_works(fresh_database: Fresh) -> None:
+    rendered = (ROOT / "schema" / "postgresql.sql").read_text()
+    assert rendered == migrations.sql(), "render it anew: quartzpy db sql > schema/postgresql.sql"
+    dsn = fresh_database()
+    execute(dsn, rendered)
+    migrations.check(dsn)
+
+
+def test_the_revisions_that_the_code_knows_are_those_of_the_scripts() -> None:
+    scripts = sorted((ROOT / "schema" / "versions").glob("*.py"))
+    revisions = [re.search(r'^revision(?:: str)? = "(\w+)"', path.read_text(), re.M) for path in scripts]
+    assert tuple(found[1] for found in revisions if found) == migrations.REVISIONS
+
+
+def test_a_store_on_an_absent_older_newer_or_damaged_schema_says_what_mends_it(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+
+    def refusal() -> str:
+        with pytest.raises(SchemaError) as caught:
+            Scheduler(dsn).jobs()
+        return str(caught.value)
+
+    assert "run `quartzpy db upgrade`" in refusal()
+    migrations.upgrade(dsn)
+    execute(dsn, "UPDATE qrtz_alembic_version SET version_num = '9999'")
+    assert "newer than this release" in refusal()
+    execute(dsn, f"UPDATE qrtz_alembic_version SET version_num = '{migrations.HEAD}'")
+    execute(dsn, "ALTER TABLE qrtz_triggers DROP COLUMN upcoming")
+    assert "table qrtz_triggers in the database lacks upcoming; run `quartzpy db check`" in refusal()
+    with pytest.raises(SchemaError, match="upcoming"):
+        migrations.check(dsn)
+
+
+def test_an_older_schema_is_named_as_such(fresh_database: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn)
+    monkeypatch.setattr(migrations, "REVISIONS", (migrations.HEAD, "0002"))
+    monkeypatch.setattr(migrations, "HEAD", "0002")
+    with pytest.raises(SchemaError, match="older than this release's 0002; run `quartzpy db upgrade --schema x`"):
+        migrations.upgrade(dsn, "x", "0001")
+        Scheduler(dsn, schema="x").jobs()
+
+
+def test_two_schemas_of_one_database_do_not_know_of_each_other(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    schedulers = []
+    for schema in ("one", "two"):
+        migrations.upgrade(dsn, schema)
+        schedulers.append(Scheduler(dsn, schema=schema))
+    one, two = schedulers
+    one.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("only-in-one"))
+    assert [key.name for key in one.trigger_keys()] == ["only-in-one"]
+    assert two.trigger_keys() == set()
+    migrations.check(dsn, "one")
+    for scheduler in schedulers:
+        scheduler.shutdown()
+
+
+def test_a_schedulers_name_parts_clusters_within_one_schema(postgres_dsn: str) -> None:
+    one, two = Scheduler(postgres_dsn, name="one"), Scheduler(postgres_dsn, name="two")
+    one.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("t"))
+    assert two.jobs() == []
+    two.schedule_job(JobDetail(Nothing, "job"), SimpleTrigger("t"))
+    one.clear()
+    assert len(two.jobs()) == 1
+    one.shutdown()
+    two.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda url: url.replace("quartzpy_fresh", "quartzpy_absent"), AuthenticationError),
+        (lambda url: re.sub(r"//(\w+):[^@]*@", r"//\1:wrong@", url), AuthenticationError),
+        (lambda url: re.sub(r":(\d+)/", ":9/", url), StoreUnavailableError),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named_without_its_password(
+    fresh_database: Fresh, change: Callable[[str], str], error: type[Exception]
+) -> None:
+    dsn = fresh_database()
+    password = dsn.split("@")[0].rsplit(":", 1)[1]
+    for use in (lambda url: Scheduler(url).jobs(), migrations.current):
+        with pytest.raises(error) as caught:
+            use(change(dsn))
+        assert password not in str(caught.value)
+        assert "wrong" not in str(caught.value)
+
+
+def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as archive:
+        names = set(archive.namelist())
+    assert {"quartzpy/py.typed", "quartzpy/_schema/env.py", "quartzpy/_schema/versions/0001_initial.py"} <= names
+    assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]

@@ -1,0 +1,91 @@
+"""A transaction notifies where somebody can be asleep past what it stored, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy.job import JobDetail
+from quartzpy.keys import TriggerKey
+from quartzpy.store.protocol import JobEntry, Subscription
+from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.triggers.horizon import prepare
+from quartzpy.triggers.simple import SimpleTrigger
+from tests.store_sql.conftest import register
+
+SOON = 5.0
+NEVER = 0.15
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def news(store: SqlJobStore) -> Subscription:
+    found = store.subscribe()
+    assert found is not None
+    return found
+
+
+def put(store: SqlJobStore, name: str, after: timedelta, job_type: str = "known") -> None:
+    detail = JobDetail(job_type, f"job-of-{job_type}", durable=True)
+    trigger = SimpleTrigger(name, job_key=detail.key, start_time=NOW + after)
+    store.store_jobs([JobEntry(detail, [prepare(trigger, NOW, None)])], replace=True)
+
+
+def test_what_is_due_sooner_than_all_else_is_announced(store: SqlJobStore, news: Subscription) -> None:
+    put(store, "first", timedelta(hours=2))
+    assert news.wait(SOON)
+    put(store, "sooner", timedelta(hours=1))
+    assert news.wait(SOON)
+    put(store, "now", timedelta())
+    assert news.wait(SOON)
+    news.close()
+
+
+def test_what_is_due_later_than_something_else_of_its_job_type_is_not(store: SqlJobStore, news: Subscription) -> None:
+    put(store, "first", timedelta(hours=1))
+    assert news.wait(SOON)
+    put(store, "later", timedelta(hours=2))
+    assert not news.wait(NEVER)
+    put(store, "of another type", timedelta(hours=2), "other")
+    assert news.wait(SOON), "a node that does not know the first type sleeps longer"
+    news.close()
+
+
+def test_a_paused_trigger_wakes_nobody_so_what_follows_it_is_announced(store: SqlJobStore, news: Subscription) -> None:
+    put(store, "first", timedelta(hours=1))
+    store.pause_triggers([TriggerKey("DEFAULT", "first")])
+    assert news.wait(SOON)
+    put(store, "later", timedelta(hours=2))
+    assert news.wait(SOON)
+    store.resume_triggers([TriggerKey("DEFAULT", "first")])
+    assert news.wait(SOON)
+    news.close()
+
+
+def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: Subscription) -> None:
+    node = register(store)
+    put(store, "claimed", timedelta(hours=1))
+    assert news.wait(SOON)
+    took = store.acquire(
+        node, ["known"], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
+    )
+    assert len(took.acquired) == 1
+    store.leave(node)
+    assert news.wait(SOON)
+    news.close()
+
+
+def test_a_subscription_whose_connection_was_cut_says_so(
+    store: SqlJobStore, news: Subscription, connect: Callable[[], object]
+) -> None:
+    from quartzpy.errors import StoreUnavailableError
+
+    connect().execute(  # type: ignore[attr-defined]
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'quartzpy:%:listen%'"
+    )
+    with pytest.raises(StoreUnavailableError):
+        for _ in range(10):
+            news.wait(0.5)
+    news.close()

@@ -1,0 +1,82 @@
+"""The due query's cost grows neither with the table nor with what stands at its front and cannot be taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
+from quartzpy.store.sql.session import names
+from quartzpy.store.sql.statement import as_text, prepare
+
+LIMIT = 10
+FILL = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, is_nonconcurrent, persists_data,
+    requests_recovery)
+SELECT 'plans', 'DEFAULT', type, type, true, false, false, false FROM unnest(ARRAY['known', 'unknown']) AS type;
+INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+    is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
+    priority, misfire_instruction, misfire_rule)
+SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type, false, 'simple', '{}', 'WAITING',
+       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart', 'SCHEDULER'
+  FROM (SELECT n, CASE WHEN n <= 20000 THEN 'unknown' ELSE 'known' END AS type FROM generate_series(1, 30000) AS n) AS s;
+INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
+    checkin_interval) VALUES ('plans', 'node', 1, 'here', 1, now(), now(), 0, '1 s');
+"""
+VALUES: dict[str, Any] = {
+    "sched": "plans",
+    "instance": "node",
+    "epoch": 1,
+    "job_types": ["known"],
+    "threshold": "60 s",
+    "look_ahead": "1 s",
+    "limit": LIMIT,
+}
+
+
+def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(found for child in plan.get("Plans", []) for found in nodes_of(child))]
+
+
+@pytest.fixture
+def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], list[dict[str, Any]]]:
+    connection = connect()
+    connection.execute("SET plan_cache_mode = force_generic_plan")
+    connection.execute(FILL)
+
+    def one(text: str) -> list[dict[str, Any]]:
+        statement = prepare("s", text, names(None))
+        connection.execute(b"PREPARE s AS " + statement.sql)
+        values = [as_text(VALUES[name]) for name in statement.values]
+        literals = b", ".join(b"'" + (value or b"").replace(b"'", b"''") + b"'" for value in values)
+        connection.execute("BEGIN")
+        found = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE s (" + literals + b")").fetchone()
+        connection.execute("ROLLBACK")
+        assert found is not None
+        answer = found[0] if isinstance(found[0], list) else json.loads(found[0])
+        return nodes_of(answer[0]["Plan"])
+
+    return one
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("text", [ACQUIRE, NEXT_DUE], ids=["acquire", "next due"])
+def test_due_triggers_are_read_off_the_front_of_their_index(
+    explain: Callable[[str], list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    text: str,
+    analyzed: bool,
+) -> None:
+    if analyzed:
+        connect().execute("ANALYZE qrtz_triggers")
+    plan = explain(text)
+    scans = [node for node in plan if node.get("Relation Name") == "qrtz_triggers" and "Scan" in node["Node Type"]]
+    due = [node for node in scans if node.get("Index Name") == "qrtz_triggers_due"]
+    assert due
+    for node in scans:
+        walked = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        assert walked <= 3 * LIMIT, f"{node['Node Type']} walks over {walked} rows"
