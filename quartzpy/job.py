@@ -21,7 +21,7 @@ from quartzpy.errors import (
     UnknownJobTypeError,
 )
 from quartzpy.job_data import encode
-from quartzpy.keys import DEFAULT_GROUP, JobKey, check_name, unique_name
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, given_name
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
@@ -166,7 +166,7 @@ class JobDetail:
     """
 
     job: type[Job] | str
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
     data: Mapping[str, Any] | None = field(default=None, kw_only=True, hash=False)
@@ -183,7 +183,7 @@ class JobDetail:
         """
         given = object.__setattr__
         job_type_of(self.job)
-        given(self, "name", check_name(self.name, "job name") if self.name != "" else unique_name())
+        given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
         if self.description is not None and (
             not isinstance(self.description, str) or len(self.description) > MAX_DESCRIPTION_LENGTH

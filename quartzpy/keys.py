@@ -18,6 +18,9 @@ RECOVERING_JOBS = "RECOVERING_JOBS"
 MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
 """The group of triggers made by `trigger_job`: not DEFAULT as in Quartz, so that pausing DEFAULT swallows none."""
 
+UNNAMED = "<a unique name>"
+"""Where no name is given, by identity: a job or trigger then gets one that nothing else has."""
+
 MAX_NAME_LENGTH = 200
 _REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
 _BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -44,6 +47,15 @@ def check_name(name: object, subject: str) -> str:
         if category in _REFUSED_CATEGORIES or character in _BIDIRECTIONAL:
             raise InvalidKeyError(f"{subject}: control character U+{ord(character):04X} at position {position}")
     return name
+
+
+def given_name(name: str, subject: str) -> str:
+    """The name that was given, checked; a unique one where none was.
+
+    Raises:
+        InvalidKeyError: as `check_name`.
+    """
+    return unique_name() if name is UNNAMED else check_name(name, subject)
 
 
 def unique_name() -> str:

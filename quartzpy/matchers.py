@@ -28,6 +28,8 @@ class GroupMatcher:
     def __post_init__(self) -> None:
         if not isinstance(self.value, str):
             raise InvalidMatcherError(f"matcher: the group must be str (got {self.value!r})")
+        if self.operator is MatchOperator.EQUALS and not self.value:
+            raise InvalidMatcherError("matcher: no group's name is empty; GroupMatcher.anything() matches all")
 
     @classmethod
     def equals(cls, group: str) -> GroupMatcher:

@@ -127,6 +127,7 @@ class SchedulerNode:
     def standby(self) -> None:
         """Claim nothing more; what runs goes on, and so do the check-ins."""
         self._scheduler.set_standby(True)
+        self._scheduler.wait_until_resting(self._config.lock_timeout.total_seconds())
 
     def resume(self) -> None:
         self._scheduler.set_standby(False)

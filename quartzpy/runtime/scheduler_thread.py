@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -56,6 +57,7 @@ class SchedulerThread(Service):
         self._backlog = backlog
         self._lease_lost = lease_lost
         self._standby = True
+        self._resting = threading.Event()
         self._held: list[AcquiredTrigger] = []
         self._held_by: Epoch | None = None
         self._unsettled = False
@@ -63,8 +65,13 @@ class SchedulerThread(Service):
     # --- from other threads
 
     def set_standby(self, standby: bool) -> None:
+        self._resting.clear()
         self._standby = standby
         self.wakeup.set()
+
+    def wait_until_resting(self, timeout: float) -> bool:
+        """After `set_standby(True)`: wait for the pass that was under way; whether it ended."""
+        return self._resting.wait(timeout)
 
     @property
     def in_standby(self) -> bool:
@@ -85,11 +92,14 @@ class SchedulerThread(Service):
         epoch = self._epoch()
         if epoch is not self._held_by:
             self._held, self._held_by = [], epoch
+        if self._unsettled and epoch.trusted:
+            self._settle(epoch)
         if self._standby or not epoch.trusted:
             self._release(epoch, self._held)
-            return STANDBY_REST if self._standby else SHORTEST_REST
-        if self._unsettled:
-            self._settle(epoch)
+            if not self._standby:
+                return SHORTEST_REST
+            self._resting.set()
+            return STANDBY_REST
         self._fire_held(epoch)
         slots = self._pool.free - len(self._held)
         if slots <= 0 or self._backlog() > BACKLOG_LIMIT:

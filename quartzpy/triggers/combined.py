@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant
-from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -76,7 +76,7 @@ class AnyOf(_Combination):
 
     kind: ClassVar[str] = "any_of"
 
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
@@ -114,7 +114,7 @@ class AllOf(_Combination):
 
     kind: ClassVar[str] = "all_of"
 
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
@@ -188,7 +188,7 @@ class Jitter(_Combination):
 
     kind: ClassVar[str] = "jitter"
 
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     trigger: Trigger

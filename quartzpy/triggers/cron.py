@@ -12,7 +12,7 @@ from quartzpy.cron.crontab import CrontabExpression, crontab_expression
 from quartzpy.cron.expression import CronExpression, cron_expression
 from quartzpy.cron.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
 CronMisfire = RecurringMisfire
@@ -39,7 +39,7 @@ class CronTrigger(RecurringTrigger, _Expression):
     kind: ClassVar[str] = "cron"
     misfire_type: ClassVar[type[StrEnum]] = CronMisfire
 
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     time_zone: str = "UTC"
     dst: DaylightSaving | str = DaylightSaving.ONCE
@@ -57,7 +57,7 @@ class CronTrigger(RecurringTrigger, _Expression):
     def from_crontab(
         cls,
         expression: str,
-        name: str = "",
+        name: str = UNNAMED,
         group: str = DEFAULT_GROUP,
         *,
         time_zone: str = "UTC",

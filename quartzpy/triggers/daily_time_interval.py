@@ -12,7 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
-from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import TriggerProgress
@@ -39,7 +39,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
 
     kind: ClassVar[str] = "daily_time_interval"
 
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     interval: int

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
@@ -46,7 +46,7 @@ class SimpleTrigger(Trigger):
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
 
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
     interval: timedelta = timedelta()
     repeat_count: int | None = 0

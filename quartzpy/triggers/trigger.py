@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError
 from quartzpy.instants import as_instant
-from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name, unique_name
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
 
 DEFAULT_PRIORITY = 5
 _INT32 = 2**31
@@ -65,7 +65,7 @@ class Trigger(ABC):
     misfire_threshold: timedelta | None = None
 
     # Positional in the subclasses, after whatever is their first argument.
-    name: str = ""
+    name: str = UNNAMED
     group: str = DEFAULT_GROUP
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Trigger(ABC):
             InvalidKeyError, InvalidTriggerError: a value is wrong; the message names it.
         """
         given = object.__setattr__
-        given(self, "name", check_name(self.name, "trigger name") if self.name != "" else unique_name())
+        given(self, "name", given_name(self.name, "trigger name"))
         check_name(self.group, "trigger group")
         if self.start_time is not None:
             given(self, "start_time", as_instant(self.start_time, "start_time"))
@@ -181,7 +181,7 @@ class Trigger(ABC):
         progress = self.started(calendar)
         if progress.next_fire_time is None:
             raise TriggerNeverFiresError(
-                f"trigger {self.key}: no fire time at or after {self.anchor.isoformat()}"
+                f"trigger {self.key} will never fire: no fire time at or after {self.anchor.isoformat()}"
                 + (f" and up to {self.end_time.isoformat()}" if self.end_time else "")
                 + (f" that calendar {self.calendar!r} includes" if self.calendar else "")
                 + "; it was not stored"

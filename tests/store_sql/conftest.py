@@ -57,6 +57,4 @@ def connect(postgres_dsn: str) -> Iterator[Callable[[], psycopg.Connection[Any]]
 
 
 def register(store: SqlJobStore, name: str = "node") -> Node:
-    return store.register(
-        name, host="here", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(seconds=10)
-    )
+    return store.register(name, host="here", pid=1, checkin_interval=timedelta(seconds=1), window=timedelta(seconds=10))

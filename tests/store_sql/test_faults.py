@@ -39,9 +39,7 @@ def store_due(store: SqlJobStore, *names: str, job: str = "job", serial: bool = 
 
 
 def acquire(store: SqlJobStore, node: Node) -> Acquisition:
-    return store.acquire(
-        node, TYPES, limit=100, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
-    )
+    return store.acquire(node, TYPES, limit=100, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
 
 
 def ended(fired: FiredTrigger, **how: Any) -> Completion:
@@ -185,7 +183,8 @@ def test_the_tables_refuse_two_executions_of_a_serial_job_at_once(store: SqlJobS
     store_due(store, "a", "b", job="serial", serial=True)
     assert len(acquire(store, node).fired) == 1
     copy = (
-        "INSERT INTO qrtz_fired_triggers SELECT (jsonb_populate_record(f, jsonb_build_object('fence', f.fence + 1000))).*"
+        "INSERT INTO qrtz_fired_triggers"
+        " SELECT (jsonb_populate_record(f, jsonb_build_object('fence', f.fence + 1000))).*"
         " FROM qrtz_fired_triggers f"
     )
     with pytest.raises(psycopg.errors.UniqueViolation):

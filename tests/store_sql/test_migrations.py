@@ -33,9 +33,7 @@ def execute(dsn: str, *statements: str) -> list[tuple[object, ...]]:
 
 
 def qrtz_tables(dsn: str) -> set[tuple[object, ...]]:
-    return set(
-        execute(dsn, "SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'qrtz%' ORDER BY 1, 2")
-    )
+    return set(execute(dsn, "SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'qrtz%' ORDER BY 1, 2"))
 
 
 @pytest.mark.parametrize("schema", [None, "billing"])
@@ -115,8 +113,8 @@ def test_an_older_schema_is_named_as_such(fresh_database: Fresh, monkeypatch: py
     migrations.upgrade(dsn)
     monkeypatch.setattr(migrations, "REVISIONS", (migrations.HEAD, "0002"))
     monkeypatch.setattr(migrations, "HEAD", "0002")
+    migrations.upgrade(dsn, "x", "0001")
     with pytest.raises(SchemaError, match="older than this release's 0002; run `quartzpy db upgrade --schema x`"):
-        migrations.upgrade(dsn, "x", "0001")
         Scheduler(dsn, schema="x").jobs()
 
 

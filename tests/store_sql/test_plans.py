@@ -22,8 +22,10 @@ INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, 
     is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
     priority, misfire_instruction, misfire_rule)
 SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type, false, 'simple', '{}', 'WAITING',
-       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart', 'SCHEDULER'
-  FROM (SELECT n, CASE WHEN n <= 20000 THEN 'unknown' ELSE 'known' END AS type FROM generate_series(1, 30000) AS n) AS s;
+       clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
+       'SCHEDULER'
+  FROM (SELECT n, CASE WHEN n <= 20000 THEN 'unknown' ELSE 'known' END AS type
+          FROM generate_series(1, 30000) AS n) AS s;
 INSERT INTO qrtz_scheduler_state (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count,
     checkin_interval) VALUES ('plans', 'node', 1, 'here', 1, now(), now(), 0, '1 s');
 """

@@ -49,12 +49,8 @@ def stored(store: SqlJobStore, *triggers: PreparedTrigger) -> None:
 
 
 def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[AcquiredTrigger], list[Completion]]:
-    took = store.acquire(
-        node, TYPES, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1)
-    )
-    ended = [
-        Completion(one, started_at=took.now, ended_at=took.now, outcome=Outcome.SUCCEEDED) for one in took.fired
-    ]
+    took = store.acquire(node, TYPES, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1))
+    ended = [Completion(one, started_at=took.now, ended_at=took.now, outcome=Outcome.SUCCEEDED) for one in took.fired]
     return [one.fence for one in took.fired], list(took.acquired), ended
 
 

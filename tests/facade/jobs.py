@@ -1,0 +1,142 @@
+"""Jobs that tell the test of themselves, through this module: tests and jobs are in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import Any
+
+from quartzpy import (
+    Job,
+    JobExecutionContext,
+    JobExecutionError,
+    disallow_concurrent_execution,
+    persist_job_data_after_execution,
+)
+
+ran: queue.SimpleQueue[JobExecutionContext] = queue.SimpleQueue()
+go_on = threading.Event()
+
+
+class Recorded(Job):
+    def execute(self, context: JobExecutionContext) -> str:
+        ran.put(context)
+        return "a result"
+
+
+class RecordedAsync(Job):
+    async def execute(self, context: JobExecutionContext) -> str:
+        await asyncio.sleep(0)
+        ran.put(context)
+        return threading.current_thread().name
+
+
+class Waiting(Job):
+    """Runs until the test says so, or until it is interrupted."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        while not go_on.is_set() and not context.wait_cancelled(0.01):
+            pass
+        context.put("cancelled", context.cancelled)
+
+
+@disallow_concurrent_execution
+class SerialWaiting(Waiting):
+    pass
+
+
+class OwnBaseError(BaseException):
+    pass
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+RAISES: dict[str, BaseException] = {
+    "Exception": ValueError("wrong"),
+    "SystemExit": SystemExit(3),
+    "KeyboardInterrupt": KeyboardInterrupt(),
+    "GeneratorExit": GeneratorExit(),
+    "OwnBaseError": OwnBaseError("mine"),
+    "CancelledError": asyncio.CancelledError(),
+    "Unprintable": Unprintable(),
+    "StopIteration": StopIteration(),
+}
+
+
+class Raising(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        raise RAISES[context.job_data["what"]].with_traceback(None)
+
+
+class RaisingAsync(Job):
+    async def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        raise RAISES[context.job_data["what"]].with_traceback(None)
+
+
+class CannotBeMade(Job):
+    def __init__(self) -> None:
+        raise RuntimeError("no such luck")
+
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+class Asking(Job):
+    """Raises a JobExecutionError with the flag that its data names; a refire three times."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        flag = context.job_data["flag"]
+        if flag != "refire_immediately" or context.refire_count < 3:
+            raise JobExecutionError("asks", **{flag: True})
+
+
+@disallow_concurrent_execution
+@persist_job_data_after_execution
+class Counting(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.job_detail_data["count"] = context.job_detail_data.get("count", 0) + 1
+        context.job_data["not stored"] = True
+        ran.put(context)
+
+
+class NotJson(Job, type_name="not-json"):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.job_detail_data["bad"] = object()
+        ran.put(context)
+
+
+def next_run(seconds: float = 10.0) -> JobExecutionContext:
+    return ran.get(timeout=seconds)
+
+
+def nothing_ran(seconds: float = 0.3) -> bool:
+    try:
+        ran.get(timeout=seconds)
+    except queue.Empty:
+        return True
+    return False
+
+
+def reset() -> None:
+    go_on.clear()
+    while not ran.empty():
+        ran.get()
+
+
+def arguments(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "facade",
+        "idle_wait": "1s",
+        "checkin_interval": "200ms",
+        "lock_timeout": "1s",
+        "failure_window": "2s",
+        "workers": 4,
+        **changes,
+    }

@@ -1,0 +1,193 @@
+"""The verbs of scheduling, pausing and looking; nothing runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy import CronTrigger, GroupMatcher, JobDetail, JobKey, PublicState, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.errors import (
+    JobNotFoundError,
+    ObjectAlreadyExistsError,
+    TriggerNotFoundError,
+)
+from tests.facade import jobs
+
+HOUR = timedelta(hours=1)
+LATER = datetime(2090, 1, 1, tzinfo=UTC)
+
+
+def later(name: str, group: str = "DEFAULT", **how: object) -> SimpleTrigger:
+    return SimpleTrigger(name, group, start_time=LATER, interval=HOUR, repeat_count=None, **how)  # type: ignore[arg-type]
+
+
+def job(name: str = "job", group: str = "DEFAULT", **how: object) -> JobDetail:
+    return JobDetail(jobs.Recorded, name, group, **how)  # type: ignore[arg-type]
+
+
+def key(name: str, group: str = "DEFAULT") -> TriggerKey:
+    return TriggerKey(group, name)
+
+
+def test_a_job_with_several_triggers_and_their_lookups(client: Scheduler) -> None:
+    detail = job(description="d", data={"a": 1}, requests_recovery=True)
+    cron = CronTrigger("0 0 3 ? * MON", "cron", time_zone="Europe/Berlin", start_time=LATER)
+    assert client.schedule_job(detail, [later("t"), cron]) == LATER
+    assert client.get_job_detail(detail.key) is not None
+    found = client.get_job_detail(detail.key)
+    assert found is not None
+    assert (found.description, found.data, found.requests_recovery, found.durable) == ("d", {"a": 1}, True, False)
+    assert {trigger.name for trigger in client.triggers_of_job(detail.key)} == {"t", "cron"}
+    stored = client.get_trigger(key("cron"))
+    assert isinstance(stored, CronTrigger)
+    assert (stored.expression, stored.time_zone, stored.job_key) == ("0 0 3 ? * MON", "Europe/Berlin", detail.key)
+    record = client.trigger_record(key("t"))
+    assert record is not None
+    assert list(record.upcoming[:2]) == [LATER + HOUR, LATER + 2 * HOUR]
+    assert client.trigger_state(key("t")) is PublicState.NORMAL
+    assert client.trigger_state(key("absent")) is PublicState.NONE
+    assert client.check_exists(detail.key)
+    assert client.check_exists(key("t"))
+    assert not client.check_exists(key("absent"))
+    assert not client.check_exists(JobKey("DEFAULT", "absent"))
+    assert client.get_trigger(key("absent")) is None
+    assert client.get_job_detail(JobKey("absent", "absent")) is None
+
+
+def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
+    client.schedule_jobs({job("a"): [later("a")], job("b"): [later("b1"), later("b2")]})
+    assert len(client.trigger_keys()) == 3
+    before = client.jobs(), client.triggers()
+    with pytest.raises(ObjectAlreadyExistsError, match=r"trigger DEFAULT\.b2 exists already; pass replace=True"):
+        client.schedule_jobs([(job("c"), [later("c")]), (job("d"), [later("b2")])])
+    with pytest.raises(ObjectAlreadyExistsError, match=r"job DEFAULT\.a exists already; pass replace=True"):
+        client.schedule_jobs([(job("c"), [later("c")]), (job("a"), [later("x")])])
+    assert (client.jobs(), client.triggers()) == before
+
+
+def test_replacing_keeps_other_triggers_and_begins_the_replaced_one_anew(client: Scheduler) -> None:
+    client.schedule_job(job(), [later("a"), later("b")])
+    client.schedule_job(job(description="new"), later("a", priority=9), replace=True)
+    assert {trigger.name: trigger.priority for trigger in client.triggers_of_job(JobKey("DEFAULT", "job"))} == {
+        "a": 9,
+        "b": 5,
+    }
+    found = client.get_job_detail(JobKey("DEFAULT", "job"))
+    assert found is not None
+    assert found.description == "new"
+
+
+def test_a_trigger_for_a_job_that_is_stored(client: Scheduler) -> None:
+    client.add_job(job(durable=True))
+    client.schedule(later("t", job_key=JobKey("DEFAULT", "job")))
+    assert client.trigger_keys() == {key("t")}
+    with pytest.raises(JobNotFoundError, match=r"no job DEFAULT\.absent is stored"):
+        client.schedule(later("u", job_key=JobKey("DEFAULT", "absent")))
+
+
+def test_unscheduling_the_last_trigger_takes_a_job_that_is_not_durable_with_it(client: Scheduler) -> None:
+    client.schedule_job(job("goes"), [later("a"), later("b")])
+    client.schedule_job(job("stays", durable=True), later("c"))
+    assert client.unschedule_job(key("a"))
+    assert not client.unschedule_job(key("a"))
+    assert client.check_exists(JobKey("DEFAULT", "goes"))
+    assert client.unschedule_jobs([key("b"), key("c"), key("absent")]) == {key("b"), key("c")}
+    assert client.job_keys() == {JobKey("DEFAULT", "stays")}
+
+
+def test_rescheduling_puts_a_trigger_in_the_place_of_another(client: Scheduler) -> None:
+    client.schedule_job(job(), later("old"))
+    assert client.reschedule_job(key("old"), SimpleTrigger("new", start_time=LATER + HOUR)) == LATER + HOUR
+    assert client.trigger_keys() == {key("new")}
+    assert client.check_exists(JobKey("DEFAULT", "job")), "it was without a trigger for no moment that counts"
+    assert client.reschedule_job(key("absent"), later("x")) is None
+    assert client.trigger_keys() == {key("new")}
+
+
+def test_deleting_jobs(client: Scheduler) -> None:
+    for name in "abc":
+        client.schedule_job(job(name), later(name))
+    assert client.delete_job(JobKey("DEFAULT", "a"))
+    assert not client.delete_job(JobKey("DEFAULT", "a"))
+    assert client.delete_jobs([JobKey("DEFAULT", "b"), JobKey("x", "y")]) == {JobKey("DEFAULT", "b")}
+    assert client.trigger_keys() == {key("c")}
+    client.clear()
+    assert client.trigger_keys() == set()
+    assert client.job_keys() == set()
+
+
+def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
+    client.schedule_job(job("j1", "g1"), [later("a", "x"), later("b", "y")])
+    client.schedule_job(job("j2", "g2"), later("c", "x"))
+
+    def paused() -> set[str]:
+        return {k.name for k in client.trigger_keys() if client.trigger_state(k) is PublicState.PAUSED}
+
+    client.pause_trigger(key("a", "x"))
+    assert paused() == {"a"}
+    client.pause_trigger(key("absent"))
+    client.resume_trigger(key("a", "x"))
+    assert paused() == set()
+    client.pause_job(JobKey("g1", "j1"))
+    assert paused() == {"a", "b"}
+    client.resume_job(JobKey("g1", "j1"))
+    assert client.pause_trigger_group("x") == {"x"}
+    assert paused() == {"a", "c"}
+    assert client.paused_trigger_groups() == {"x"}
+    client.schedule_job(job("j3"), later("d", "x"))
+    assert paused() == {"a", "c", "d"}, "a paused group pauses what comes later"
+    client.resume_trigger_group(GroupMatcher.starts_with("x"))
+    assert paused() == set()
+    assert client.paused_trigger_groups() == set()
+    assert client.pause_job_group("g2") == {"g2"}
+    client.schedule_job(job("j4", "g2"), later("e"))
+    assert paused() == {"c", "e"}
+    assert client.paused_job_groups() == {"g2"}
+    client.resume_job_group("g2")
+    assert paused() == set()
+    client.pause_all()
+    client.schedule_job(job("j5", "new"), later("f", "new"))
+    assert paused() == {"a", "b", "c", "d", "e", "f"}
+    assert client.is_all_paused
+    client.resume_all()
+    assert paused() == set()
+    assert not client.is_all_paused
+
+
+def test_a_group_can_be_paused_before_it_exists(client: Scheduler) -> None:
+    assert client.pause_trigger_group("to-come") == {"to-come"}
+    client.schedule_job(job(), later("t", "to-come"))
+    assert client.trigger_state(key("t", "to-come")) is PublicState.PAUSED
+
+
+@pytest.mark.parametrize(
+    ("matcher", "expected"),
+    [
+        (None, {"abc", "abd", "xbc"}),
+        ("abc", {"abc"}),
+        (GroupMatcher.starts_with("ab"), {"abc", "abd"}),
+        (GroupMatcher.ends_with("bc"), {"abc", "xbc"}),
+        (GroupMatcher.contains("bd"), {"abd"}),
+        (GroupMatcher.contains("%"), set()),
+        (GroupMatcher.anything(), {"abc", "abd", "xbc"}),
+    ],
+)
+def test_groups_and_keys_by_matcher(client: Scheduler, matcher: str | GroupMatcher | None, expected: set[str]) -> None:
+    for group in ("abc", "abd", "xbc"):
+        client.schedule_job(job("j", group), later("t", group))
+    assert {found.group for found in client.trigger_keys(matcher)} == expected
+    assert {found.group for found in client.job_keys(matcher)} == expected
+    assert client.job_group_names() == client.trigger_group_names() == ["abc", "abd", "xbc"]
+
+
+def test_what_does_not_exist_is_said(client: Scheduler) -> None:
+    with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.absent is not stored"):
+        client.trigger_job(JobKey("DEFAULT", "absent"))
+    with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.absent is not stored"):
+        client.reset_trigger_from_error(key("absent"))
+
+
+def test_ten_thousand_triggers_are_stored_by_one_call(client: Scheduler) -> None:
+    client.schedule_job(job(), [later(f"t{n}") for n in range(10_000)])
+    assert client.counts()["triggers"] == {"WAITING": 10_000}
