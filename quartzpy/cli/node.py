@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -39,11 +41,19 @@ def load_app(path: str) -> BaseScheduler:
         raise click.BadParameter(f"{path!r}: {error}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
-    if callable(found) and not isinstance(found, BaseScheduler):
+    if callable(found) and not isinstance(found, BaseScheduler) and _takes_nothing(found):
         found = found()
     if not isinstance(found, BaseScheduler):
         raise click.BadParameter(f"{path!r}: a Scheduler, or a function that returns one, is needed (got {found!r})")
     return found
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @click.command()

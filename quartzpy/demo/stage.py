@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -158,6 +158,7 @@ class Demo:
             self._audience.event("paused", "triggers paused; waiting for what still runs")
             self._settle(client)
             executions = [e for e in client.executions(HISTORY) if e.fence not in before]
+            self._report(executions)
             summary = summarize(self._nodes, executions, client.triggers(), planned, jobs.SERIAL_REPORT, paused_at)
             if self._keep:
                 text = f"the database is left as it is (`quartzpy demo --stop` stops an embedded one):\n{dsn}"
@@ -205,7 +206,7 @@ class Demo:
         while (elapsed := self._clock.monotonic() - began) < self._duration and not self._stopped.is_set():
             scene = self._look(client, cluster, elapsed, notes)
             self._report_recovery(scene, notes)
-            self._report(scene)
+            self._report(scene.executions)
             if self._nodes > 1 and not cluster.killed:
                 self._kill_in_the_middle(scene, cluster, notes)
             self._audience.scene(scene)
@@ -226,9 +227,9 @@ class Demo:
             notes,
         )
 
-    def _report(self, scene: Scene) -> None:
+    def _report(self, executions: Sequence[ExecutionRecord]) -> None:
         """Tell of what ended since the last look."""
-        for execution in reversed(scene.executions):
+        for execution in reversed(executions):
             if execution.fence in self._seen:
                 continue
             self._seen.add(execution.fence)

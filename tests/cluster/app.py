@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 from quartzpy import (
     Job,
@@ -35,6 +36,13 @@ class Long(Job):
 @disallow_concurrent_execution
 class Serial(Long):
     """As `Long`, one at a time."""
+
+
+class Stubborn(Job):
+    """Does not hear that it should stop."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        threading.Event().wait(60)
 
 
 @disallow_concurrent_execution

@@ -1,0 +1,94 @@
+"""The demo: a real cluster, a node killed, and an audit that can fail."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from quartzpy import JobKey, SimpleTrigger
+from quartzpy.demo.audit import summarize
+from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
+from quartzpy.keys import RECOVERING_JOBS, TriggerKey
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.protocol import ExecutionRecord, TriggerRecord
+from quartzpy.triggers.trigger import TriggerProgress
+
+ROOT = Path(__file__).resolve().parents[2]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.cluster
+def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(postgres_dsn: str) -> None:
+    command = [sys.executable, "-m", "quartzpy", "demo", "--json", "--duration", "14", "--dsn", postgres_dsn]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    [killed] = [event for event in events if event["event"] == "node_killed"]
+    [again] = [event for event in events if event["event"] == "recovering"]
+    assert again["job"] == killed["job"] == "long-export"
+    assert again["node"] != killed["node"]
+    summary = events[-1]
+    assert summary["event"] == "summary"
+    assert (summary["nodes"], summary["recovered"]) == (3, 1)
+    assert (summary["overlaps"], summary["lost"], summary["duplicated"]) == (0, 0, 0)
+    assert set(summary["fires_by_job"]) == {"heartbeat", "serial-report", "long-export", "flaky-import"}
+    assert summary["fires"] == sum(summary["fires_by_job"].values()) == sum(e["event"] == "executed" for e in events)
+
+
+TRIGGER = SimpleTrigger("t", GROUP, job_key=SERIAL_REPORT, start_time=START, interval=SECOND, repeat_count=None)
+STORED = TriggerRecord(
+    TRIGGER, "type", TriggerState.PAUSED, TriggerProgress(START + 3 * SECOND, START + 2 * SECOND, 3), generation=1
+)
+
+
+def executed(second: int, *, lasts: float = 0.5, group: str = GROUP, fence: int = 0) -> ExecutionRecord:
+    at = START + second * SECOND
+    return ExecutionRecord(
+        fence=fence or second,
+        trigger_key=TriggerKey(group, "t"),
+        job_key=SERIAL_REPORT,
+        instance_id="n",
+        scheduled_fire_time=at,
+        fire_time=at,
+        started_at=at,
+        ended_at=at + lasts * SECOND,
+        outcome=Outcome.SUCCEEDED,
+        error=None,
+        recovering=group == RECOVERING_JOBS,
+    )
+
+
+ALL_THREE = [executed(0), executed(1), executed(2)]
+
+
+@pytest.mark.parametrize(
+    ("executions", "lost", "duplicated", "overlaps"),
+    [
+        (ALL_THREE, 0, 0, 0),
+        (ALL_THREE[:2], 1, 0, 0),
+        ([], 3, 0, 0),
+        ([*ALL_THREE, executed(1, lasts=0.1, fence=9)], 0, 1, 1),
+        ([executed(0, lasts=1.5), executed(1), executed(2)], 0, 0, 1),
+        ([executed(0), executed(1, group=RECOVERING_JOBS), executed(2)], 0, 0, 0),
+    ],
+)
+def test_the_audit_finds_what_was_lost_doubled_or_overlapped(
+    executions: list[ExecutionRecord], lost: int, duplicated: int, overlaps: int
+) -> None:
+    summary = summarize(3, executions, [STORED], [TRIGGER], SERIAL_REPORT, START + 3 * SECOND)
+    assert (summary.lost, summary.duplicated, summary.overlaps) == (lost, duplicated, overlaps)
+    assert summary.promises_kept == (lost == duplicated == overlaps == 0)
+
+
+def test_a_trigger_that_was_left_behind_counts_as_lost() -> None:
+    summary = summarize(3, ALL_THREE, [STORED], [TRIGGER], SERIAL_REPORT, START + 60 * SECOND)
+    assert summary.lost == 1
+    other = replace(STORED, progress=TriggerProgress(None, None, 3))
+    assert summarize(3, ALL_THREE, [other], [], JobKey("a", "b"), START).lost == 0

@@ -1,0 +1,158 @@
+"""The embedded PostgreSQL: shared, gone with its last user, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from quartzpy.embedded import EmbeddedPostgres
+
+USER = """
+import sys
+from pathlib import Path
+from quartzpy.embedded import EmbeddedPostgres
+
+with EmbeddedPostgres(Path(sys.argv[1]), durable=False) as server:
+    print(server.postmaster_pid, server.port, flush=True)
+    sys.stdin.read()
+"""
+
+
+class User:
+    """A process that uses the server of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", USER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def joined(self) -> tuple[int, int]:
+        assert self.process.stdout is not None
+        pid, port = self.process.stdout.readline().split()
+        return int(pid), int(port)
+
+    def leave(self) -> None:
+        self.process.communicate("", 20)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def wait_for(reached: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def select_one(dsn: str) -> int:
+    with psycopg.connect(dsn.replace("+psycopg", "")) as connection:
+        row = connection.execute("SELECT 1").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    # Not below pytest's own directory: an unprivileged server cannot reach that.
+    with tempfile.TemporaryDirectory(prefix="quartzpy-embedded-") as parent:
+        Path(parent).chmod(0o755)
+        yield Path(parent) / "pg"
+
+
+def test_several_processes_that_start_at_once_share_one_server_and_the_last_stops_it(directory: Path) -> None:
+    users = [User(directory) for _ in range(3)]
+    joined = {user.joined() for user in users}
+    assert len(joined) == 1
+    [(pid, _)] = joined
+    for user in users[:2]:
+        user.leave()
+        assert alive(pid)
+    users[2].leave()
+    wait_for(lambda: not alive(pid))
+
+
+def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
+    users = [User(directory) for _ in range(2)]
+    pid, _ = users[0].joined()
+    users[1].joined()
+    users[0].kill()
+    assert alive(pid)
+    users[1].kill()
+    wait_for(lambda: not alive(pid))
+
+
+def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> None:
+    with EmbeddedPostgres(directory) as server:
+        dsn = server.dsn
+        with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
+    with EmbeddedPostgres(directory) as server, psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+        assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
+
+
+def test_a_server_that_was_killed_is_started_again(directory: Path) -> None:
+    with EmbeddedPostgres(directory) as server:
+        pid = server.postmaster_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not alive(pid))
+    with EmbeddedPostgres(directory) as server:
+        assert select_one(server.dsn) == 1
+
+
+def test_a_restart_keeps_the_address(directory: Path) -> None:
+    with EmbeddedPostgres(directory) as server:
+        before = server.dsn
+        server.restart("immediate")
+        assert server.dsn == before
+        assert select_one(before) == 1
+
+
+def test_a_temporary_server_leaves_nothing() -> None:
+    with EmbeddedPostgres.temporary() as server:
+        root = server.log_path.parent
+        pid = server.postmaster_pid
+        assert select_one(server.dsn) == 1
+    assert pid is not None
+    assert not alive(pid)
+    assert not root.exists()
+
+
+def test_a_server_that_is_kept_outlives_its_users_until_the_next_stops_it(directory: Path) -> None:
+    with EmbeddedPostgres(directory) as server:
+        dsn, pid = server.dsn, server.postmaster_pid
+        server.keep_running()
+    assert pid is not None
+    assert select_one(dsn) == 1
+    with EmbeddedPostgres(directory) as server:
+        assert server.postmaster_pid == pid
+    wait_for(lambda: not alive(pid))
+
+
+def test_it_listens_on_loopback_only_and_wants_the_password(directory: Path) -> None:
+    with EmbeddedPostgres(directory) as server:
+        with psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
+            assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)
+        user, _, host = server.dsn.replace("+psycopg", "").partition("@")
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(f"{user.rsplit(':', 1)[0]}:wrong@{host}")
+        assert (directory / "password").stat().st_mode & 0o077 == 0
