@@ -302,16 +302,24 @@ class SchedulerNode:
 
     def _learn_types(self) -> None:
         """What this node can run: the registered types, and those that it may import because a job names them."""
-        if self._config.job_modules or self._unknown:
-            in_use = self._store.job_types_in_use()
-            unknown = frozenset(name for name in in_use if not self._job_types.load(name, self._config.job_modules))
-            if unknown - self._unknown:
-                logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
-            self._unknown = unknown
+        waiting = self._store.waiting_job_types()
+        unknown = frozenset(name for name in waiting if not self._knows(name))
+        if unknown - self._unknown:
+            logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
+        self._unknown = unknown
         runnable = tuple(self._job_types.names())
         if runnable != self._runnable:
             self._runnable = runnable
             self._scheduler.wakeup.set()
+
+    def _knows(self, job_type: str) -> bool:
+        try:
+            return self._job_types.load(job_type, self._config.job_modules)
+        except Exception:
+            # What a module does when it is imported is the user's; this node can do without it.
+            if job_type not in self._unknown:
+                logger.exception("the module of job type %s cannot be imported", job_type)
+            return False
 
     # --- for the facade
 

@@ -498,8 +498,8 @@ class JobStore(Protocol):
 
     def all_paused(self) -> bool: ...
 
-    def job_types_in_use(self) -> set[str]:
-        """The registered names that stored jobs have."""
+    def waiting_job_types(self) -> set[str]:
+        """The registered names of the jobs that WAITING triggers are for."""
         ...
 
     def calendars(self, names: Collection[str]) -> dict[str, Calendar]:

@@ -24,7 +24,7 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
         set(),
         False,
     )
-    assert look.job_types_in_use() == set()
+    assert look.waiting_job_types() == set()
     assert look.calendars(["absent"]) == {}
     assert (look.list_jobs(5), look.list_triggers(5), look.list_running(), look.list_executions(5)) == (
         [],
@@ -95,13 +95,14 @@ def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     assert records == [store.store.trigger(key("a")), store.store.trigger(key("b"))]
 
 
-def test_job_types_in_use_are_those_of_stored_jobs(store: Harness) -> None:
+def test_waiting_job_types_are_those_that_a_trigger_waits_for(store: Harness) -> None:
     store.schedule(job("a", job_type="report"), once("a"))
     store.schedule(job("b", job_type="report"), once("b"))
-    store.schedule(job("c", job_type="invoice", durable=True))
-    assert store.store.job_types_in_use() == {"report", "invoice"}
-    store.store.delete_jobs([job_key("c")])
-    assert store.store.job_types_in_use() == {"report"}
+    store.schedule(job("c", job_type="invoice"), once("c"))
+    store.schedule(job("d", job_type="idle", durable=True))
+    assert store.store.waiting_job_types() == {"report", "invoice"}
+    store.store.pause_triggers([key("c")])
+    assert store.store.waiting_job_types() == {"report"}
 
 
 def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness) -> None:

@@ -220,7 +220,7 @@ def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> N
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
-    assert store.store.job_types_in_use() == {"report"}
+    assert store.store.waiting_job_types() == {"report"}
     assert not store.fire_due(node, types=["old"])
     assert store.fire_one(node).job_type == "report"
 

@@ -123,6 +123,10 @@ class DueIndex:
             )
         )
 
+    def job_types(self) -> set[str]:
+        """Whose triggers wait."""
+        return set(self._lanes)
+
     def _of(self, job_types: Iterable[str]) -> Iterator[tuple[MisfireRule, SortedEntries]]:
         for job_type in dict.fromkeys(job_types):
             yield from self._lanes.get(job_type, {}).items()

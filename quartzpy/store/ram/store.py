@@ -254,9 +254,9 @@ class RamJobStore:
     def all_paused(self) -> bool:
         return self._tables.pauses.everything
 
-    def job_types_in_use(self) -> set[str]:
+    def waiting_job_types(self) -> set[str]:
         with self._lock:
-            return {job.job_type for job in self._tables.jobs.values()}
+            return self._tables.due.job_types()
 
     def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
         with self._lock:

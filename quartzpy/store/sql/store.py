@@ -229,8 +229,8 @@ class SqlJobStore:
     def all_paused(self) -> bool:
         return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
 
-    def job_types_in_use(self) -> set[str]:
-        return set(lookups.column(self._session, lookups.JOB_TYPES))
+    def waiting_job_types(self) -> set[str]:
+        return set(lookups.column(self._session, lookups.WAITING_JOB_TYPES))
 
     def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
         return lookups.calendars(self._session, names)
