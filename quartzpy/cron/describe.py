@@ -1,7 +1,224 @@
-"""A cron expression in words."""
+"""A cron expression in plain English: "every 15 minutes from 09:00 to 17:59, Monday to Friday"."""
 
-from quartzpy.cron.parser import CronFields
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from quartzpy.cron.days import LastDay, NthWeekday
+from quartzpy.cron.parser import CronFields, Part
+
+_MOST_TIMES = 8
+"""So many times of day are listed one by one; more are told as minutes and hours."""
+WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
 
 def description(fields: CronFields) -> str:
-    return fields.text
+    """The expression in words, without its zone."""
+    seconds, minutes, hours, month_days, months, weekdays, years = fields.parts
+    said = [
+        _clock(seconds, minutes, hours),
+        _days(fields, month_days, weekdays),
+        _months(months),
+        _years(years),
+    ]
+    return ", ".join(part for part in said if part)
+
+
+def listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _values(parts: Sequence[Part]) -> list[int] | None:
+    """The values of a field that is a list of single ones."""
+    return sorted({part.first for part in parts}) if all(part.is_value for part in parts) else None
+
+
+def _is_every(parts: Sequence[Part]) -> bool:
+    return any(part.is_all and part.step == 1 for part in parts)
+
+
+# --- the time of day
+
+
+def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Part]) -> str:
+    at_seconds, at_minutes, at_hours = _values(seconds), _values(minutes), _values(hours)
+    if at_seconds and at_minutes and at_hours:
+        times = sorted(product(at_hours, at_minutes, at_seconds))
+        if len(times) <= _MOST_TIMES:
+            return "at " + listed([_time(*time) for time in times])
+    if at_seconds and len(at_seconds) == 1 and at_minutes and len(at_minutes) == 1:
+        return _hourly(hours, at_minutes[0], at_seconds[0])
+    if at_seconds == [0] and at_hours and len(at_hours) == 1 and len(minutes) == 1 and not minutes[0].is_value:
+        return _within_an_hour(at_hours[0], minutes[0])
+    if _is_every(seconds) and at_minutes and at_hours and len(at_minutes) == len(at_hours) == 1:
+        [hour], [minute] = at_hours, at_minutes
+        return f"every second from {_time(hour, minute)} to {_time(hour, minute, 59)}"
+    told = [_seconds(seconds, at_seconds, minutes), _minutes(minutes, at_minutes, at_seconds), _hours(hours)]
+    return " ".join(part for part in told if part)
+
+
+def _time(hour: int, minute: int, second: int = 0) -> str:
+    return f"{hour:02}:{minute:02}" + (f":{second:02}" if second else "")
+
+
+def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
+    """One time in each of many hours."""
+    said = []
+    for part in hours:
+        every = "every hour" if part.step == 1 else f"every {part.step} hours"
+        first, last = _time(part.first, minute, second), _time(part.last, minute, second)
+        if part.is_value:
+            said.append(f"at {first}")
+        elif part.is_all and part.step == 1:
+            past = f" at minute {minute}" if minute or second else ""
+            said.append(every + past + (f" and second {second}" if second else ""))
+        elif part.is_all or part.is_open:
+            said.append(every if first == "00:00" else f"{every} from {first}")
+        else:
+            said.append(f"{every} from {first} to {last}")
+    return listed(said)
+
+
+def _within_an_hour(hour: int, part: Part) -> str:
+    """A rhythm of minutes within one hour of the day."""
+    every = "every minute" if part.step == 1 else f"every {part.step} minutes"
+    return f"{every} from {_time(hour, part.first)} to {_time(hour, part.last)}"
+
+
+def _seconds(parts: Sequence[Part], values: list[int] | None, minutes: Sequence[Part]) -> str:
+    if values == [0]:
+        return ""
+    if _is_every(parts):
+        return "every second"
+    if values is not None:
+        return f"at second{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])}"
+    return listed([_stepping(part, "second") for part in parts])
+
+
+def _minutes(parts: Sequence[Part], values: list[int] | None, seconds: list[int] | None) -> str:
+    if _is_every(parts):
+        return "every minute" if seconds == [0] else "" if seconds is None else "of every minute"
+    if values is not None:
+        said = f"minute{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])}"
+        return f"at {said}" if seconds == [0] else f"in {said}"
+    said = listed([_stepping(part, "minute") for part in parts])
+    return said if seconds == [0] else f"in {said}" if seconds is None else f"of {said}"
+
+
+def _hours(parts: Sequence[Part]) -> str:
+    if _is_every(parts):
+        return ""
+    said = []
+    for part in parts:
+        span = "" if part.is_all else f" from {_time(part.first, 0)} to {_time(part.last, 59)}"
+        said.append(f"of every {_nth_word(part.step)} hour{span}" if part.step > 1 else span.strip())
+    return listed(said)
+
+
+def _nth_word(number: int) -> str:
+    """2nd, 3rd, 4th, ..."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number % 100 not in (11, 12, 13) else "th"
+    return f"{number}{ending}"
+
+
+def _stepping(part: Part, unit: str) -> str:
+    if part.is_value:
+        return f"{unit} {part.first}"
+    every = f"every {unit}" if part.step == 1 else f"every {part.step} {unit}s"
+    if part.is_all or (part.is_open and part.first == 0):
+        return every
+    return f"{every} from {unit} {part.first}" + ("" if part.is_open else f" to {part.last}")
+
+
+# --- days, months, years
+
+
+def _days(fields: CronFields, month_days: Sequence[Part], weekdays: Sequence[Part]) -> str:
+    said = []
+    if weekdays and not _is_every(weekdays):
+        said.append(listed([_named(part, WEEKDAYS, "day of the week") for part in weekdays]))
+    if month_days and not _is_every(month_days):
+        said.append(_month_days(month_days))
+    rule = fields.days
+    said += [f"the weekday (Monday to Friday) nearest to day {day} of the month" for day in rule.nearest_workdays]
+    said += [_last(last) for last in rule.last_days]
+    said += [_nth(chosen) for chosen in rule.nth_weekdays]
+    if not weekdays and not month_days and rule.weekdays and not said:
+        said = [WEEKDAYS[6]]
+    if not said:
+        return ""
+    text = listed(said)
+    return text if text.startswith(WEEKDAYS) and not rule.nth_weekdays else f"on {text}"
+
+
+def _month_days(parts: Sequence[Part]) -> str:
+    values = _values(parts)
+    if values is not None:
+        return f"day{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])} of the month"
+    said = []
+    for part in parts:
+        if part.is_value:
+            said.append(f"day {part.first}")
+        elif part.step == 1:
+            said.append(f"days {part.first} to {part.last}")
+        else:
+            span = "" if part.is_all else f" from day {part.first}" + ("" if part.is_open else f" to {part.last}")
+            said.append(f"every {_nth_word(part.step)} day{span}")
+    return f"{listed(said)} of the month"
+
+
+def _last(last: LastDay) -> str:
+    day = "the last day" if not last.days_before else f"the day {last.days_before} before the last"
+    if last.days_before == 1:
+        day = "the last day but one"
+    if not last.or_nearest_workday:
+        return f"{day} of the month"
+    if not last.days_before:
+        return "the last weekday (Monday to Friday) of the month"
+    return f"the weekday (Monday to Friday) nearest to {day} of the month"
+
+
+def _nth(chosen: NthWeekday) -> str:
+    which = "last" if chosen.nth is None else _ORDINALS[chosen.nth - 1]
+    return f"the {which} {WEEKDAYS[chosen.weekday]} of the month"
+
+
+def _named(part: Part, names: Sequence[str], what: str) -> str:
+    first, last = names[part.first - 1], names[part.last - 1]
+    if part.is_value:
+        return first
+    if part.step == 1:
+        return f"{first} to {last}"
+    steps = f"every {_nth_word(part.step)} {what}"
+    if part.is_all:
+        return steps
+    return f"{steps} from {first}" + ("" if part.is_open else f" to {last}")
+
+
+def _months(parts: Sequence[Part]) -> str:
+    if _is_every(parts):
+        return ""
+    said = listed([_named(part, MONTHS, "month") for part in parts])
+    return said if said.startswith("every") else f"in {said}"
+
+
+def _years(parts: Sequence[Part]) -> str:
+    if _is_every(parts):
+        return ""
+    said = []
+    for part in parts:
+        if part.is_value:
+            said.append(f"in {part.first}")
+        else:
+            every = "every year" if part.step == 1 else f"every {part.step} years"
+            said.append(
+                every if part.is_all else f"{every} from {part.first}" + ("" if part.is_open else f" to {part.last}")
+            )
+    return listed(said)
