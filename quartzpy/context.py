@@ -40,12 +40,10 @@ class JobExecutionContext:
         job_instance: Job,
         refire_count: int,
         is_lease_lost: Callable[[], bool],
-        load_calendar: Callable[[str], Calendar | None],
         cancelled: Cancellation,
     ) -> None:
         self._fired = fired
         self._is_lease_lost = is_lease_lost
-        self._load_calendar = load_calendar
         self._cancelled = cancelled
         self._scratch: dict[Any, Any] = {}
         self.scheduler = scheduler
@@ -84,9 +82,8 @@ class JobExecutionContext:
 
     @property
     def calendar(self) -> Calendar | None:
-        """The calendar that the trigger names; None for none."""
-        name = self.trigger.calendar
-        return None if name is None else self._load_calendar(name)
+        """The calendar that the trigger names, as it was at the fire; None for none."""
+        return self._fired.calendar
 
     @property
     def fire_time(self) -> datetime:

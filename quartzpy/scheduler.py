@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from quartzpy import job_data
+from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
@@ -23,10 +24,10 @@ from quartzpy.errors import (
     UnableToInterruptJobError,
 )
 from quartzpy.job import JobDetail, JobTypes
-from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey, unique_name
+from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.runtime.node import SchedulerNode
-from quartzpy.states import PublicState
+from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import (
     CheckIn,
     ExecutionRecord,
@@ -34,13 +35,15 @@ from quartzpy.store.protocol import (
     JobRecord,
     JobStore,
     RunningRecord,
+    TriggerMove,
     TriggerRecord,
 )
-from quartzpy.triggers.horizon import PreparedTrigger, prepare
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 
 LIST_LIMIT = 500
+_UPDATE_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +300,10 @@ class BaseScheduler:
         now = store.now() if needs_now else self._clock.now()
 
         def prepare_one(trigger: Trigger) -> PreparedTrigger:
-            return prepare(trigger, now, calendars.get(trigger.calendar) if trigger.calendar else None)
+            stored = calendars.get(trigger.calendar) if trigger.calendar else None
+            if stored is None:
+                return prepare(trigger, now, None)
+            return prepare(trigger, now, stored.calendar, stored.revision)
 
         return prepare_one
 
@@ -368,6 +374,66 @@ class BaseScheduler:
     def clear(self) -> None:
         """Remove all jobs, triggers, calendars and pauses of this scheduler. What runs goes on."""
         self._usable_store().clear()
+
+    # --- calendars
+
+    def add_calendar(
+        self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
+    ) -> None:
+        """Store a calendar for triggers to name.
+
+        With `replace`, triggers that name it go by the new one from their next fire time on; with `update_triggers`
+        that fire time is computed anew, too: paused, blocked and failed triggers stay so, and one that the new
+        calendar leaves no fire time goes.
+
+        Raises:
+            ObjectAlreadyExistsError: it is stored and `replace` is false.
+            InvalidCalendarError: it is no calendar that can be stored.
+        """
+        check_name(name, "calendar name")
+        store = self._usable_store()
+        store.put_calendar(name, calendar, replace=replace)
+        if update_triggers:
+            self._update_triggers(name)
+        if replace and self._node is not None:
+            self._node.scheduling_changed()
+
+    def _update_triggers(self, name: str) -> None:
+        """Move what names a calendar to where that says."""
+        store = self._usable_store()
+        # A trigger that fires meanwhile is read again.
+        for _ in range(_UPDATE_TRIES):
+            stored = store.calendars([name]).get(name)
+            if stored is None:
+                return
+            now = store.now()
+            moves = []
+            for record in store.triggers_of_calendar(name):
+                late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
+                progress = record.trigger.with_new_calendar(
+                    record.progress, stored.calendar, now=now, late_after=late_after
+                )
+                if progress != record.progress and record.state is not TriggerState.COMPLETE:
+                    there = PreparedTrigger(record.trigger, progress, Horizon(), stored.revision)
+                    moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
+            if len(store.move_triggers(moves)) == len(moves):
+                return
+
+    def delete_calendar(self, name: str) -> bool:
+        """Remove a calendar; whether it was there.
+
+        Raises:
+            CalendarInUseError: triggers name it.
+        """
+        return self._usable_store().delete_calendar(name)
+
+    def get_calendar(self, name: str) -> Calendar | None:
+        """A stored calendar; None where there is none."""
+        stored = self._usable_store().calendars([name]).get(name)
+        return None if stored is None else stored.calendar
+
+    def calendar_names(self) -> list[str]:
+        return self._usable_store().calendar_names()
 
     # --- pausing
 

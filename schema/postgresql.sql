@@ -14,6 +14,7 @@ CREATE TABLE qrtz_calendars (
     sched_name VARCHAR(200) NOT NULL,
     calendar_name VARCHAR(200) NOT NULL,
     calendar JSONB NOT NULL,
+    revision BIGINT NOT NULL,
     CONSTRAINT qrtz_calendars_pkey PRIMARY KEY (sched_name, calendar_name)
 );
 
@@ -144,6 +145,8 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),
     CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
 );
+
+CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
 

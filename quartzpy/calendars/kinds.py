@@ -29,13 +29,13 @@ CALENDAR_KINDS: dict[str, type[WallClockCalendar]] = {
 _COMMON = ("time_zone", "description")
 
 
-def calendar_to_json(calendar: WallClockCalendar) -> dict[str, Any]:
+def calendar_to_json(calendar: object) -> dict[str, Any]:
     """`calendar` and its bases as JSON values; equal calendars give equal ones.
 
     Raises:
         InvalidCalendarError: not one of the kinds in `CALENDAR_KINDS`.
     """
-    if CALENDAR_KINDS.get(getattr(calendar, "kind", "")) is not type(calendar):
+    if not isinstance(calendar, WallClockCalendar) or CALENDAR_KINDS.get(calendar.kind) is not type(calendar):
         raise InvalidCalendarError(f"calendar: cannot be stored (got {type(calendar).__name__})")
     written: dict[str, Any] = {"kind": calendar.kind, "time_zone": calendar.time_zone, **calendar.rules()}
     if calendar.description is not None:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 
-from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.runtime.job_runner import Execution
@@ -32,7 +31,6 @@ class Completer(Service):
         store: JobStore,
         clock: Clock,
         store_time: StoreTime,
-        load_calendar: Callable[[str], Calendar | None],
         unblocked: Callable[[datetime], None],
         epoch_lost: Callable[[Execution], None],
     ) -> None:
@@ -40,7 +38,6 @@ class Completer(Service):
         self._store = store
         self._clock = clock
         self._store_time = store_time
-        self._load_calendar = load_calendar
         self._unblocked = unblocked
         self._epoch_lost = epoch_lost
         self._queue: deque[tuple[Execution, Completion]] = deque()
@@ -151,10 +148,8 @@ class Completer(Service):
         if fired.pending.is_complete or len(fired.pending.instants) >= REFILL_BELOW:
             return
         try:
-            name = fired.trigger.calendar
-            calendar = None if name is None else self._load_calendar(name)
             completion.refill = refill(
-                fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, calendar
+                fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, fired.calendar
             )
         except (StoreUnavailableError, OutcomeUnknownError):
             pass  # It is computed at the next fire, or on the way through ACQUIRED.

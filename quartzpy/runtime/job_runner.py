@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from quartzpy.calendars.calendar import Calendar
 from quartzpy.cancellation import Cancellation
 from quartzpy.clock import Clock
 from quartzpy.context import JobExecutionContext
@@ -49,7 +48,6 @@ class JobRunner:
         store_time: StoreTime,
         loop: EventLoopThread,
         scheduler: Any,
-        load_calendar: Callable[[str], Calendar | None],
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
     ) -> None:
@@ -58,7 +56,6 @@ class JobRunner:
         self._store_time = store_time
         self._loop = loop
         self._scheduler = scheduler
-        self._load_calendar = load_calendar
         self._ended = ended
         self._max_job_data_bytes = max_job_data_bytes
         self._lock = threading.Lock()
@@ -109,7 +106,6 @@ class JobRunner:
             job_instance=job,
             refire_count=refire_count,
             is_lease_lost=lambda: execution.epoch.lost,
-            load_calendar=self._load_calendar,
             cancelled=execution.cancelled,
         )
         execution.context = context

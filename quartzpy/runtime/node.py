@@ -21,7 +21,6 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.job import JobTypes
-from quartzpy.runtime.calendar_lookup import CalendarLookup
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.epoch import Epoch
@@ -60,7 +59,6 @@ class SchedulerNode:
         self._epoch_lock = threading.Lock()
         self._aborted = Wakeup()
         self.store_time = StoreTime(clock)
-        calendars = CalendarLookup(store, clock)
         name = f"quartzpy-{self.instance_id}"
         self._loop = EventLoopThread(f"{name}-event-loop")
         self._pool = WorkerPool(config.workers, f"{name}-worker")
@@ -70,7 +68,6 @@ class SchedulerNode:
             store_time=self.store_time,
             loop=self._loop,
             scheduler=scheduler,
-            load_calendar=calendars,
             ended=self._ended,
             max_job_data_bytes=config.max_job_data_bytes,
         )
@@ -78,7 +75,6 @@ class SchedulerNode:
         self._completer = Completer(
             f"{name}-completer",
             **common,
-            load_calendar=calendars,
             unblocked=self._unblocked,
             epoch_lost=lambda execution: self._lost(execution.epoch),
         )
@@ -88,7 +84,6 @@ class SchedulerNode:
             **common,
             pool=self._pool,
             job_types=self._known_types,
-            load_calendar=calendars,
             hand_over=self._hand_over,
             backlog=lambda: self._completer.pending,
         )

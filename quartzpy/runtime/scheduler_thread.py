@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.runtime.epoch import Epoch
@@ -39,7 +38,6 @@ class SchedulerThread(Service):
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
         job_types: Callable[[], Sequence[str]],
-        load_calendar: Callable[[str], Calendar | None],
         hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
@@ -52,7 +50,6 @@ class SchedulerThread(Service):
         self._config = config
         self._epoch = epoch
         self._job_types = job_types
-        self._load_calendar = load_calendar
         self._hand_over = hand_over
         self._backlog = backlog
         self._lease_lost = lease_lost
@@ -166,12 +163,11 @@ class SchedulerThread(Service):
     def _move(self, claim: AcquiredTrigger) -> Move | None:
         trigger: Trigger = claim.trigger
         try:
-            calendar = None if trigger.calendar is None else self._load_calendar(trigger.calendar)
-            progress = trigger.triggered(claim.progress, calendar)
+            progress = trigger.triggered(claim.progress, claim.calendar)
             following = (
                 Horizon(is_complete=True)
                 if progress.next_fire_time is None
-                else look_ahead(trigger, progress, calendar)
+                else look_ahead(trigger, progress, claim.calendar)
             )
         except ArithmeticError as error:
             # It fires this once, and its schedule ends here: better than firing nothing else any more.

@@ -78,8 +78,10 @@ class FiredTrigger:
         persists_data: bool,
         job_data: str | None,
         trigger_data: str | None,
+        calendar_revision: int | None,
         load_trigger: Callable[[], Trigger],
         load_job: Callable[[], JobDetail],
+        load_calendar: Callable[[], Calendar | None],
     ) -> None:
         self.fence = fence
         self.trigger_group = trigger_group
@@ -98,8 +100,10 @@ class FiredTrigger:
         self.persists_data = persists_data
         self.job_data = job_data
         self.trigger_data = trigger_data
+        self.calendar_revision = calendar_revision
         self._load_trigger = load_trigger
         self._load_job = load_job
+        self._load_calendar = load_calendar
 
     @cached_property
     def trigger_key(self) -> TriggerKey:
@@ -117,15 +121,24 @@ class FiredTrigger:
     def job_detail(self) -> JobDetail:
         return self._load_job()
 
+    @cached_property
+    def calendar(self) -> Calendar | None:
+        """The trigger's calendar as it was at the fire."""
+        return self._load_calendar()
+
 
 @dataclass(frozen=True, slots=True)
 class AcquiredTrigger:
-    """A claim: only this node may fire this trigger, at `progress.next_fire_time`."""
+    """A claim: only this node may fire this trigger, at `progress.next_fire_time`.
+
+    It is void once its calendar is replaced.
+    """
 
     fence: int
     trigger: Trigger
     progress: TriggerProgress
     generation: int
+    calendar: Calendar | None = None
 
     @property
     def key(self) -> TriggerKey:
@@ -242,6 +255,22 @@ class TriggerRecord:
     generation: int
     upcoming: Sequence[datetime] = ()
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCalendar:
+    """A calendar as it is stored. `revision` rises with each change of it."""
+
+    calendar: Calendar
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerMove:
+    """Where a trigger that was read goes, if it is still as it was read."""
+
+    seen: TriggerRecord
+    to: PreparedTrigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +470,42 @@ class JobStore(Protocol):
         """Remove all jobs, triggers, calendars and pauses. Running executions go on."""
         ...
 
+    # --- calendars
+
+    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
+        """Store a calendar.
+
+        Replacing one voids what was computed from the old: the following instants of the triggers that name it,
+        and claims on them. Their next fire times stay.
+
+        Raises:
+            ObjectAlreadyExistsError: it is stored and `replace` is false.
+            InvalidCalendarError: it is of no kind that can be stored.
+        """
+        ...
+
+    def delete_calendar(self, name: str) -> bool:
+        """Remove a calendar; whether it was there. Raises CalendarInUseError: triggers name it."""
+        ...
+
+    def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
+        """Those of these calendars that are stored."""
+        ...
+
+    def calendar_names(self) -> list[str]: ...
+
+    def triggers_of_calendar(self, name: str) -> list[TriggerRecord]: ...
+
+    def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+        """Give triggers other fire times, and leave their states as they are; those that were moved.
+
+        One that changed since it was read, or is claimed, is left alone. One that has no fire time any more goes,
+        and with it its non-durable job where it was the last.
+        """
+        ...
+
+    # --- pausing
+
     def pause_triggers(self, keys: Collection[TriggerKey]) -> None: ...
 
     def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
@@ -500,10 +565,6 @@ class JobStore(Protocol):
 
     def waiting_job_types(self) -> set[str]:
         """The registered names of the jobs that WAITING triggers are for."""
-        ...
-
-    def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
-        """The stored calendars among `names`."""
         ...
 
     def list_jobs(self, limit: int) -> list[JobRecord]: ...

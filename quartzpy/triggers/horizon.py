@@ -33,6 +33,8 @@ class PreparedTrigger:
     trigger: Trigger
     progress: TriggerProgress
     horizon: Horizon
+    calendar_revision: int | None = None
+    """Of the calendar that it was computed from; None where it names none."""
 
 
 def look_ahead(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON) -> Horizon:
@@ -46,7 +48,9 @@ def look_ahead(trigger: Trigger, progress: TriggerProgress, calendar: Calendar |
     return Horizon(tuple(instants))
 
 
-def prepare(trigger: Trigger, now: datetime, calendar: Calendar | None) -> PreparedTrigger:
+def prepare(
+    trigger: Trigger, now: datetime, calendar: Calendar | None, calendar_revision: int | None = None
+) -> PreparedTrigger:
     """Make a trigger ready to be stored at `now`.
 
     Raises:
@@ -54,7 +58,7 @@ def prepare(trigger: Trigger, now: datetime, calendar: Calendar | None) -> Prepa
     """
     anchored = trigger.anchored(now)
     progress = anchored.first_progress(calendar)
-    return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar))
+    return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar), calendar_revision)
 
 
 def refill(

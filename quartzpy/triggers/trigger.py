@@ -26,6 +26,9 @@ from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name
 
 DEFAULT_PRIORITY = 5
 _INT32 = 2**31
+_MICROSECOND = timedelta(microseconds=1)
+# A trigger and a calendar may keep missing each other; each try takes some microseconds.
+_MOST_REFUSALS = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,25 @@ class Trigger(ABC):
         self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
     ) -> tuple[Self, TriggerProgress]:
         """Apply the misfire instruction at `now`. A simple trigger may get another start and repeat count."""
+
+    def with_new_calendar(
+        self, progress: TriggerProgress, calendar: Calendar, *, now: datetime, late_after: timedelta
+    ) -> TriggerProgress:
+        """The progress of a trigger whose calendar was replaced (Quartz's `updateWithNewCalendar`).
+
+        Its next fire time is the first after the last fire that the new calendar includes; what would be later
+        than `late_after` by now is passed over.
+        """
+        since = progress.previous_fire_time or self.anchor - _MICROSECOND
+        candidate = self.next_after(max(since, now - late_after))
+        for _ in range(_MOST_REFUSALS):
+            if candidate is None:
+                break
+            included = calendar.next_included(candidate)
+            if included is None or included == candidate:
+                return replace(progress, next_fire_time=included)
+            candidate = self.next_after(included - _MICROSECOND)
+        return replace(progress, next_fire_time=None)
 
     @property
     @abstractmethod

@@ -36,6 +36,7 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("calendar_name", Name, nullable=False),
         sa.Column("calendar", JSONB(), nullable=False),
+        sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
         schema=schema,
     )
@@ -214,6 +215,14 @@ def upgrade() -> None:
             name="qrtz_triggers_job_fkey",
         ),
         sa.PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_calendar",
+        "qrtz_triggers",
+        ["sched_name", "calendar_name"],
+        unique=False,
+        postgresql_where=sa.text("calendar_name IS NOT NULL"),
         schema=schema,
     )
     op.create_index(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -130,8 +129,8 @@ class Harness(ABC):
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
         """Write a state into the row, as somebody who edits tables by hand would."""
 
-    @abstractmethod
-    def put_calendar(self, name: str, calendar: Calendar) -> None: ...
+    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool = False) -> None:
+        self.store.put_calendar(name, calendar, replace=replace)
 
     def close(self) -> None:
         self.store.close()
@@ -153,7 +152,10 @@ class Harness(ABC):
 
     def prepare(self, trigger: Trigger, job: JobKey | None = None, calendar: Calendar | None = None) -> PreparedTrigger:
         bound = trigger if job is None else replace(trigger, job_key=job)
-        return prepare(bound, self.clock.now(), calendar)
+        revision = None
+        if bound.calendar is not None and (stored := self.store.calendars([bound.calendar]).get(bound.calendar)):
+            revision = stored.revision
+        return prepare(bound, self.clock.now(), calendar, revision)
 
     def schedule(
         self, job: JobDetail, *triggers: Trigger, replace: bool = False, calendar: Calendar | None = None
@@ -188,13 +190,13 @@ class Harness(ABC):
     ) -> Acquisition:
         return self.store.acquire(node, types, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold)
 
-    def move(self, claim: AcquiredTrigger, calendar: Calendar | None = None) -> Move:
+    def move(self, claim: AcquiredTrigger) -> Move:
         """Where a claim goes when it fires: what the engine computes outside the lock."""
-        progress = claim.trigger.triggered(claim.progress, calendar)
+        progress = claim.trigger.triggered(claim.progress, claim.calendar)
         following = (
             Horizon(is_complete=True)
             if progress.next_fire_time is None
-            else look_ahead(claim.trigger, progress, calendar)
+            else look_ahead(claim.trigger, progress, claim.calendar)
         )
         return Move(claim, progress, following)
 
@@ -297,9 +299,6 @@ class RamHarness(Harness):
         tables = self.store._tables
         tables.move(tables.triggers[trigger], state)
 
-    def put_calendar(self, name: str, calendar: Calendar) -> None:
-        self.store.put_calendar(name, calendar)
-
 
 class SqlHarness(Harness):
     """The store on a database, whose time is a row that the clock writes."""
@@ -332,15 +331,6 @@ class SqlHarness(Harness):
                 trigger.group,
                 trigger.name,
             ],
-        )
-
-    def put_calendar(self, name: str, calendar: Calendar) -> None:
-        from quartzpy.calendars.kinds import calendar_to_json
-
-        text = json.dumps(calendar_to_json(calendar))  # type: ignore[arg-type]
-        self._connection.execute(
-            "INSERT INTO qrtz_calendars (sched_name, calendar_name, calendar) VALUES (%s, %s, %s::jsonb)",
-            [self._name, name, text],
         )
 
     def close(self) -> None:

@@ -67,7 +67,8 @@ def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Acquir
     fence = tables.next_number()
     tables.claim(_fired_row(node, row, fence, FiredState.ACQUIRED, now))
     tables.move(row, TriggerState.ACQUIRED, fence=fence)
-    return AcquiredTrigger(fence, row.load(), row.progress, row.generation)
+    stored = tables.calendar_of(row)
+    return AcquiredTrigger(fence, row.load(), row.progress, row.generation, None if stored is None else stored.calendar)
 
 
 def _fire_by_itself(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> FiredTrigger:
@@ -95,6 +96,7 @@ def fire_row(
     else:
         state = TriggerState.BLOCKED if job.serial else TriggerState.WAITING
     tables.move(row, state, progress=progress, pending=pending)
+    calendar = tables.calendar_of(row)
     execution.fired = FiredTrigger(
         fence=fence,
         trigger_group=row.key.group,
@@ -113,6 +115,8 @@ def fire_row(
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,
+        calendar_revision=None if calendar is None else calendar.revision,
+        load_calendar=lambda: None if calendar is None else calendar.calendar,
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
     )

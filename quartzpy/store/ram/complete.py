@@ -82,7 +82,9 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
     ):
         tables.remove_trigger(row)
     elif row is not None and completion.refill is not None:
-        _append(tables, row, fired, completion.refill)
+        calendar = tables.calendar_of(row)
+        if (None if calendar is None else calendar.revision) == fired.calendar_revision:
+            _append(tables, row, fired, completion.refill)
         return
     tables.drop_orphans([fired.job_key])
 

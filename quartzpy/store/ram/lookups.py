@@ -38,6 +38,11 @@ def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:
     return [] if job is None else [_record(job.triggers[name]) for name in sorted(job.triggers)]
 
 
+def triggers_of_calendar(tables: Tables, name: str) -> list[TriggerRecord]:
+    named = [row for row in tables.triggers.values() if row.bare.calendar == name]
+    return [_record(row) for row in sorted(named, key=lambda row: row.key)]
+
+
 def trigger_states(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, PublicState]:
     rows = {key: tables.triggers.get(key) for key in keys}
     return {key: PublicState.NONE if row is None else PUBLIC[row.state] for key, row in rows.items()}

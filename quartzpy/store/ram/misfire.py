@@ -27,7 +27,8 @@ def recover_misfires(
 
 def _misfire(tables: Tables, row: TriggerRow, now: datetime) -> datetime | None:
     """Apply a trigger's misfire instruction; its new fire time. One that has none goes at once."""
-    calendar = tables.calendars.get(row.bare.calendar) if row.bare.calendar else None
+    stored = tables.calendar_of(row)
+    calendar = None if stored is None else stored.calendar
     trigger, progress = row.load().after_misfire(row.progress, calendar, now=now)
     if progress.next_fire_time is None:
         tables.remove_trigger(row)

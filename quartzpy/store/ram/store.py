@@ -32,9 +32,11 @@ from quartzpy.store.protocol import (
     NodeRecord,
     RecoveryOutcome,
     RunningRecord,
+    StoredCalendar,
+    TriggerMove,
     TriggerRecord,
 )
-from quartzpy.store.ram import acquire, complete, fire, lookups, misfire, pausing, recover, scheduling
+from quartzpy.store.ram import acquire, calendars, complete, fire, lookups, misfire, pausing, recover, scheduling
 from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.horizon import PreparedTrigger
 
@@ -159,10 +161,30 @@ class RamJobStore:
         with self._lock:
             scheduling.clear(self._tables)
 
-    def put_calendar(self, name: str, calendar: Calendar) -> None:
-        """Store a calendar, or replace the one of this name."""
+    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         with self._lock:
-            self._tables.calendars[name] = calendar
+            calendars.put(self._tables, name, calendar, replace=replace)
+
+    def delete_calendar(self, name: str) -> bool:
+        with self._lock:
+            return calendars.delete(self._tables, name)
+
+    def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
+        with self._lock:
+            stored = self._tables.calendars
+            return {name: stored[name] for name in names if name in stored}
+
+    def calendar_names(self) -> list[str]:
+        with self._lock:
+            return sorted(self._tables.calendars)
+
+    def triggers_of_calendar(self, name: str) -> list[TriggerRecord]:
+        with self._lock:
+            return lookups.triggers_of_calendar(self._tables, name)
+
+    def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+        with self._lock:
+            return calendars.move(self._tables, moves)
 
     def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
         with self._lock:
@@ -257,11 +279,6 @@ class RamJobStore:
     def waiting_job_types(self) -> set[str]:
         with self._lock:
             return self._tables.due.job_types()
-
-    def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
-        with self._lock:
-            stored = self._tables.calendars
-            return {name: stored[name] for name in names if name in stored}
 
     def list_jobs(self, limit: int) -> list[JobRecord]:
         with self._lock:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 
-from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord
+from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -167,7 +166,7 @@ class Tables:
         self.triggers: dict[TriggerKey, TriggerRow] = {}
         self.fired: dict[int, FiredRow] = {}
         self.nodes: dict[str, NodeRecord] = {}
-        self.calendars: dict[str, Calendar] = {}
+        self.calendars: dict[str, StoredCalendar] = {}
         self.pauses = Pauses()
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
@@ -178,6 +177,10 @@ class Tables:
 
     def now(self) -> datetime:
         return self._clock.now()
+
+    def calendar_of(self, row: TriggerRow) -> StoredCalendar | None:
+        """The calendar that a trigger names."""
+        return None if row.bare.calendar is None else self.calendars[row.bare.calendar]
 
     def next_number(self) -> int:
         """A fence or a generation: above all before."""

@@ -24,10 +24,11 @@ taken AS MATERIALIZED (
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
-           j.job_data::text AS job_data
+           j.job_data::text AS job_data, c.calendar::text, c.revision
       FROM moved t
       JOIN $job_details j
         ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
+      LEFT JOIN $calendars c ON c.sched_name = %(sched)s AND c.calendar_name = t.calendar_name
      WHERE t.fate <> 'BLOCK'
 )
 """

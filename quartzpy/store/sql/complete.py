@@ -96,19 +96,23 @@ SELECT ARRAY(SELECT fence FROM $fired_triggers
               WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'LOST')
 """
 
-# Append instants where nothing else did: the schedule and the last instant are those that they were computed from.
+# Append instants where nothing else did: the schedule, the calendar and the last instant are those that they were
+# computed from.
 REFILL = """
 UPDATE $triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
   FROM (SELECT x.sched_name, x.trigger_group, x.trigger_name, w.more, w.is_complete
           FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
-                      %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[])
-               AS w(trigger_group, trigger_name, generation, after, more, is_complete)
+                      %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[], %(revisions)s::bigint[])
+               AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
           JOIN $triggers x
             ON x.sched_name = %(sched)s AND x.trigger_group = w.trigger_group
            AND x.trigger_name = w.trigger_name AND x.generation = w.generation
          WHERE coalesce(x.upcoming[cardinality(x.upcoming)], x.next_fire_time) = w.after
            AND NOT x.upcoming_is_complete
+           AND (x.calendar_name IS NULL
+                OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = x.sched_name
+                              AND c.calendar_name = x.calendar_name AND c.revision = w.revision))
            FOR NO KEY UPDATE OF x SKIP LOCKED) AS r
  WHERE t.sched_name = r.sched_name AND t.trigger_group = r.trigger_group AND t.trigger_name = r.trigger_name
 """
@@ -216,6 +220,7 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
                 after=[(fired.next_fire_time, *fired.pending.instants)[-1] for fired, _ in refilled],
                 more=[refill.instants for _, refill in refilled],
                 complete=[refill.is_complete for _, refill in refilled],
+                revisions=[fired.calendar_revision for fired, _ in refilled],
             )
         )
     return sends

@@ -120,13 +120,14 @@ SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.j
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.job_data::text
+       j.job_data::text, c.calendar::text, c.revision
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
   LEFT JOIN $triggers t
     ON t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
    AND t.generation = f.generation
+  LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
  WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
    AND f.fence <> ALL(%(known)s::bigint[])
  ORDER BY f.scheduled_time, f.priority DESC

@@ -6,8 +6,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
@@ -46,6 +44,9 @@ SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.sched
 TRIGGER = f"{_TRIGGER} AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s"
 TRIGGERS_OF_JOB = f"""
 {_TRIGGER} AND t.job_group = %(group)s AND t.job_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
+"""
+TRIGGERS_OF_CALENDAR = f"""
+{_TRIGGER} AND t.calendar_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
 """
 LIST_TRIGGERS = f"""
 {_TRIGGER} ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
@@ -93,10 +94,6 @@ WITH RECURSIVE waiting AS (
 SELECT job_type FROM waiting WHERE job_type IS NOT NULL
 """
 PAUSED = "SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s"
-CALENDARS = """
-SELECT calendar_name, calendar::text FROM $calendars
- WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
-"""
 
 RUNNING = """
 SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time
@@ -153,6 +150,10 @@ def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
     return [_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
 
 
+def triggers_of_calendar(session: SqlSession, name: str) -> list[TriggerRecord]:
+    return [_record(row) for row in session.read_one(TRIGGERS_OF_CALENDAR, name=name)]
+
+
 def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
     return [_record(row) for row in session.read_one(LIST_TRIGGERS, limit=limit)]
 
@@ -178,13 +179,6 @@ def column(session: SqlSession, text: str) -> list[str]:
 
 def paused(session: SqlSession, scope: str) -> set[str]:
     return {name for found, name in session.read_one(PAUSED) if found == scope}
-
-
-def calendars(session: SqlSession, names: Collection[str]) -> dict[str, Calendar]:
-    if not names:
-        return {}
-    found = session.read_one(CALENDARS, names=list(names))
-    return {name: calendar_from_json(json.loads(text)) for name, text in found}
 
 
 def list_running(session: SqlSession) -> list[RunningRecord]:

@@ -17,7 +17,6 @@ from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.complete import ORPHANED_JOBS
-from quartzpy.store.sql.lookups import calendars
 from quartzpy.store.sql.session import SqlSession, still_standing
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -31,8 +30,10 @@ SELECT node.at, late.*
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
-           t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation
+           t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
+           c.calendar::text, c.revision
       FROM $triggers t
+      LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.misfire_rule = rule.name
        AND t.trigger_state = 'WAITING'
        AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE node.at END
@@ -52,9 +53,10 @@ WITH node AS MATERIALIZED (
 wanted AS (
     SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
                          %(next)s::timestamptz[], %(previous)s::timestamptz[], %(times)s::bigint[],
-                         %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[], %(complete)s::bool[])
+                         %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[], %(complete)s::bool[],
+                         %(revisions)s::bigint[])
         AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete)
+             start_time, schedule, upcoming, is_complete, revision)
 ),
 held AS MATERIALIZED (
     SELECT w.*
@@ -63,6 +65,9 @@ held AS MATERIALIZED (
       JOIN $triggers t
         ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
        AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
+     WHERE t.calendar_name IS NULL
+        OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
+                      AND c.calendar_name = t.calendar_name AND c.revision = w.revision)
        FOR UPDATE OF t SKIP LOCKED
 ),
 moved AS (
@@ -98,6 +103,8 @@ class _Late:
     trigger: Trigger
     progress: TriggerProgress
     generation: int
+    calendar: Calendar | None
+    revision: int | None
 
 
 def recover_misfires(
@@ -113,8 +120,7 @@ def recover_misfires(
     if not found.rows:
         return MisfireOutcome(now)
     late = [_late(row) for row in found.rows[:limit]]
-    used = calendars(session, {one.trigger.calendar for one in late if one.trigger.calendar})
-    moves = [_moved(one, used, found.rows[0][0]) for one in late]
+    moves = [_moved(one, found.rows[0][0]) for one in late]
     jobs = sorted({(m.trigger.job_key.group, m.trigger.job_key.name) for m in moves if m.trigger.job_key})
     written, _ = session.locked(
         session.send(
@@ -131,6 +137,7 @@ def recover_misfires(
             schedules=[json.dumps(m.trigger.schedule()) for m in moves],
             upcoming=[m.horizon.instants for m in moves],
             complete=[m.horizon.is_complete for m in moves],
+            revisions=[one.revision for one in late],
         ),
         session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]),
     )
@@ -140,12 +147,17 @@ def recover_misfires(
 
 
 def _late(row: tuple[Any, ...]) -> _Late:
-    _, group, name, job_group, job_name, *columns, following, previous, times, generation = row
+    _, group, name, job_group, job_name, *columns, following, previous, times, generation, calendar, revision = row
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
-    return _Late(trigger, TriggerProgress(following, previous, times), generation)
+    return _Late(
+        trigger,
+        TriggerProgress(following, previous, times),
+        generation,
+        rows.calendar_from_text(calendar) if calendar else None,
+        revision,
+    )
 
 
-def _moved(late: _Late, used: dict[str, Calendar], now: datetime) -> PreparedTrigger:
-    calendar = used.get(late.trigger.calendar) if late.trigger.calendar else None
-    trigger, progress = late.trigger.after_misfire(late.progress, calendar, now=now)
-    return moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, calendar)
+def _moved(late: _Late, now: datetime) -> PreparedTrigger:
+    trigger, progress = late.trigger.after_misfire(late.progress, late.calendar, now=now)
+    return moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, late.calendar)

@@ -9,6 +9,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from quartzpy import job_data
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger
@@ -81,13 +83,23 @@ def job(
     )
 
 
+@lru_cache(maxsize=256)
+def calendar_from_text(text: str) -> Calendar:
+    """A stored calendar."""
+    return calendar_from_json(json.loads(text))
+
+
+def _no_calendar() -> None:
+    return None
+
+
 def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
     """A row of `acquire.TAKEN`."""
     (
         fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
         previous, following, upcoming, is_complete, times_triggered, disallows_concurrent, trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
-        durable, persists_data, requests_recovery, stored_data,
+        durable, persists_data, requests_recovery, stored_data, calendar_text, calendar_revision,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -95,7 +107,9 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
     )  # fmt: skip
     if fate == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
-        return AcquiredTrigger(fence, load_trigger(), progress, generation)
+        return AcquiredTrigger(
+            fence, load_trigger(), progress, generation, calendar_from_text(calendar_text) if calendar_text else None
+        )
     return FiredTrigger(
         fence=fence,
         trigger_group=trigger_group,
@@ -114,7 +128,9 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
         persists_data=persists_data,
         job_data=stored_data,
         trigger_data=trigger_data,
+        calendar_revision=calendar_revision,
         load_trigger=load_trigger,
+        load_calendar=partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar,
         load_job=partial(
             job, job_name, job_group, job_type, job_description, durable, disallows_concurrent, persists_data,
             requests_recovery, stored_data,

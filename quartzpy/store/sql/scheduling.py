@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace as replace_in
 from datetime import datetime
 from typing import Any
 
-import psycopg
-
 from quartzpy import job_data
-from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
+from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession, Transaction
-from quartzpy.triggers.horizon import PreparedTrigger
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 
 CHUNK = 2_000
 """Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
@@ -258,6 +258,13 @@ def _store_triggers(
     session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
 ) -> None:
     """Store triggers and commit."""
+    names = {p.trigger.calendar for p in prepared if p.trigger.calendar is not None}
+    revisions = held_revisions(session, transaction, names)
+    # What was computed from a calendar that was replaced meanwhile is left to be computed again.
+    prepared = [
+        p if p.calendar_revision == revisions.get(p.trigger.calendar or "") else replace_in(p, horizon=Horizon())
+        for p in prepared
+    ]
     for some in _chunks(prepared):
         _store_some_triggers(session, transaction, some, replace)
     transaction.commit(*_last_flight(session, prepared))
@@ -266,11 +273,7 @@ def _store_triggers(
 def _store_some_triggers(
     session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
 ) -> None:
-    try:
-        rows = transaction.send(_triggers(session, prepared, replace))[0].rows
-    except psycopg.errors.ForeignKeyViolation as error:
-        names = sorted({p.trigger.calendar for p in prepared if p.trigger.calendar})
-        raise CalendarNotFoundError(f"not all of these calendars are stored: {', '.join(names)}") from error
+    rows = transaction.send(_triggers(session, prepared, replace))[0].rows
     stored = {TriggerKey(*row) for row in rows}
     missing = [p.trigger for p in prepared if p.trigger.key not in stored]
     if not missing:

@@ -27,10 +27,13 @@ from quartzpy.store.protocol import (
     NodeRecord,
     RecoveryOutcome,
     RunningRecord,
+    StoredCalendar,
+    TriggerMove,
     TriggerRecord,
 )
 from quartzpy.store.sql import (
     acquire,
+    calendars,
     checkin,
     complete,
     fire,
@@ -232,8 +235,23 @@ class SqlJobStore:
     def waiting_job_types(self) -> set[str]:
         return set(lookups.column(self._session, lookups.WAITING_JOB_TYPES))
 
-    def calendars(self, names: Collection[str]) -> dict[str, Calendar]:
-        return lookups.calendars(self._session, names)
+    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
+        calendars.put(self._session, name, calendar, replace=replace)
+
+    def delete_calendar(self, name: str) -> bool:
+        return calendars.delete(self._session, name)
+
+    def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
+        return calendars.calendars(self._session, names)
+
+    def calendar_names(self) -> list[str]:
+        return lookups.column(self._session, calendars.NAMES)
+
+    def triggers_of_calendar(self, name: str) -> list[TriggerRecord]:
+        return lookups.triggers_of_calendar(self._session, name)
+
+    def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+        return calendars.move(self._session, moves)
 
     def list_jobs(self, limit: int) -> list[JobRecord]:
         return lookups.list_jobs(self._session, limit)

@@ -65,6 +65,8 @@ calendars = Table(
     Column("sched_name", Name, nullable=False),
     Column("calendar_name", Name, nullable=False),
     Column("calendar", JSONB, nullable=False),
+    # Rises with each change: what was computed from an older one is refused.
+    Column("revision", BigInteger, nullable=False),
     PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
 )
 
@@ -134,6 +136,13 @@ Index(
 )
 # a job's triggers: blocking, releasing, deleting, and the foreign key
 Index("qrtz_triggers_job", triggers.c.sched_name, triggers.c.job_group, triggers.c.job_name)
+# replacing and removing a calendar, and its foreign key
+Index(
+    "qrtz_triggers_calendar",
+    triggers.c.sched_name,
+    triggers.c.calendar_name,
+    postgresql_where=text("calendar_name IS NOT NULL"),
+)
 # complete and recover: the few that something holds, by their job
 Index(
     "qrtz_triggers_held",

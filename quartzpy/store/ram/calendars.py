@@ -1,0 +1,60 @@
+"""Calendars: storing, replacing, removing; and moving the triggers that name one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_to_json
+from quartzpy.errors import CalendarInUseError, ObjectAlreadyExistsError
+from quartzpy.keys import TriggerKey
+from quartzpy.states import TriggerState
+from quartzpy.store.protocol import StoredCalendar, TriggerMove
+from quartzpy.store.ram.tables import Tables, TriggerRow
+from quartzpy.triggers.horizon import Horizon
+
+
+def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
+    """Store a calendar; see `JobStore.put_calendar`."""
+    calendar_to_json(calendar)  # refuses what no store can keep
+    if name in tables.calendars and not replace:
+        raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
+    tables.calendars[name] = StoredCalendar(calendar, tables.next_number())
+    for row in naming(tables, name):
+        if row.state is TriggerState.COMPLETE:
+            continue
+        if row.state is TriggerState.ACQUIRED:
+            tables.move(row, TriggerState.WAITING)
+        row.pending = Horizon()
+
+
+def naming(tables: Tables, name: str) -> list[TriggerRow]:
+    """The triggers that name a calendar."""
+    return [row for row in tables.triggers.values() if row.bare.calendar == name]
+
+
+def delete(tables: Tables, name: str) -> bool:
+    """Remove a calendar; see `JobStore.delete_calendar`."""
+    if naming(tables, name):
+        raise CalendarInUseError(f"calendar {name!r} is in use: triggers name it")
+    return tables.calendars.pop(name, None) is not None
+
+
+def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+    """Give triggers other fire times; see `JobStore.move_triggers`."""
+    moved = set()
+    for one in moves:
+        row = tables.triggers.get(one.to.trigger.key)
+        if row is None or row.generation != one.seen.generation:
+            continue
+        if row.progress.next_fire_time != one.seen.progress.next_fire_time:
+            continue
+        if row.state in (TriggerState.ACQUIRED, TriggerState.COMPLETE):
+            continue
+        moved.add(row.key)
+        if one.to.progress.next_fire_time is None:
+            tables.remove_trigger(row)
+            tables.drop_orphans([row.job.key])
+        else:
+            tables.move(row, row.state, progress=one.to.progress, pending=one.to.horizon)
+    return moved

@@ -1,0 +1,164 @@
+"""Calendars: storing, replacing, removing; and moving the triggers that name one.
+
+What was computed from a calendar is void once that is replaced. Whoever stores triggers holds their calendars' rows
+shared from before until the commit, so that nothing slips between reading the calendar and storing what it said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+import psycopg
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlreadyExistsError
+from quartzpy.keys import TriggerKey
+from quartzpy.store.protocol import StoredCalendar, TriggerMove
+from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.listen import news
+from quartzpy.store.sql.session import SqlSession, Transaction
+
+# No row: it exists, and may not be replaced.
+PUT = """
+INSERT INTO $calendars AS c (sched_name, calendar_name, calendar, revision)
+VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fences'))
+    ON CONFLICT (sched_name, calendar_name) DO UPDATE
+   SET calendar = excluded.calendar, revision = excluded.revision
+ WHERE %(replace)s::bool
+RETURNING revision
+"""
+
+EMPTY_HORIZONS = """
+UPDATE $triggers t
+   SET upcoming = '{}', upcoming_is_complete = false, fence = NULL,
+       trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
+ WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s AND t.trigger_state <> 'COMPLETE'
+"""
+VOID_CLAIMS = """
+DELETE FROM $fired_triggers f
+ USING $triggers t
+ WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s
+   AND f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group AND f.trigger_name = t.trigger_name
+   AND f.state = 'ACQUIRED' AND f.fence IS DISTINCT FROM t.fence
+"""
+
+DELETE = "DELETE FROM $calendars WHERE sched_name = %(sched)s AND calendar_name = %(name)s RETURNING calendar_name"
+
+CALENDARS = """
+SELECT calendar_name, calendar::text, revision FROM $calendars
+ WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
+"""
+NAMES = "SELECT calendar_name FROM $calendars WHERE sched_name = %(sched)s ORDER BY 1"
+
+# Shared by all who store triggers that name them; whoever replaces or removes one waits.
+HOLD = """
+SELECT calendar_name, revision FROM $calendars
+ WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
+   FOR SHARE
+"""
+
+MOVE = """
+WITH held AS MATERIALIZED (
+    SELECT w.*
+      FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
+                  %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[])
+           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, upcoming, is_complete)
+      JOIN $triggers t
+        ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+       AND t.generation = w.generation AND t.next_fire_time = w.seen
+       AND t.trigger_state NOT IN ('ACQUIRED', 'COMPLETE')
+       FOR UPDATE OF t
+),
+moved AS (
+    UPDATE $triggers t
+       SET next_fire_time = h.next_fire_time, upcoming = h.upcoming::timestamptz[],
+           upcoming_is_complete = h.is_complete
+      FROM held h
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
+       AND h.next_fire_time IS NOT NULL
+    RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name
+),
+gone AS (
+    DELETE FROM $triggers t USING held h
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
+       AND h.next_fire_time IS NULL
+    RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name
+)
+SELECT * FROM moved UNION ALL SELECT * FROM gone
+"""
+
+
+def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
+    """Store a calendar; see `JobStore.put_calendar`."""
+    text = json.dumps(calendar_to_json(calendar))
+
+    def work(transaction: Transaction) -> None:
+        if not transaction.send(session.send(PUT, name=name, calendar=text, replace=replace))[0].rows:
+            raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
+        transaction.commit(session.send(EMPTY_HORIZONS, name=name), session.send(VOID_CLAIMS, name=name), news(session))
+
+    session.transaction(work)
+
+
+def delete(session: SqlSession, name: str) -> bool:
+    """Remove a calendar; see `JobStore.delete_calendar`."""
+
+    def work(transaction: Transaction) -> bool:
+        try:
+            return bool(transaction.commit(session.send(DELETE, name=name))[0].rows)
+        except psycopg.errors.ForeignKeyViolation as error:
+            raise CalendarInUseError(f"calendar {name!r} is in use: triggers name it") from error
+
+    return session.transaction(work)
+
+
+def calendars(session: SqlSession, names: Collection[str]) -> dict[str, StoredCalendar]:
+    """Those that are stored; see `JobStore.calendars`."""
+    if not names:
+        return {}
+    found = session.read_one(CALENDARS, names=list(names))
+    return {name: StoredCalendar(calendar_from_json(json.loads(text)), revision) for name, text, revision in found}
+
+
+def held_revisions(session: SqlSession, transaction: Transaction, names: Collection[str]) -> dict[str, int]:
+    """The present revisions of calendars, which nobody changes until the transaction ends.
+
+    Raises:
+        CalendarNotFoundError: one is not stored.
+    """
+    if not names:
+        return {}
+    revisions: dict[str, int] = dict(transaction.send(session.send(HOLD, names=sorted(names)))[0].rows)
+    for name in sorted(names):
+        if name not in revisions:
+            raise CalendarNotFoundError(f"calendar {name!r} is not stored")
+    return revisions
+
+
+def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+    """Give triggers other fire times; see `JobStore.move_triggers`."""
+    if not moves:
+        return set()
+    targets = [one.to for one in moves]
+
+    def work(transaction: Transaction) -> set[TriggerKey]:
+        moved = transaction.send(
+            session.send(
+                MOVE,
+                groups=[to.trigger.group for to in targets],
+                names=[to.trigger.name for to in targets],
+                generations=[one.seen.generation for one in moves],
+                seen=[one.seen.progress.next_fire_time for one in moves],
+                next=[to.progress.next_fire_time for to in targets],
+                upcoming=[to.horizon.instants for to in targets],
+                complete=[to.horizon.is_complete for to in targets],
+            )
+        )[0].rows
+        jobs = sorted({(group, name) for _, _, group, name in moved})
+        orphans = session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs])
+        transaction.commit(orphans, news(session))
+        return {TriggerKey(group, name) for group, name, _, _ in moved}
+
+    return session.transaction(work)
