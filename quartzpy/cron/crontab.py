@@ -21,16 +21,22 @@ from quartzpy.instants import as_instant, zone
 _FIELDS = ("minutes", "hours", "day-of-month", "month", "day-of-week")
 _SECOND = timedelta(seconds=1)
 _RHYTHM = re.compile(r"[*/-]")
+# croniter draws such a field anew each time it is asked: no two nodes would agree.
+_RANDOM = re.compile(r"(^|[\s,])[rR]([\s,(/]|$)")
 _MOST_REPEATS = 8_000
 """Fires in the hour that comes again, at one a second and a bit more."""
+_STEPS = (timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1))
+_MOST_HOURS = 24 * 400
 
 
 @dataclass(frozen=True, slots=True)
 class CrontabExpression:
-    """A crontab expression in a time zone: five fields, or `@daily` and its kin; with `seconds` a sixth in front.
+    """A crontab expression in a time zone: five fields, six with seconds, or `@daily` and its kin.
 
-    A fixed time fires once on the autumn day, on its first pass, and at the end of the gap in spring; a rhythm (a
-    wildcard, step or range in minutes or hours) goes through both passes.
+    Minutes, hours, day of month, month, day of week (Sunday is 0 or 7); a sixth field is seconds, as in croniter, or
+    comes first with `seconds_first`. Where both day fields are given, either may match. A fixed time fires once on
+    the autumn day, on its first pass, and at the end of the gap in spring; a rhythm (a wildcard, step or range in
+    seconds, minutes or hours) goes through both passes.
 
     Raises:
         InvalidCronError: the text is wrong.
@@ -39,26 +45,51 @@ class CrontabExpression:
 
     text: str
     time_zone: str = "UTC"
-    seconds: bool = False
+    seconds_first: bool = False
 
     def __post_init__(self) -> None:
         zone(self.time_zone)
         if not isinstance(self.text, str):
             raise InvalidCronError(f"crontab: must be str (got {type(self.text).__name__})", expression="")
         text = " ".join(self.text.split())
-        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "text", text.lower() if text.startswith("@") else text)
         count = len(text.split())
-        wanted = 6 if self.seconds else 5
-        if not text.startswith("@") and count != wanted:
+        if not text.startswith("@") and count not in (5, 6):
             raise InvalidCronError(
-                f"crontab: expected {wanted} fields ({', '.join(_FIELDS)}) (got {count});"
+                f"crontab: expected 5 fields ({', '.join(_FIELDS)}) or 6 with seconds (got {count});"
                 " for Quartz's dialect use CronTrigger(...)",
                 expression=self.text,
+                position=len(self.text),
+                allowed="5 or 6 fields",
+            )
+        if found := _RANDOM.search(text):
+            raise InvalidCronError(
+                "crontab: a random field ('R') would differ from node to node; spread with Jitter instead",
+                expression=text,
+                position=found.start(),
+                allowed="numbers, names, * , - / L #",
             )
         try:
-            croniter.expand(text, second_at_beginning=self.seconds, strict=True)
+            self._expanded()
         except (CroniterError, ValueError, KeyError) as error:
-            raise InvalidCronError(f"crontab: {error}", expression=text) from error
+            raise InvalidCronError(
+                f"crontab: {error}", expression=text, allowed="numbers, names, * , - / L #"
+            ) from error
+
+    def _expanded(self) -> list[list[Any]]:
+        """The fields' values as croniter reads them, '*' for all: minutes, hours, days, months, weekdays, seconds."""
+        fields: list[list[Any]] = croniter.expand(
+            self.text, second_at_beginning=self._starts_with_seconds, strict=True
+        )[0]
+        return fields
+
+    @property
+    def _has_seconds(self) -> bool:
+        return not self.text.startswith("@") and len(self.text.split()) == 6
+
+    @property
+    def _starts_with_seconds(self) -> bool:
+        return self.seconds_first and self._has_seconds
 
     @property
     def _fires_twice(self) -> bool:
@@ -66,14 +97,18 @@ class CrontabExpression:
         if self.text.startswith("@"):
             return self.text == "@hourly"
         fields = self.text.split()
-        return any(_RHYTHM.search(field) for field in (fields[:3] if self.seconds else fields[:2]))
+        if not self._has_seconds:
+            told = fields[:2]
+        else:
+            told = fields[:3] if self.seconds_first else [*fields[:2], fields[5]]
+        return any(_RHYTHM.search(field) for field in told)
 
     def _iterator(self, start: datetime) -> Any:
         return croniter(
             self.text,
             start.astimezone(zone(self.time_zone)),
             ret_type=datetime,
-            second_at_beginning=self.seconds,
+            second_at_beginning=self._starts_with_seconds,
         )
 
     def _repeats(self, found: datetime) -> bool:
@@ -110,11 +145,20 @@ class CrontabExpression:
         return self.next_after(second - _SECOND) == second
 
     def next_invalid_after(self, instant: datetime) -> datetime | None:
-        """The first whole second after that of `instant` which does not match."""
-        second = as_instant(instant, "instant").replace(microsecond=0) + _SECOND
-        while self.is_satisfied_by(second):
-            second += _SECOND
-        return second
+        """The first whole second after that of `instant` which does not match; None where all do for a year."""
+        fields = self._expanded() if self._has_seconds else [*self._expanded(), [0]]
+        if all(values == ["*"] for values in fields):
+            return None
+        minutes, seconds = fields[0], fields[5]
+        at = as_instant(instant, "instant").replace(microsecond=0) + _SECOND
+        # What fills whole minutes or hours is gone through by minutes or hours.
+        step = _STEPS[0 if seconds != ["*"] else 1 if minutes != ["*"] else 2]
+        for _ in range(_MOST_HOURS):
+            if not self.is_satisfied_by(at):
+                return at
+            since = timedelta(seconds=at.second, minutes=at.minute if step == _STEPS[2] else 0)
+            at += step - (since if step > _SECOND else timedelta())
+        return None
 
     def upcoming(self, instant: datetime, count: int) -> list[datetime]:
         """The first `count` instants strictly after `instant`, fewer where there are no more."""
@@ -128,6 +172,6 @@ class CrontabExpression:
 
 
 @lru_cache(maxsize=4096)
-def crontab_expression(text: str, time_zone: str) -> CrontabExpression:
+def crontab_expression(text: str, time_zone: str, seconds_first: bool) -> CrontabExpression:
     """The same as `CrontabExpression(...)`, made once for all who ask for equal values."""
-    return CrontabExpression(text, time_zone)
+    return CrontabExpression(text, time_zone, seconds_first)

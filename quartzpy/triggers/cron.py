@@ -17,7 +17,7 @@ from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
 CronMisfire = RecurringMisfire
 
-QUARTZ, CRONTAB = "quartz", "crontab"
+QUARTZ, CRONTAB, CRONTAB_SECONDS_FIRST = "quartz", "crontab", "crontab_seconds_first"
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class CronTrigger(RecurringTrigger, _Expression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dialect not in (QUARTZ, CRONTAB):
-            raise InvalidTriggerError(f"dialect: {QUARTZ} or {CRONTAB} (got {self.dialect!r})")
+        if self.dialect not in (QUARTZ, CRONTAB, CRONTAB_SECONDS_FIRST):
+            raise InvalidTriggerError(f"dialect: {QUARTZ}, {CRONTAB}, {CRONTAB_SECONDS_FIRST} (got {self.dialect!r})")
         if self.start_time is not None and self.start_time.microsecond:
             object.__setattr__(self, "start_time", self.start_time.replace(microsecond=0))
         object.__setattr__(self, "expression", self.cron.text)
@@ -61,20 +61,24 @@ class CronTrigger(RecurringTrigger, _Expression):
         group: str = DEFAULT_GROUP,
         *,
         time_zone: str = "UTC",
+        seconds_first: bool = False,
         **common: Any,
     ) -> Self:
-        """A trigger for a standard crontab expression: five fields, Sunday is 0 or 7, or `@daily` and its kin.
+        """A trigger for a crontab expression: five fields, Sunday is 0 or 7, or `@daily` and its kin.
+
+        A sixth field is seconds: the last, as in croniter, or with `seconds_first` the first.
 
         Raises:
             InvalidCronError: the expression is wrong.
         """
-        return cls(expression, name, group, time_zone=time_zone, dialect=CRONTAB, **common)
+        dialect = CRONTAB_SECONDS_FIRST if seconds_first else CRONTAB
+        return cls(expression, name, group, time_zone=time_zone, dialect=dialect, **common)
 
     @property
     def cron(self) -> CronExpression | CrontabExpression:
         """The expression, to ask about its instants."""
-        if self.dialect == CRONTAB:
-            return crontab_expression(self.expression, self.time_zone)
+        if self.dialect != QUARTZ:
+            return crontab_expression(self.expression, self.time_zone, self.dialect == CRONTAB_SECONDS_FIRST)
         return cron_expression(self.expression, self.time_zone, str(self.dst))
 
     def next_after(self, instant: datetime) -> datetime | None:

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import CronTrigger, GroupMatcher, JobDetail, JobKey, PublicState, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import (
+    CalendarInUseError,
     JobNotFoundError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
@@ -191,3 +193,43 @@ def test_what_does_not_exist_is_said(client: Scheduler) -> None:
 def test_ten_thousand_triggers_are_stored_by_one_call(client: Scheduler) -> None:
     client.schedule_job(job(), [later(f"t{n}") for n in range(10_000)])
     assert client.counts()["triggers"] == {"WAITING": 10_000}
+
+
+def test_a_calendar_keeps_a_trigger_from_firing_and_can_be_replaced(client: Scheduler) -> None:
+    weekend = WeeklyCalendar()
+    client.add_calendar("no-weekend", weekend)
+    assert client.get_calendar("no-weekend") == weekend
+    assert client.get_calendar("absent") is None
+    assert client.calendar_names() == ["no-weekend"]
+    daily = CronTrigger("0 0 12 * * ?", "daily", start_time=LATER, calendar="no-weekend")
+    client.schedule_job(job(), daily)
+    record = client.trigger_record(key("daily"))
+    assert record is not None
+    times = [record.progress.next_fire_time, *record.upcoming]
+    assert all(at.weekday() < 5 for at in times if at)
+    with pytest.raises(CalendarInUseError, match="'no-weekend' is in use"):
+        client.delete_calendar("no-weekend")
+    with pytest.raises(ObjectAlreadyExistsError, match="calendar 'no-weekend' exists already"):
+        client.add_calendar("no-weekend", weekend)
+
+    sundays_only = WeeklyCalendar(frozenset(range(2, 8)))
+    client.add_calendar("no-weekend", sundays_only, replace=True, update_triggers=True)
+    record = client.trigger_record(key("daily"))
+    assert record is not None
+    moved = [record.progress.next_fire_time, *record.upcoming]
+    assert all(at.weekday() == 6 for at in moved if at)
+    client.unschedule_job(key("daily"))
+    assert client.delete_calendar("no-weekend")
+    assert not client.delete_calendar("no-weekend")
+
+
+def test_a_replaced_calendar_leaves_pauses_alone(client: Scheduler) -> None:
+    client.add_calendar("c", WeeklyCalendar())
+    client.schedule_job(job(), CronTrigger("0 0 12 * * ?", "t", start_time=LATER, calendar="c"))
+    client.pause_trigger(key("t"))
+    client.add_calendar("c", WeeklyCalendar(frozenset({2})), replace=True, update_triggers=True)
+    assert client.trigger_state(key("t")) is PublicState.PAUSED
+    record = client.trigger_record(key("t"))
+    assert record is not None
+    assert record.progress.next_fire_time is not None
+    assert record.progress.next_fire_time.weekday() != 0
