@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from quartzpy.cli.cron import cron
 from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.exits import status_of
@@ -22,7 +23,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, triggers, jobs, nodes, running):
+for command in (demo, node, db, cron, triggers, jobs, nodes, running):
     cli.add_command(command)
 
 
