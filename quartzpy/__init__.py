@@ -1,8 +1,17 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
+from quartzpy.calendars.annual import AnnualCalendar
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.cron import CronCalendar
+from quartzpy.calendars.daily import DailyCalendar
+from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.calendars.monthly import MonthlyCalendar
+from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
+from quartzpy.cron.crontab import CrontabExpression
 from quartzpy.cron.expression import CronExpression
+from quartzpy.cron.schedule import DaylightSaving
 from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.factory import Scheduler
 from quartzpy.job import (
@@ -16,21 +25,39 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import SchedulerMetadata
 from quartzpy.states import PublicState
+from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
+from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
+from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 
 __all__ = [
+    "AllOf",
+    "AnnualCalendar",
+    "AnyOf",
+    "Calendar",
+    "CalendarIntervalTrigger",
+    "CronCalendar",
     "CronExpression",
     "CronMisfire",
     "CronTrigger",
+    "CrontabExpression",
+    "DailyCalendar",
+    "DailyTimeIntervalTrigger",
+    "DayOfWeek",
+    "DaylightSaving",
     "GroupMatcher",
+    "HolidayCalendar",
+    "IntervalUnit",
+    "Jitter",
     "Job",
     "JobDataMap",
     "JobDetail",
     "JobExecutionContext",
     "JobExecutionError",
     "JobKey",
+    "MonthlyCalendar",
     "PublicState",
     "QuartzpyError",
     "Scheduler",
@@ -40,6 +67,7 @@ __all__ = [
     "SimpleTrigger",
     "Trigger",
     "TriggerKey",
+    "WeeklyCalendar",
     "disallow_concurrent_execution",
     "persist_job_data_after_execution",
 ]

@@ -179,7 +179,10 @@ class SimpleTrigger(Trigger):
                 return last
         if self.end_time is None or self.end_time < self.anchor:
             return None
-        return self.anchor + (self.end_time - self.anchor) // self.interval * self.interval
+        # The end itself is no fire time.
+        return (
+            self.anchor + max(timedelta(), self.end_time - self.anchor - _MICROSECOND) // self.interval * self.interval
+        )
 
     @property
     def ignores_misfires(self) -> bool:
