@@ -17,7 +17,7 @@ from quartzpy.instants import as_instant
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
-from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 MAX_NESTED = 8
 """How deep triggers may be put into one another."""
@@ -274,7 +274,5 @@ def _part_to_json(part: Trigger) -> dict[str, Any]:
 
 def _part_from_json(written: Mapping[str, Any]) -> Trigger:
     """Raises InvalidTriggerError where the kind is not known."""
-    from quartzpy.triggers.kinds import trigger_kind  # which in turn knows the kinds of this module
-
     bounds = {name: datetime.fromisoformat(written[name]) for name in _BOUNDS if name in written}
     return trigger_kind(written["kind"]).from_schedule(written["schedule"], **bounds)

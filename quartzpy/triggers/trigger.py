@@ -44,6 +44,21 @@ class TriggerProgress:
         return self.next_fire_time is not None
 
 
+_KINDS: dict[str, type[Trigger]] = {}
+
+
+def trigger_kind(name: str) -> type[Trigger]:
+    """The class of the triggers that are stored as this kind.
+
+    Raises:
+        InvalidTriggerError: no such kind.
+    """
+    try:
+        return _KINDS[name]
+    except KeyError:
+        raise InvalidTriggerError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
     """The values that triggers of all kinds have.
@@ -56,6 +71,11 @@ class Trigger(ABC):
 
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if "kind" in cls.__dict__:
+            _KINDS[cls.kind] = cls
 
     job_key: JobKey | None = None
     description: str | None = None

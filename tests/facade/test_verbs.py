@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy import CronTrigger, GroupMatcher, JobDetail, JobKey, PublicState, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import (
+    AllOf,
+    AnyOf,
+    CalendarIntervalTrigger,
+    CronTrigger,
+    DailyTimeIntervalTrigger,
+    GroupMatcher,
+    Jitter,
+    JobDetail,
+    JobKey,
+    PublicState,
+    Scheduler,
+    SimpleTrigger,
+    Trigger,
+    TriggerKey,
+)
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
@@ -233,3 +249,29 @@ def test_a_replaced_calendar_leaves_pauses_alone(client: Scheduler) -> None:
     assert record is not None
     assert record.progress.next_fire_time is not None
     assert record.progress.next_fire_time.weekday() != 0
+
+
+KINDS = [
+    SimpleTrigger("t", start_time=LATER, interval=HOUR, repeat_count=3, end_time=LATER + 9 * HOUR, priority=2),
+    CronTrigger("0 0/7 3,5 ? * MON-FRI", "t", start_time=LATER, time_zone="Asia/Kathmandu", dst="quartz"),
+    CronTrigger.from_crontab("*/7 3 * * 1", "t", start_time=LATER, misfire="do_nothing"),
+    CronTrigger.from_crontab("30 */7 3 * * 1", "t", start_time=LATER, seconds_first=True),
+    CalendarIntervalTrigger("t", interval=2, unit="week", time_zone="Europe/Berlin", start_time=LATER),  # type: ignore[arg-type]
+    DailyTimeIntervalTrigger("t", interval=40, unit="minute", days_of_week=[2, 4], start_time=LATER, repeat_count=99),  # type: ignore[arg-type]
+    AnyOf("t", triggers=[CronTrigger("0 0 8 * * ?"), SimpleTrigger(interval=HOUR, repeat_count=4)], start_time=LATER),  # type: ignore[arg-type]
+    AllOf("t", triggers=[CronTrigger("0 0 12 1 * ?"), CronTrigger("0 0 12 ? * MON")], start_time=LATER),  # type: ignore[arg-type]
+    Jitter("t", trigger=CronTrigger("0 0 * * * ?"), up_to=timedelta(minutes=5), start_time=LATER),
+]
+
+
+@pytest.mark.parametrize("trigger", KINDS, ids=lambda trigger: f"{trigger.kind}-{trigger.schedule()}"[:40])
+def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Scheduler, trigger: Trigger) -> None:
+    client.schedule_job(job(), trigger)
+    stored = client.get_trigger(key("t"))
+    assert stored is not None
+    assert replace(stored, job_key=None) == trigger
+    record = client.trigger_record(key("t"))
+    assert record is not None
+    instants = [record.progress.next_fire_time, *record.upcoming]
+    assert instants == trigger.upcoming(len(instants))
+    assert len(instants) >= 4

@@ -17,9 +17,27 @@ from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
 
+
+def freed(jobs: str) -> str:
+    """The SQL that releases the blocked triggers of `jobs`, a query of their groups and names."""
+    return f"""
+freed AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM ({jobs}) AS d
+     CROSS JOIN LATERAL (
+        SELECT b.trigger_group, b.trigger_name, b.trigger_state
+          FROM $triggers b
+         WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
+           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS held
+     WHERE t.sched_name = %(sched)s
+       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name"""
+
+
 # The state is compared as an expression, so that the primary key is used: the index of held triggers looks small to
 # the planner, but has an entry for each one-shot that is running.
-COMPLETE = """
+COMPLETE = f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[])
@@ -51,23 +69,12 @@ history AS (
     RETURNING fence
 ),
 stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
 ),
-freed AS (
-    UPDATE $triggers t
-       SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
-      FROM (SELECT DISTINCT job_group, job_name FROM done WHERE is_nonconcurrent) AS d
-     CROSS JOIN LATERAL (
-        SELECT b.trigger_group, b.trigger_name, b.trigger_state
-          FROM $triggers b
-         WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
-           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS held
-     WHERE t.sched_name = %(sched)s
-       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+{freed("SELECT DISTINCT job_group, job_name FROM done WHERE is_nonconcurrent")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
 gone AS (

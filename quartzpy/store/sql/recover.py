@@ -13,7 +13,7 @@ from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import RECOVERING_JOBS
 from quartzpy.store.protocol import Node, NodeRecord, RecoveryOutcome
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
-from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
 from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
@@ -53,18 +53,7 @@ released AS (
        AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
     RETURNING t.trigger_name
 ),
-freed AS (
-    UPDATE $triggers t
-       SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
-      FROM (SELECT DISTINCT job_group, job_name FROM taken WHERE is_nonconcurrent AND state = 'EXECUTING') AS d
-     CROSS JOIN LATERAL (
-        SELECT b.trigger_group, b.trigger_name, b.trigger_state
-          FROM $triggers b
-         WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
-           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
-           FOR NO KEY UPDATE SKIP LOCKED) AS held
-     WHERE t.sched_name = %(sched)s
-       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+{freed("SELECT DISTINCT job_group, job_name FROM taken WHERE is_nonconcurrent AND state = 'EXECUTING'")}
 ),
 again AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
@@ -164,7 +153,7 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> Re
     still_standing(node, standing)
     if not dead and not stuck.rows[0][0]:
         return RecoveryOutcome()
-    removed, freed, repaired = session.locked(
+    removed, given_back, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(
             REMOVE_DEAD,
@@ -182,7 +171,7 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> Re
     jobs = sorted({(group, name) for _, group, name in repaired.rows})
     if jobs:
         session.locked(session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]))
-    recovered, lost, released = freed.rows[0]
+    recovered, lost, released = given_back.rows[0]
     return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd)
 
 
