@@ -21,6 +21,7 @@ from quartzpy.demo.audit import Summary, summarize
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
+from quartzpy.keys import unique_name
 from quartzpy.states import FiredState
 from quartzpy.store.protocol import CheckIn, ExecutionRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import migrations
@@ -175,9 +176,13 @@ class Demo:
         self._audience.event("starting", "starting PostgreSQL")
         with EmbeddedPostgres(directory, durable=True) as server:
             self._audience.event("postgres", f"PostgreSQL {server.version} is running", version=server.version)
-            yield server.dsn
+            # Of its own: two demos at once share the server and nothing else.
+            name = f"demo_{unique_name()[:12]}"
+            yield server.create_database(name)
             if self._keep:
                 server.keep_running()
+            else:
+                server.drop_database(name)
 
     def _wait_for_nodes(self, client: Scheduler, cluster: Cluster) -> None:
         deadline = self._clock.monotonic() + START_SECONDS
