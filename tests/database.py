@@ -71,7 +71,7 @@ def server(shared: Path) -> Iterator[Server]:
         with PostgresContainer(image, driver="psycopg") as container:
             yield Server(container.get_connection_url(), f"container {image}")
     else:
-        with EmbeddedPostgres(shared, durable=False) as embedded:
+        with EmbeddedPostgres(shared, durable=False, removed=True) as embedded:
             yield Server(embedded.dsn, "embedded")
 
 

@@ -35,11 +35,20 @@ class EmbeddedPostgres:
     """A server on loopback with a random password; use it as a context manager.
 
     Several processes may use one directory at once: the first starts the server, the others join. With
-    `durable=False` it forgets what it held when the machine crashes, and is faster.
+    `durable=False` it forgets what it held when the machine crashes, and is faster. With `removed=True` the directory
+    goes with the last user, also where that one was killed.
     """
 
-    def __init__(self, directory: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durable: bool = True,
+        removed: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._root = directory
+        self._removed = removed
         self._settings = {
             "max_connections": "200",
             **({} if durable else _FAST_AND_FORGETFUL),
@@ -47,15 +56,12 @@ class EmbeddedPostgres:
         }
         self._programs: Programs | None = None
         self._lease: int | None = None
-        self._removed_at_stop = False
 
     @classmethod
     def temporary(cls, *, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
         """A server that forgets everything when it is stopped."""
         directory = Path(tempfile.mkdtemp(prefix="quartzpy-pg-"))
-        server = cls(directory, durable=False, settings=settings)
-        server._removed_at_stop = True
-        return server
+        return cls(directory, durable=False, removed=True, settings=settings)
 
     # --- what it is
 
@@ -133,6 +139,8 @@ class EmbeddedPostgres:
         self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._root.chmod(0o755)
         with self._start_lock():
+            if self._removed:
+                (self._root / "removed").touch()
             lease = os.open(self._root / "lease.lock", os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(lease, fcntl.LOCK_SH)
             self._lease = lease
@@ -168,10 +176,10 @@ class EmbeddedPostgres:
             else:
                 if self.postmaster_pid is not None:
                     self._pg_ctl("-m", "fast", "-w", "stop")
+                if self._removed:
+                    shutil.rmtree(self._root, ignore_errors=True)
             finally:
                 os.close(lease)
-        if self._removed_at_stop:
-            shutil.rmtree(self._root, ignore_errors=True)
 
     def restart(self, mode: StopMode = "fast") -> None:
         """Stop it hard or soft, and start it again on the same port.

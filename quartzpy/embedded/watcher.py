@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,8 @@ def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
             group=gid,
             extra_groups=None if uid is None else [],
         )
+    if (root / "removed").exists():
+        shutil.rmtree(root, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,12 @@ with EmbeddedPostgres(Path(sys.argv[1]), durable=False) as server:
 class User:
     """A process that uses the server of a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, how: str = "removed=False") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", USER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", USER.replace("durable=False", f"durable=False, {how}"), str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def joined(self) -> tuple[int, int]:
@@ -98,6 +101,14 @@ def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
     assert alive(pid)
     users[1].kill()
     wait_for(lambda: not alive(pid))
+
+
+def test_the_directory_of_a_temporary_server_goes_also_where_its_user_was_killed(directory: Path) -> None:
+    user = User(directory, "removed=True")
+    pid, _ = user.joined()
+    user.kill()
+    wait_for(lambda: not alive(pid))
+    wait_for(lambda: not directory.exists())
 
 
 def test_what_was_stored_is_there_after_a_stop_and_start(directory: Path) -> None:
