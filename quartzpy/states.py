@@ -53,6 +53,19 @@ class CompletionInstruction(StrEnum):
     NOOP = "NOOP"
     SET_TRIGGER_COMPLETE = "SET_TRIGGER_COMPLETE"
     SET_ALL_JOB_TRIGGERS_COMPLETE = "SET_ALL_JOB_TRIGGERS_COMPLETE"
+    SET_ALL_JOB_TRIGGERS_ERROR = "SET_ALL_JOB_TRIGGERS_ERROR"
+
+    @property
+    def is_about_all_triggers(self) -> bool:
+        """Whether it is about all triggers of the job, not only the one that fired."""
+        return self in (self.SET_ALL_JOB_TRIGGERS_COMPLETE, self.SET_ALL_JOB_TRIGGERS_ERROR)
+
+    @property
+    def state(self) -> TriggerState | None:
+        """The state that these triggers are put into; None: as the fire left them."""
+        if self is self.NOOP:
+            return None
+        return TriggerState.ERROR if self is self.SET_ALL_JOB_TRIGGERS_ERROR else TriggerState.COMPLETE
 
 
 PUBLIC: dict[TriggerState, PublicState] = {

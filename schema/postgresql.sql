@@ -138,7 +138,7 @@ CREATE TABLE qrtz_triggers (
     fence BIGINT,
     error TEXT,
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (sched_name, trigger_group, trigger_name),
-    CONSTRAINT qrtz_triggers_acquired_check CHECK ((trigger_state = 'ACQUIRED') = (fence IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),

@@ -129,14 +129,18 @@ class _Attempt:
         self._started_at = runner.store_time.now()
         self._refires = 0
         self._error: BaseException | None = None
+        self._is_made = False
         self._context: JobExecutionContext | None = None
 
     def instantiate(self) -> Job | None:
+        self._is_made = False
         try:
-            return self._runner.new_instance(self._execution.fired.job_type)
+            job = self._runner.new_instance(self._execution.fired.job_type)
         except BaseException as error:
             self._error = error
             return None
+        self._is_made = True
+        return job
 
     def run(self, job: Job | None) -> None:
         again = job is not None
@@ -207,18 +211,20 @@ class _Attempt:
         if self._error is not None:
             completion.outcome = Outcome.FAILED
             completion.error = describe(self._error)
-            completion.instruction = _instruction(self._error)
+            completion.instruction = self._instruction(self._error)
             logger.error("job %s, fired by %s, failed: %s", fired.job_key, fired.trigger_key, completion.error)
         self._runner.finish(self._execution, completion)
 
-
-def _instruction(error: BaseException) -> CompletionInstruction:
-    if isinstance(error, JobExecutionError):
-        if error.unschedule_all_triggers:
-            return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
-        if error.unschedule_firing_trigger:
-            return CompletionInstruction.SET_TRIGGER_COMPLETE
-    return CompletionInstruction.NOOP
+    def _instruction(self, error: BaseException) -> CompletionInstruction:
+        if not self._is_made:
+            # As Quartz does: somebody mends the class, and resets the triggers.
+            return CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
+        if isinstance(error, JobExecutionError):
+            if error.unschedule_all_triggers:
+                return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+            if error.unschedule_firing_trigger:
+                return CompletionInstruction.SET_TRIGGER_COMPLETE
+        return CompletionInstruction.NOOP
 
 
 def describe(error: BaseException) -> str:

@@ -190,6 +190,11 @@ class Completion:
     job_data: str | None = None
     refill: Horizon | None = None
 
+    @property
+    def ends_its_trigger(self) -> bool:
+        """Whether the trigger goes: this was its last fire, and the job asks for nothing else."""
+        return self.fired.next_fire_time is None and self.instruction is CompletionInstruction.NOOP
+
 
 @dataclass(frozen=True, slots=True)
 class CompletionOutcome:

@@ -188,7 +188,11 @@ def upgrade() -> None:
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fence", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint("(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"),
+        sa.CheckConstraint(
+            "CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL"
+            " WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
+            name="qrtz_triggers_acquired_check",
+        ),
         sa.CheckConstraint(
             "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
             name="qrtz_triggers_misfire_rule_check",

@@ -95,7 +95,8 @@ def fire_row(
         state = TriggerState.COMPLETE
     else:
         state = TriggerState.BLOCKED if job.serial else TriggerState.WAITING
-    tables.move(row, state, progress=progress, pending=pending)
+    last = fence if state is TriggerState.COMPLETE else None
+    tables.move(row, state, progress=progress, pending=pending, fence=last)
     calendar = tables.calendar_of(row)
     execution.fired = FiredTrigger(
         fence=fence,

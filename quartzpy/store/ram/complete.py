@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from quartzpy.keys import RECOVERING_JOBS, JobKey
-from quartzpy.states import CompletionInstruction, FiredState, Outcome, TriggerState
+from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, ExecutionRecord, FiredTrigger, Node
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.triggers.horizon import Horizon
@@ -72,21 +72,22 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
     """What the completion asks of the trigger that fired, where that was not replaced meanwhile."""
     fired = completion.fired
     row = _same_generation(tables, fired)
-    job = tables.jobs.get(fired.job_key)
-    if completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE and job is not None:
-        for sibling in list(job.triggers.values()):
-            tables.remove_trigger(sibling)
-    elif row is not None and (
-        completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE
-        or (fired.next_fire_time is None and row.state is TriggerState.COMPLETE)
-    ):
-        tables.remove_trigger(row)
+    state = completion.instruction.state
+    if state is not None:
+        job = tables.jobs.get(fired.job_key)
+        about_all = completion.instruction.is_about_all_triggers and job is not None
+        for asked in list(job.triggers.values()) if job is not None and about_all else [row]:
+            if asked is not None:
+                tables.move(asked, state)
+                asked.error = completion.error if state is TriggerState.ERROR else None
+    elif completion.ends_its_trigger:
+        if row is not None and row.state is TriggerState.COMPLETE:
+            tables.remove_trigger(row)
+        tables.drop_orphans([fired.job_key])
     elif row is not None and completion.refill is not None:
         calendar = tables.calendar_of(row)
         if (None if calendar is None else calendar.revision) == fired.calendar_revision:
             _append(tables, row, fired, completion.refill)
-        return
-    tables.drop_orphans([fired.job_key])
 
 
 def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:

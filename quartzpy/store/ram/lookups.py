@@ -11,7 +11,7 @@ from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PUBLIC, FiredState, PublicState
 from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
+from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -101,3 +101,11 @@ def counts(tables: Tables) -> dict[str, Any]:
         "triggers": {str(state): len(rows) for state, rows in tables.by_state.items() if rows},
         "running": sum(row.state is FiredState.EXECUTING for row in tables.fired.values()),
     }
+
+
+def paused_trigger_groups(tables: Tables) -> set[str]:
+    """The groups that were paused. While all are, a group that was stored since is paused like those that were."""
+    groups = set(tables.pauses.trigger_groups)
+    if tables.pauses.everything:
+        groups |= {key.group for state in PAUSED_STATES for key in tables.by_state[state]}
+    return groups

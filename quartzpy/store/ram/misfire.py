@@ -26,13 +26,12 @@ def recover_misfires(
 
 
 def _misfire(tables: Tables, row: TriggerRow, now: datetime) -> datetime | None:
-    """Apply a trigger's misfire instruction; its new fire time. One that has none goes at once."""
+    """Apply a trigger's misfire instruction; its new fire time. One that has none is COMPLETE."""
     stored = tables.calendar_of(row)
     calendar = None if stored is None else stored.calendar
     trigger, progress = row.load().after_misfire(row.progress, calendar, now=now)
     if progress.next_fire_time is None:
-        tables.remove_trigger(row)
-        tables.drop_orphans([row.job.key])
+        tables.move(row, TriggerState.COMPLETE, progress=progress, pending=Horizon(is_complete=True))
         return None
     moved = moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, calendar)
     row.bare = replace(trigger, data=None)

@@ -169,9 +169,8 @@ def _repair(tables: Tables) -> int:
             if not tables.is_running(row.job.key):
                 tables.move(row, freed)
                 odd += 1
-    running = {(row.trigger_key, row.generation) for row in tables.fired.values()}
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
-        if (row.key, row.generation) not in running:
+        if row.fence is not None and row.fence not in tables.fired:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])
     return odd

@@ -267,7 +267,7 @@ class RamJobStore:
 
     def paused_trigger_groups(self) -> set[str]:
         with self._lock:
-            return set(self._tables.pauses.trigger_groups)
+            return lookups.paused_trigger_groups(self._tables)
 
     def paused_job_groups(self) -> set[str]:
         with self._lock:

@@ -1,7 +1,7 @@
 """What the in-memory store keeps: rows like those of the SQL store's tables, and the moves that keep them coherent.
 
 Every change of a trigger's state or fire time goes through `Tables.move`: the index of due triggers, the sets by
-state and the claim follow. A trigger has a fence exactly while it is ACQUIRED.
+state and the claim follow. A trigger has a fence while it is ACQUIRED, and while its last fire runs.
 """
 
 from __future__ import annotations

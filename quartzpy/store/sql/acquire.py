@@ -109,7 +109,7 @@ moved AS (
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
                CASE WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE'
                     WHEN t.is_nonconcurrent THEN 'BLOCKED' ELSE 'WAITING' END END,
-           fence = CASE m.fate WHEN 'CLAIM' THEN m.fence END,
+           fence = CASE WHEN m.fate = 'CLAIM' OR (m.fate = 'FIRE' AND cardinality(t.upcoming) = 0) THEN m.fence END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE m.fate WHEN 'FIRE' THEN t.upcoming[1] ELSE t.next_fire_time END,
            upcoming = CASE m.fate WHEN 'FIRE' THEN t.upcoming[2:] ELSE t.upcoming END,

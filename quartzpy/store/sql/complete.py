@@ -124,22 +124,38 @@ UPDATE $triggers t
  WHERE t.sched_name = r.sched_name AND t.trigger_group = r.trigger_group AND t.trigger_name = r.trigger_name
 """
 
-# A job asked to unschedule the trigger that fired it (its generation), or all of the job's. Fenced ones ask nothing.
-UNSCHEDULE = """
+# What ended jobs ask for: a state for the trigger that fired them (its generation), or for all of the job's. Fenced
+# ones ask for nothing.
+SET_STATES = """
 WITH asked AS (
-    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, a.all_triggers
-      FROM unnest(%(fences)s::bigint[], %(all)s::bool[]) AS a(fence, all_triggers)
+    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
+      FROM unnest(%(fences)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fence, all_triggers, state)
       JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'LOST'
+),
+held AS (
+    SELECT c.*, a.state, a.error
+      FROM asked a
+     CROSS JOIN LATERAL (
+        SELECT o.trigger_group, o.trigger_name, o.fence FROM $triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group
+           AND o.trigger_name = a.trigger_name AND o.generation = a.generation
+           FOR NO KEY UPDATE SKIP LOCKED) AS c
+    UNION ALL
+    SELECT c.*, a.state, a.error
+      FROM asked a
+     CROSS JOIN LATERAL (
+        SELECT o.trigger_group, o.trigger_name, o.fence FROM $triggers o
+         WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS c
+),
+put AS (
+    UPDATE $triggers t
+       SET trigger_state = held.state, fence = NULL, error = CASE held.state WHEN 'ERROR' THEN held.error END
+      FROM held
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+    RETURNING held.fence
 )
-DELETE FROM $triggers t
- USING (SELECT c.trigger_group, c.trigger_name
-          FROM $triggers c
-         WHERE c.sched_name = %(sched)s
-           AND ((c.trigger_group, c.trigger_name, c.generation) IN
-                    (SELECT trigger_group, trigger_name, generation FROM asked)
-                OR (c.job_group, c.job_name) IN (SELECT job_group, job_name FROM asked WHERE all_triggers))
-           FOR UPDATE OF c SKIP LOCKED) AS over
- WHERE t.sched_name = %(sched)s AND t.trigger_group = over.trigger_group AND t.trigger_name = over.trigger_name
+DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
 """
 
 # Non-durable jobs that have no trigger left. One that is being given a trigger is held, and stays.
@@ -178,7 +194,7 @@ def complete(session: SqlSession, node: Node, completions: Sequence[Completion])
             stores=[c.job_data is not None for c in completions],
             data_fences=[c.fired.fence for c in completions if c.job_data is not None],
             data=[c.job_data for c in completions if c.job_data is not None],
-            last=[c.fired.next_fire_time is None for c in completions],
+            last=[c.ends_its_trigger for c in completions],
         ),
         *_follow_ups(session, node, completions),
     ]
@@ -202,17 +218,16 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
     sends = []
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     if asking:
-        every = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
         sends.append(
             session.send(
-                UNSCHEDULE,
+                SET_STATES,
                 epoch=node.epoch,
                 fences=[c.fired.fence for c in asking],
-                all=[c.instruction is every for c in asking],
+                all=[c.instruction.is_about_all_triggers for c in asking],
+                states=[c.instruction.state for c in asking],
             )
         )
-    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.fired.next_fire_time is None}
-    ending.update((c.fired.job_group, c.fired.job_name) for c in asking)
+    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
     if ending:
         groups, names = zip(*sorted(ending), strict=True)
         sends.append(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))

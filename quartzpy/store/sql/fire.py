@@ -53,7 +53,7 @@ moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE WHEN c.next_fire_time IS NULL THEN 'COMPLETE'
                                 WHEN t.is_nonconcurrent THEN 'BLOCKED' ELSE 'WAITING' END,
-           fence = NULL,
+           fence = CASE WHEN c.next_fire_time IS NULL THEN c.fence END,
            prev_fire_time = t.next_fire_time,
            next_fire_time = c.next_fire_time,
            upcoming = c.upcoming::timestamptz[],

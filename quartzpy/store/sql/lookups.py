@@ -93,7 +93,14 @@ WITH RECURSIVE waiting AS (
 )
 SELECT job_type FROM waiting WHERE job_type IS NOT NULL
 """
-PAUSED = "SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s"
+# While all are paused, a group that was stored since is paused like those that were.
+PAUSED = """
+SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
+UNION
+SELECT 'TRIGGER', t.trigger_group FROM $triggers t
+ WHERE t.sched_name = %(sched)s AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+   AND EXISTS (SELECT FROM $paused_groups WHERE sched_name = %(sched)s AND scope = 'ALL')
+"""
 
 RUNNING = """
 SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time

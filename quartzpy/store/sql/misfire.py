@@ -16,7 +16,6 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.store.sql import rows
-from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.session import SqlSession, still_standing
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -80,13 +79,15 @@ moved AS (
        AND h.next_fire_time IS NOT NULL
     RETURNING t.trigger_group, t.trigger_name
 ),
-gone AS (
-    DELETE FROM $triggers t USING held h
+over AS (
+    UPDATE $triggers t
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true
+      FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL
     RETURNING t.trigger_group, t.trigger_name
 )
-SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM gone
+SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM over
 """
 
 # No row: the epoch is gone.
@@ -121,8 +122,7 @@ def recover_misfires(
         return MisfireOutcome(now)
     late = [_late(row) for row in found.rows[:limit]]
     moves = [_moved(one, found.rows[0][0]) for one in late]
-    jobs = sorted({(m.trigger.job_key.group, m.trigger.job_key.name) for m in moves if m.trigger.job_key})
-    written, _ = session.locked(
+    [written] = session.locked(
         session.send(
             MOVE,
             **at_node,
@@ -139,7 +139,6 @@ def recover_misfires(
             complete=[m.horizon.is_complete for m in moves],
             revisions=[one.revision for one in late],
         ),
-        session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]),
     )
     done = {TriggerKey(group, name) for group, name in written.rows}
     times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]

@@ -107,10 +107,8 @@ STUCK = """
        AND CASE t.trigger_state
            WHEN 'ACQUIRED' THEN NOT EXISTS (
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence AND f.state = 'ACQUIRED')
-           WHEN 'COMPLETE' THEN NOT EXISTS (
-               SELECT FROM $fired_triggers f
-                WHERE f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group
-                  AND f.trigger_name = t.trigger_name AND f.generation = t.generation)
+           WHEN 'COMPLETE' THEN t.fence IS NOT NULL AND NOT EXISTS (
+               SELECT FROM $fired_triggers f WHERE f.fence = t.fence)
            ELSE NOT EXISTS (
                SELECT FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name

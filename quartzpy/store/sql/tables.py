@@ -101,7 +101,7 @@ triggers = Table(
     Column("misfire_threshold", Interval),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
-    # The claim that an ACQUIRED trigger belongs to.
+    # The claim that an ACQUIRED trigger belongs to, or the last fire of a COMPLETE one while that runs.
     Column("fence", BigInteger),
     Column("error", Text),
     PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
@@ -121,7 +121,10 @@ triggers = Table(
         "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
     ),
-    CheckConstraint("(trigger_state = 'ACQUIRED') = (fence IS NOT NULL)", name="qrtz_triggers_acquired_check"),
+    CheckConstraint(
+        "CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
+        name="qrtz_triggers_acquired_check",
+    ),
 )
 # acquire and misfire: each job type's due triggers in order. The type and the misfire rule come first, so that
 # what a node cannot take, or must leave to the misfire step, is never walked over.
