@@ -297,7 +297,8 @@ class RamHarness(Harness):
 
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
         tables = self.store._tables
-        tables.move(tables.triggers[trigger], state)
+        fence = -1 if state is TriggerState.COMPLETE else None
+        tables.move(tables.triggers[trigger], state, fence=fence)
 
 
 class SqlHarness(Harness):
@@ -326,7 +327,7 @@ class SqlHarness(Harness):
             " WHERE sched_name = %s AND trigger_group = %s AND trigger_name = %s",
             [
                 str(state),
-                -1 if state is TriggerState.ACQUIRED else None,
+                -1 if state in (TriggerState.ACQUIRED, TriggerState.COMPLETE) else None,
                 self._name,
                 trigger.group,
                 trigger.name,

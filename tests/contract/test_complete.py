@@ -28,6 +28,7 @@ from tests.contract.harness import (
 
 TRIGGER_COMPLETE = CompletionInstruction.SET_TRIGGER_COMPLETE
 ALL_COMPLETE = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+ALL_ERROR = CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
 
 
 def refill_of(fired: FiredTrigger) -> Horizon | None:
@@ -181,23 +182,36 @@ def test_a_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10), once("other", at(100)))
     store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert store.states("every", "other") == ["gone", "WAITING"]
-    assert store.store.job(job_key()) is not None
+    assert store.states("every", "other") == ["COMPLETE", "WAITING"]
+    assert store.progress("every").next_fire_time == at(10), "as it was"
 
 
-def test_a_job_that_ends_its_only_trigger_goes_with_it(store: Harness) -> None:
+def test_a_job_that_ends_its_only_trigger_stays_with_it(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10))
     store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert store.state("every") == "gone"
+    assert not store.store.recover(node, []).changed_anything
+    assert store.state("every") == "COMPLETE"
+    assert store.store.job(job_key()) is not None
+    store.clock.advance(HOUR)
+    assert not store.fire_due(node)
+    assert not store.misfire(node).misfired
+    store.store.delete_triggers([key("every")])
     assert store.store.job(job_key()) is None
+
+
+def test_a_job_can_end_its_trigger_at_its_last_fire(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    assert store.state("once") == "COMPLETE"
 
 
 def test_a_serial_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(10), once("other", at(5)))
     outcome = store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert store.states("every", "other") == ["gone", "WAITING"]
+    assert store.states("every", "other") == ["COMPLETE", "WAITING"]
     assert outcome.earliest_unblocked is not None
 
 
@@ -207,15 +221,33 @@ def test_a_job_can_end_all_its_triggers(store: Harness) -> None:
     store.schedule(job("unrelated"), once("unrelated", at(100)))
     store.store.pause_triggers([key("paused")])
     store.complete_asking(node, store.fire_one(node), ALL_COMPLETE)
-    assert store.states("every", "waiting", "paused", "unrelated") == ["gone", "gone", "gone", "WAITING"]
-    assert store.store.job(job_key()) is not None
+    assert store.states("every", "waiting", "paused", "unrelated") == ["COMPLETE", "COMPLETE", "COMPLETE", "WAITING"]
 
 
-def test_a_job_that_ends_all_its_triggers_goes_with_them(store: Harness) -> None:
+def test_a_job_that_cannot_be_made_puts_all_its_triggers_into_error(store: Harness) -> None:
     node = store.node()
-    store.schedule(serial(), every(10), once("waiting", at(100)))
-    store.complete_asking(node, store.fire_one(node), ALL_COMPLETE)
-    assert store.store.job(job_key()) is None
+    store.schedule(serial(), every(10), once("waiting", at(100)), once("paused", at(100)))
+    store.schedule(job("unrelated"), once("unrelated", at(100)))
+    store.store.pause_triggers([key("paused")])
+    store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
+    assert store.states("every", "waiting", "paused", "unrelated") == ["ERROR", "ERROR", "ERROR", "WAITING"]
+    record = store.store.trigger(key("waiting"))
+    assert record is not None
+    assert record.error == "no such luck"
+    store.clock.advance(HOUR)
+    assert [one.trigger_name for one in store.fire_due(node, threshold=2 * HOUR)] == ["unrelated"]
+    assert not store.misfire(node).misfired
+    assert store.store.reset_from_error(key("every")) == at(10)
+    assert store.states("every", "waiting") == ["WAITING", "ERROR"]
+
+
+def test_a_trigger_whose_last_fire_failed_so_is_complete_when_it_is_reset(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
+    assert store.state("once") == "ERROR"
+    assert store.store.reset_from_error(key("once")) is None
+    assert store.state("once") == "COMPLETE"
 
 
 def test_claims_on_triggers_that_a_job_ends_are_dropped(store: Harness) -> None:

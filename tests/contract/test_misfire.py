@@ -69,7 +69,7 @@ def test_each_instruction_of_a_simple_trigger_is_applied(store: Harness, instruc
     assert list(outcome.misfired) == [key("every")]
     assert outcome.earliest == progress.next_fire_time
     if progress.next_fire_time is None:
-        assert store.state("every") == "gone"
+        assert store.state("every") == "COMPLETE"
         return
     record = store.store.trigger(key("every"))
     assert record is not None
@@ -183,7 +183,7 @@ def test_a_slice_that_is_exactly_full_leaves_no_more(store: Harness) -> None:
     assert (len(outcome.misfired), outcome.more) == (2, False)
 
 
-def test_a_trigger_that_cannot_fire_again_goes_at_once_and_its_job_with_it(store: Harness) -> None:
+def test_a_trigger_that_cannot_fire_again_is_complete(store: Harness) -> None:
     node = store.node()
     store.schedule(
         job("short"),
@@ -197,12 +197,15 @@ def test_a_trigger_that_cannot_fire_again_goes_at_once_and_its_job_with_it(store
     outcome = store.misfire(node)
     assert set(outcome.misfired) == {key("cron"), key("other")}
     assert outcome.earliest is None
-    assert store.states("cron", "other") == ["gone", "gone"]
-    assert store.store.job(job_key("short")) is None
-    assert store.store.job(job_key("kept")) is not None
+    assert store.states("cron", "other") == ["COMPLETE", "COMPLETE"]
+    assert store.progress("cron").next_fire_time is None
+    assert not store.upcoming("cron")
+    assert store.store.job(job_key("short")) is not None
+    assert not store.store.recover(node, []).changed_anything
+    assert not store.misfire(node).misfired
 
 
-def test_a_trigger_that_misfired_while_its_job_has_others_leaves_the_job(store: Harness) -> None:
+def test_a_trigger_that_misfired_for_the_last_time_leaves_the_others_of_its_job(store: Harness) -> None:
     node = store.node()
     store.schedule(
         job(),
@@ -211,8 +214,7 @@ def test_a_trigger_that_misfired_while_its_job_has_others_leaves_the_job(store: 
     )
     store.clock.advance(HOUR)
     store.misfire(node)
-    assert store.states("cron", "far") == ["gone", "WAITING"]
-    assert store.store.job(job_key()) is not None
+    assert store.states("cron", "far") == ["COMPLETE", "WAITING"]
 
 
 def test_only_known_job_types_are_handled(store: Harness) -> None:

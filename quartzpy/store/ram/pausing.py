@@ -121,5 +121,5 @@ def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
     if row.state is not TriggerState.ERROR:
         raise IllegalStateChangeError(f"trigger {key} is {row.state}, not ERROR; there is nothing to reset")
     row.error = None
-    tables.move(row, tables.state_of_new(key, row.job))
+    tables.move(row, tables.state_of_new(key, row.job) if row.progress.next_fire_time else TriggerState.COMPLETE)
     return row.progress.next_fire_time

@@ -76,7 +76,8 @@ DELETE FROM $paused_groups
 FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s"
 
 RESET_FROM_ERROR = f"""
-UPDATE $triggers t SET trigger_state = {state_of("t", "t")}, error = NULL
+UPDATE $triggers t
+   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE' ELSE {state_of("t", "t")} END, error = NULL
  WHERE t.sched_name = %(sched)s AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s
    AND t.trigger_state = 'ERROR'
 RETURNING t.next_fire_time
