@@ -23,12 +23,14 @@ from quartzpy.job import (
 from quartzpy.job_data import JobDataMap
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.retry import RetryPolicy
 from quartzpy.scheduler import SchedulerMetadata
 from quartzpy.states import PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
+from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 
@@ -60,6 +62,8 @@ __all__ = [
     "MonthlyCalendar",
     "PublicState",
     "QuartzpyError",
+    "RecurrenceTrigger",
+    "RetryPolicy",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerMetadata",

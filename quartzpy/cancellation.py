@@ -8,12 +8,14 @@ import threading
 class Cancellation:
     """As a `threading.Event`, but made only when somebody waits: most executions never look."""
 
-    __slots__ = ("_asked", "_event")
+    __slots__ = ("_asked", "_event", "noticed")
     _making = threading.Lock()
 
     def __init__(self) -> None:
         self._asked = False
         self._event: threading.Event | None = None
+        self.noticed = False
+        """Whether the execution looked, and learned that it should stop."""
 
     def set(self) -> None:
         with self._making:
@@ -22,6 +24,11 @@ class Cancellation:
                 self._event.set()
 
     def is_set(self) -> bool:
+        return self._asked
+
+    def notice(self) -> bool:
+        """The execution itself asks whether it should stop."""
+        self.noticed = self.noticed or self._asked
         return self._asked
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -23,6 +23,8 @@ ORIGINAL_NAME = f"{_ORIGINAL}NAME"
 ORIGINAL_GROUP = f"{_ORIGINAL}GROUP"
 ORIGINAL_FIRE_TIME = f"{_ORIGINAL}FIRETIME_IN_MILLISECONDS_AS_STRING"
 ORIGINAL_SCHEDULED_FIRE_TIME = f"{_ORIGINAL}SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
+RETRIED_NAME = "QRTZ_RETRIED_TRIGGER_NAME"
+RETRIED_GROUP = "QRTZ_RETRIED_TRIGGER_GROUP"
 
 
 class JobExecutionContext:
@@ -115,6 +117,18 @@ class JobExecutionContext:
         """Whether this repeats an execution whose node died."""
         return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
 
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is: 1, or more where the job's retry policy runs it again after it failed."""
+        return self._fired.attempt
+
+    @property
+    def retried_trigger_key(self) -> TriggerKey | None:
+        """The trigger whose execution failed and is tried again; None in a first attempt."""
+        if RETRIED_NAME not in self.job_data:
+            return None
+        return TriggerKey(str(self.job_data[RETRIED_GROUP]), str(self.job_data[RETRIED_NAME]))
+
     def _original(self, key: str) -> str:
         if not self.recovering:
             raise InvalidValueError("this execution is not a recovery; ask context.recovering first")
@@ -138,11 +152,12 @@ class JobExecutionContext:
     @property
     def cancelled(self) -> bool:
         """Whether somebody asked this execution to stop: a job that runs long looks now and then."""
-        return self._cancelled.is_set()
+        return self._cancelled.notice()
 
     def wait_cancelled(self, timeout: float) -> bool:
         """Sleep for up to `timeout` seconds, less where the execution is asked to stop; whether it is."""
-        return self._cancelled.wait(timeout)
+        self._cancelled.wait(timeout)
+        return self._cancelled.notice()
 
     def raise_if_cancelled(self) -> None:
         """Raise where the execution should end now.

@@ -200,6 +200,10 @@ class JobCancelledError(QuartzpyError):
     """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
 
 
+class JobTimeoutError(QuartzpyError):
+    """What an execution failed with that took longer than its job's timeout."""
+
+
 class LeaseLostError(QuartzpyError):
     """This node's epoch was declared dead: whatever this execution writes no longer counts."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Self
 
 from quartzpy.clock import SystemClock
 from quartzpy.config import SchedulerConfig
+from quartzpy.config_sources import URL, load_settings
 from quartzpy.errors import SettingsError
 from quartzpy.job import job_types
 from quartzpy.scheduler import BaseScheduler
@@ -56,3 +58,24 @@ class Scheduler(BaseScheduler):
             job_types=job_types,
             version=installed_version(),
         )
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
+        """A scheduler from what is set outside the program: `Scheduler.from_config()`.
+
+        A keyword argument (`url` is one) stands over a `QUARTZPY_...` variable of the environment, that over the
+        TOML file at `path`, or else at QUARTZPY_CONFIG, and that over the default. `Scheduler(url, ...)` reads
+        neither environment nor file.
+
+        Raises:
+            SettingsError: a source cannot be read, a wrong or unknown setting (says where it came from), or none of
+                them has a URL.
+        """
+        found = load_settings(path, os.environ, **settings)
+        if URL not in found:
+            raise SettingsError(
+                "url: no database is set. There are three ways: the keyword argument url=..., the environment variable "
+                "QUARTZPY_URL (QUARTZPY_DSN is the command line's only), or url = ... in the TOML file that path or "
+                "QUARTZPY_CONFIG names"
+            )
+        return cls(found.pop(URL), **found)

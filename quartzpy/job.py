@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from quartzpy.errors import (
@@ -22,11 +23,13 @@ from quartzpy.errors import (
 )
 from quartzpy.job_data import encode
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, given_name
+from quartzpy.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 MAX_DESCRIPTION_LENGTH = 1000
+MAX_CONCURRENT = 10_000
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
 
@@ -162,7 +165,9 @@ class JobDetail:
     """A job as it is stored: what runs, with which data, under which rules.
 
     `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
-    it. `disallow_concurrent` and `persist_data` default to what the class's decorators say.
+    it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
+    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `retry`: when a
+    failed execution is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed.
     """
 
     job: type[Job] | str
@@ -173,7 +178,10 @@ class JobDetail:
     durable: bool = field(default=False, kw_only=True)
     requests_recovery: bool = field(default=False, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
+    max_concurrent: int | None = field(default=None, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
+    retry: RetryPolicy | None = field(default=None, kw_only=True)
+    timeout: timedelta | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -191,13 +199,32 @@ class JobDetail:
             raise InvalidJobError(f"description: text of at most {MAX_DESCRIPTION_LENGTH} characters")
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
+        self._check_limits()
         if self.disallow_concurrent is None:
-            given(self, "disallow_concurrent", bool(cls and cls.disallows_concurrent_execution))
+            by_class = bool(cls and cls.disallows_concurrent_execution and self.max_concurrent is None)
+            given(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
         if self.persist_data is None:
             given(self, "persist_data", bool(cls and cls.persists_job_data))
         for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
             if type(getattr(self, flag)) is not bool:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
+        if self.disallow_concurrent:
+            given(self, "max_concurrent", 1)
+
+    def _check_limits(self) -> None:
+        limit = self.max_concurrent
+        if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
+            raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {limit!r})")
+        if (self.disallow_concurrent is True and limit not in (None, 1)) or (
+            self.disallow_concurrent is False and limit == 1
+        ):
+            raise InvalidJobError(
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
+            )
+        if self.retry is not None and not isinstance(self.retry, RetryPolicy):
+            raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
+        if self.timeout is not None and not (isinstance(self.timeout, timedelta) and self.timeout > timedelta()):
+            raise InvalidJobError(f"timeout: a timedelta above zero, or None (got {self.timeout!r})")
 
     @property
     def key(self) -> JobKey:

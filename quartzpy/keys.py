@@ -15,6 +15,8 @@ from quartzpy.errors import InvalidKeyError
 DEFAULT_GROUP = "DEFAULT"
 RECOVERING_JOBS = "RECOVERING_JOBS"
 """The group of triggers that run a job again after its node died (Quartz's DEFAULT_RECOVERY_GROUP)."""
+RETRYING_JOBS = "RETRYING_JOBS"
+"""The group of triggers that run a job again after it failed, as its retry policy says."""
 MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
 """The group of triggers made by `trigger_job`: not DEFAULT as in Quartz, so that pausing DEFAULT swallows none."""
 

@@ -19,6 +19,7 @@ from quartzpy.errors import (
     CalendarNotFoundError,
     InvalidJobError,
     InvalidTriggerError,
+    InvalidValueError,
     JobNotFoundError,
     SchedulerStateError,
     UnableToInterruptJobError,
@@ -357,8 +358,10 @@ class BaseScheduler:
         """Remove jobs with all their triggers; those that were there."""
         return self._usable_store().delete_jobs(keys)
 
-    def trigger_job(self, key: JobKey, data: Mapping[str, Any] | None = None) -> TriggerKey:
-        """Run a job now, by a trigger of its own that carries `data`; that trigger's key.
+    def trigger_job(
+        self, key: JobKey, data: Mapping[str, Any] | None = None, *, delay: timedelta | None = None
+    ) -> TriggerKey:
+        """Run a job now, or after `delay`, by a trigger of its own that carries `data`; that trigger's key.
 
         It is in a group of its own (MANUAL_TRIGGERS): pausing other groups does not hold it up.
 
@@ -367,7 +370,8 @@ class BaseScheduler:
         """
         if self._usable_store().job(key) is None:
             raise JobNotFoundError(f"job {key} is not stored")
-        trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data)
+        start = None if delay is None else self._store.now() + delay
+        trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)
         self.schedule(trigger)
         return trigger.key
 
@@ -569,6 +573,19 @@ class BaseScheduler:
     def interrupt_execution(self, fire_instance_id: str) -> bool:
         """Ask one execution on this node to stop; whether it runs here."""
         return self._interrupt(lambda execution: str(execution.fired.fence) == fire_instance_id)
+
+    def cancel(self, fire_instance_id: str) -> bool:
+        """Ask an execution to stop, on whichever node of the cluster it runs; whether it runs.
+
+        The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
+        execution that stops so is CANCELLED in the history and is not retried.
+        """
+        if not fire_instance_id.isdecimal():
+            raise InvalidValueError(f"fire_instance_id: a number as text, as context has it (got {fire_instance_id!r})")
+        asked = self._usable_store().request_cancel(int(fire_instance_id))
+        if self._node is not None:
+            self._node.interrupt(lambda execution: str(execution.fired.fence) == fire_instance_id)
+        return asked
 
     def _interrupt(self, chosen: Any) -> bool:
         self._check_usable()

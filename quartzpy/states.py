@@ -44,7 +44,12 @@ class Outcome(StrEnum):
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
-    LOST = "LOST"
+    CANCELLED = "CANCELLED"
+    """Somebody asked it to stop, and it did."""
+    SKIPPED = "SKIPPED"
+    """Not run: its job's limit was reached, or a listener vetoed it."""
+    TERMINATED = "TERMINATED"
+    """Its node stopped or was declared dead."""
 
 
 class CompletionInstruction(StrEnum):

@@ -34,9 +34,10 @@ CREATE TABLE qrtz_executions (
     started_at TIMESTAMP WITH TIME ZONE,
     ended_at TIMESTAMP WITH TIME ZONE NOT NULL,
     outcome VARCHAR(16) NOT NULL,
+    attempt INTEGER DEFAULT 1 NOT NULL,
     error TEXT,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fence),
-    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'LOST'))
+    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
 );
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions USING brin (ended_at);
@@ -58,14 +59,18 @@ CREATE TABLE qrtz_fired_triggers (
     fired_time TIMESTAMP WITH TIME ZONE NOT NULL,
     scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
     priority INTEGER NOT NULL,
-    is_nonconcurrent BOOLEAN NOT NULL,
+    max_concurrent INTEGER,
     requests_recovery BOOLEAN NOT NULL,
+    attempt INTEGER DEFAULT 1 NOT NULL,
+    cancel_requested BOOLEAN DEFAULT false NOT NULL,
     trigger_data JSONB,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fence),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );
 
-CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name) WHERE state = 'EXECUTING' AND is_nonconcurrent;
+CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
+
+CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name) WHERE state = 'EXECUTING' AND max_concurrent = 1;
 
 CREATE TABLE qrtz_job_details (
     sched_name VARCHAR(200) NOT NULL,
@@ -74,11 +79,14 @@ CREATE TABLE qrtz_job_details (
     description TEXT,
     job_type VARCHAR(200) NOT NULL,
     is_durable BOOLEAN NOT NULL,
-    is_nonconcurrent BOOLEAN NOT NULL,
+    max_concurrent INTEGER,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
+    retry_policy JSONB,
+    timeout INTERVAL,
     job_data JSONB,
-    CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name)
+    CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
+    CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0)
 );
 
 CREATE TABLE qrtz_locks (
@@ -116,7 +124,7 @@ CREATE TABLE qrtz_triggers (
     job_group VARCHAR(200) NOT NULL,
     job_name VARCHAR(200) NOT NULL,
     job_type VARCHAR(200) NOT NULL,
-    is_nonconcurrent BOOLEAN NOT NULL,
+    max_concurrent INTEGER,
     description TEXT,
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
@@ -127,6 +135,7 @@ CREATE TABLE qrtz_triggers (
     upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
     generation BIGINT NOT NULL,
     times_triggered BIGINT DEFAULT 0 NOT NULL,
+    attempt INTEGER DEFAULT 1 NOT NULL,
     start_time TIMESTAMP WITH TIME ZONE NOT NULL,
     end_time TIMESTAMP WITH TIME ZONE,
     priority INTEGER NOT NULL,

@@ -79,7 +79,7 @@ def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: b
 @shared_options
 def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
     """Jobs with what they run and under which rules."""
-    columns = ("job", "type", "triggers", "durable", "serial", "recovers", "description")
+    columns = ("job", "type", "triggers", "durable", "at once", "recovers", "timeout", "description")
     with client(dsn, name, schema) as scheduler:
         rows: list[Sequence[Any]] = [
             (
@@ -87,8 +87,9 @@ def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool)
                 record.job.job_type,
                 record.triggers,
                 record.job.durable,
-                record.job.disallow_concurrent,
+                record.job.max_concurrent,
                 record.job.requests_recovery,
+                record.job.timeout,
                 record.job.description,
             )
             for record in scheduler.jobs(limit)

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from typing import Any
+
+
+class LoopWork:
+    """Work that was given to the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.task: asyncio.Task[None] | None = None
+
+    def cancel_after(self, seconds: float) -> None:
+        """Cut it off at its next `await`, unless it ends before."""
+        with contextlib.suppress(RuntimeError):  # The loop was closed: so all its work was cancelled.
+            self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._cancel)
+
+    def _cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 class EventLoopThread:
@@ -18,10 +36,12 @@ class EventLoopThread:
         self._thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> LoopWork:
         """Begin `work` on the loop. It must not raise."""
         loop = self._started()
-        loop.call_soon_threadsafe(self._begin, loop, work)
+        begun = LoopWork(loop)
+        loop.call_soon_threadsafe(self._begin, begun, work)
+        return begun
 
     def close(self, timeout: float) -> None:
         """Cancel what still runs and end the thread."""
@@ -50,9 +70,9 @@ class EventLoopThread:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
-    def _begin(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, begun: LoopWork, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself keeps only weak references to tasks.
-        task = loop.create_task(work)
+        begun.task = task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import threading
 import traceback
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.clock import Clock
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import InvalidJobDataError, JobExecutionError
+from quartzpy.errors import InvalidJobDataError, JobCancelledError, JobExecutionError, JobTimeoutError
 from quartzpy.job import Job, JobTypes
 from quartzpy.keys import JobKey
+from quartzpy.retry import RetryPolicy
+from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.event_loop import EventLoopThread
+from quartzpy.runtime.event_loop import EventLoopThread, LoopWork
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger
@@ -27,6 +31,12 @@ MAX_ERROR_LENGTH = 8_192
 """Characters of an error that the history keeps: the end of the traceback says the most."""
 
 
+STOPPED = (JobCancelledError, asyncio.CancelledError)
+"""What an execution raises that does as it was asked."""
+CUT_OFF_AFTER = 0.2
+"""Seconds that an `async def` job has to end by itself when it is asked to stop. A thread cannot be cut off."""
+
+
 class Execution:
     """A fire that is running, or about to."""
 
@@ -34,7 +44,19 @@ class Execution:
         self.fired = fired
         self.epoch = epoch
         self.cancelled = Cancellation()
+        self.timed_out = False
         self.context: JobExecutionContext | None = None
+        self.work: LoopWork | None = None
+
+    def stop(self) -> None:
+        """Ask it to stop; cut off what can be."""
+        self.cancelled.set()
+        if self.work is not None:
+            self.work.cancel_after(CUT_OFF_AFTER)
+
+    def time_out(self) -> None:
+        self.timed_out = True
+        self.stop()
 
 
 class JobRunner:
@@ -48,9 +70,11 @@ class JobRunner:
         store_time: StoreTime,
         loop: EventLoopThread,
         scheduler: Any,
+        deadlines: Deadlines,
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
     ) -> None:
+        self._deadlines = deadlines
         self._job_types = job_types
         self._clock = clock
         self._store_time = store_time
@@ -69,7 +93,7 @@ class JobRunner:
         """Ask the executions that `chosen` is true of to stop; how many."""
         asked = [execution for execution in self.running() if chosen(execution)]
         for execution in asked:
-            execution.cancelled.set()
+            execution.stop()
         return len(asked)
 
     def interrupt_job(self, key: JobKey) -> int:
@@ -84,8 +108,13 @@ class JobRunner:
             self._running[execution.fired.fence] = execution
         attempt = _Attempt(self, execution)
         job = attempt.instantiate()
+        timeout = execution.fired.timeout
+        deadline = None if timeout is None else self._deadlines.add(timeout.total_seconds(), execution.time_out)
+        attempt.at_end = None if deadline is None else partial(self._deadlines.call_off, deadline)
         if job is not None and inspect.iscoroutinefunction(job.execute):
-            self._loop.run(attempt.run_async(job))
+            execution.work = self._loop.run(attempt.run_async(job))
+            if execution.cancelled.is_set():
+                execution.stop()
         else:
             attempt.run(job)
 
@@ -131,6 +160,7 @@ class _Attempt:
         self._error: BaseException | None = None
         self._is_made = False
         self._context: JobExecutionContext | None = None
+        self.at_end: Callable[[], None] | None = None
 
     def instantiate(self) -> Job | None:
         self._is_made = False
@@ -196,6 +226,8 @@ class _Attempt:
         return False
 
     def _finish(self) -> None:
+        if self.at_end is not None:
+            self.at_end()
         fired = self._execution.fired
         ended_at = self._runner.store_time.now()
         completion = Completion(fired, self._started_at, max(ended_at, self._started_at), Outcome.SUCCEEDED)
@@ -208,12 +240,40 @@ class _Attempt:
                 self._error = self._error or error
         if self._context is not None:
             self._context.job_run_time = completion.ended_at - completion.started_at
-        if self._error is not None:
-            completion.outcome = Outcome.FAILED
-            completion.error = describe(self._error)
-            completion.instruction = self._instruction(self._error)
-            logger.error("job %s, fired by %s, failed: %s", fired.job_key, fired.trigger_key, completion.error)
+        if self._execution.timed_out:
+            self._error = self._timeout(self._error)
+        if self._stopped_as_asked():
+            completion.outcome = Outcome.CANCELLED
+        elif self._error is not None:
+            self._fail(completion, self._error)
         self._runner.finish(self._execution, completion)
+
+    def _stopped_as_asked(self) -> bool:
+        asked = self._execution.cancelled
+        if self._execution.timed_out or not asked.is_set():
+            return False
+        return asked.noticed if self._error is None else isinstance(self._error, STOPPED)
+
+    def _timeout(self, error: BaseException | None) -> JobTimeoutError:
+        timed_out = JobTimeoutError(f"took longer than its timeout of {self._execution.fired.timeout}")
+        timed_out.__cause__ = error
+        return timed_out
+
+    def _fail(self, completion: Completion, error: BaseException) -> None:
+        fired = self._execution.fired
+        completion.outcome = Outcome.FAILED
+        completion.error = describe(error)
+        completion.instruction = self._instruction(error)
+        if fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
+            wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
+            completion.retry_after = policy_of(fired.retry).delay_after(fired.attempt, wrapped or error)
+        logger.error(
+            "job %s, fired by %s, failed%s: %s",
+            fired.job_key,
+            fired.trigger_key,
+            "" if completion.retry_after is None else f" (runs again in {completion.retry_after})",
+            completion.error,
+        )
 
     def _instruction(self, error: BaseException) -> CompletionInstruction:
         if not self._is_made:
@@ -225,6 +285,12 @@ class _Attempt:
             if error.unschedule_firing_trigger:
                 return CompletionInstruction.SET_TRIGGER_COMPLETE
         return CompletionInstruction.NOOP
+
+
+@lru_cache(maxsize=256)
+def policy_of(text: str) -> RetryPolicy:
+    """A stored retry policy."""
+    return RetryPolicy.from_text(text)
 
 
 def describe(error: BaseException) -> str:

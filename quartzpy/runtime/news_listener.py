@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from quartzpy.runtime.service import NO_REST, Service
-from quartzpy.store.protocol import JobStore, Subscription
+from quartzpy.store.protocol import JobStore, News, Subscription
 
 LONGEST_WAIT = 0.5
 """Seconds of one wait: so long may stopping take."""
@@ -14,7 +14,7 @@ LONGEST_WAIT = 0.5
 class NewsListener(Service):
     """The thread that waits for the store's news."""
 
-    def __init__(self, name: str, *, store: JobStore, heard: Callable[[], None]) -> None:
+    def __init__(self, name: str, *, store: JobStore, heard: Callable[[Collection[News]], None]) -> None:
         super().__init__(name)
         self._store = store
         self._heard = heard
@@ -30,9 +30,10 @@ class NewsListener(Service):
                 self.stop()
                 return NO_REST
             # Whatever was announced while nobody listened.
-            self._heard()
-        if self._subscription.wait(LONGEST_WAIT):
-            self._heard()
+            self._heard(tuple(News))
+        heard = self._subscription.wait(LONGEST_WAIT)
+        if heard:
+            self._heard(heard)
         return NO_REST
 
     def hang_up(self) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from quartzpy.errors import (
 from quartzpy.job import JobTypes
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
+from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.job_runner import Execution, JobRunner
@@ -34,7 +35,7 @@ from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.worker_pool import WorkerPool
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Node, RecoveryOutcome
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, News, Node, RecoveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +62,14 @@ class SchedulerNode:
         self.store_time = StoreTime(clock)
         name = f"quartzpy-{self.instance_id}"
         self._loop = EventLoopThread(f"{name}-event-loop")
+        self._deadlines = Deadlines(f"{name}-deadlines", clock)
         self._pool = WorkerPool(config.workers, f"{name}-worker")
         self._runner = JobRunner(
             job_types=job_types,
             clock=clock,
             store_time=self.store_time,
             loop=self._loop,
+            deadlines=self._deadlines,
             scheduler=scheduler,
             ended=self._ended,
             max_job_data_bytes=config.max_job_data_bytes,
@@ -96,11 +99,11 @@ class SchedulerNode:
         self._cluster = ClusterManager(
             f"{name}-cluster-manager",
             **common,
-            checked_in=self._learn_types,
+            checked_in=self._checked_in,
             recovered=self._recovered,
             rejoin=self._rejoin,
         )
-        self._news = NewsListener(f"{name}-news", store=store, heard=self._heard_news)
+        self._news = NewsListener(f"{name}-news", store=store, heard=self._heard)
 
     # --- life
 
@@ -172,6 +175,7 @@ class SchedulerNode:
             self._try(partial(self._store.leave, epoch.node))
         self._pool.close()
         self._loop.close(1.0)
+        self._deadlines.close()
         self._store.close()
         logger.info("node %s stopped", self.instance_id)
         return drained
@@ -263,9 +267,25 @@ class SchedulerNode:
             # Too late to be fired: the misfire handler decides.
             self._misfires.wakeup.set()
 
-    def _heard_news(self) -> None:
+    def _heard(self, news: Collection[News]) -> None:
+        if News.SCHEDULED in news:
+            self._look_again()
+        if News.CANCELLED in news:
+            self._obey_cancel_requests()
+
+    def _look_again(self) -> None:
         self._scheduler.wakeup.set()
         self._misfires.wakeup.set()
+
+    def _checked_in(self) -> None:
+        self._learn_types()
+        # The net under the news.
+        self._obey_cancel_requests()
+
+    def _obey_cancel_requests(self) -> None:
+        if self._runner.running():
+            asked = self._store.cancel_requests(self._present_epoch().node)
+            self._runner.interrupt(lambda execution: execution.fired.fence in asked)
 
     def _unblocked(self, earliest: datetime) -> None:
         self.scheduling_changed(earliest)
@@ -279,7 +299,7 @@ class SchedulerNode:
             outcome.released,
             outcome.repaired,
         )
-        self._heard_news()
+        self._look_again()
 
     def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         self._pool.submit([partial(self._runner.run, Execution(one, epoch)) for one in fired])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -74,7 +75,9 @@ class FiredTrigger:
         next_fire_time: datetime | None,
         pending: Horizon,
         times_triggered: int,
-        disallows_concurrent: bool,
+        attempt: int,
+        retry: str | None,
+        timeout: timedelta | None,
         persists_data: bool,
         job_data: str | None,
         trigger_data: str | None,
@@ -96,7 +99,9 @@ class FiredTrigger:
         self.next_fire_time = next_fire_time
         self.pending = pending
         self.times_triggered = times_triggered
-        self.disallows_concurrent = disallows_concurrent
+        self.attempt = attempt
+        self.retry = retry
+        self.timeout = timeout
         self.persists_data = persists_data
         self.job_data = job_data
         self.trigger_data = trigger_data
@@ -178,7 +183,8 @@ class Completion:
     """An execution that ended.
 
     `job_data` is the JSON to store for the job, None where it did not change. `refill` are instants to append
-    to the trigger's upcoming ones.
+    to the trigger's upcoming ones. With `retry_after` the job runs again so much later, by a one-shot trigger in
+    group RETRYING_JOBS whose fire is the next attempt.
     """
 
     fired: FiredTrigger
@@ -189,6 +195,7 @@ class Completion:
     instruction: CompletionInstruction = CompletionInstruction.NOOP
     job_data: str | None = None
     refill: Horizon | None = None
+    retry_after: timedelta | None = None
 
     @property
     def ends_its_trigger(self) -> bool:
@@ -299,6 +306,8 @@ class RunningRecord:
     scheduled_fire_time: datetime
     fire_time: datetime
     recovering: bool
+    attempt: int
+    cancel_requested: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +325,23 @@ class ExecutionRecord:
     outcome: Outcome
     error: str | None
     recovering: bool
+    attempt: int
+
+
+class News(StrEnum):
+    """What other nodes and clients tell."""
+
+    SCHEDULED = "scheduled"
+    """Something is due sooner than the cluster waits for."""
+    CANCELLED = "cancelled"
+    """An execution was asked to stop."""
 
 
 class Subscription(Protocol):
-    """News from other nodes and clients: something was scheduled nearer than the cluster waits for."""
+    """News from other nodes and clients."""
 
-    def wait(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds; whether there is news.
+    def wait(self, timeout: float) -> Collection[News]:
+        """Wait up to `timeout` seconds; what was heard.
 
         Raises:
             StoreUnavailableError: the connection is lost; subscribe again.
@@ -377,7 +396,7 @@ class JobStore(Protocol):
         """Remove the nodes of `dead` that did not check in since those records were read, and free what they held.
 
         ACQUIRED becomes WAITING; an execution of a job that requests recovery becomes a one-shot trigger in
-        group RECOVERING_JOBS with the original's data, keys and times; others are recorded as LOST; blocked
+        group RECOVERING_JOBS with the original's data, keys and times; others are recorded as TERMINATED; blocked
         triggers are released. Claims of epochs that are not registered, and ACQUIRED or BLOCKED triggers that
         nothing holds, are treated likewise. Two nodes never both recover one.
         """
@@ -432,6 +451,14 @@ class JobStore(Protocol):
         Acts only where the claim is still this epoch's, and on a trigger only where its generation is still the
         one that fired.
         """
+        ...
+
+    def request_cancel(self, fence: int) -> bool:
+        """Ask the execution of this fence to stop, on whichever node it runs; whether it runs."""
+        ...
+
+    def cancel_requests(self, node: Node) -> set[int]:
+        """The fences of this epoch's executions that somebody asked to stop."""
         ...
 
     def recover_misfires(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quartzpy.triggers import calendar_interval, combined, cron, daily_time_interval, simple
+from quartzpy.triggers import calendar_interval, combined, cron, daily_time_interval, recurrence, simple
 from quartzpy.triggers.trigger import trigger_kind
 
-__all__ = ["calendar_interval", "combined", "cron", "daily_time_interval", "simple", "trigger_kind"]
+__all__ = ["calendar_interval", "combined", "cron", "daily_time_interval", "recurrence", "simple", "trigger_kind"]

@@ -57,8 +57,12 @@ def upgrade() -> None:
         sa.Column("started_at", Instant, nullable=True),
         sa.Column("ended_at", Instant, nullable=False),
         sa.Column("outcome", sa.String(length=16), nullable=False),
+        sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
-        sa.CheckConstraint("outcome IN ('SUCCEEDED', 'FAILED', 'LOST')", name="qrtz_executions_outcome_check"),
+        sa.CheckConstraint(
+            "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED')",
+            name="qrtz_executions_outcome_check",
+        ),
         sa.PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
         schema=schema,
     )
@@ -93,11 +97,21 @@ def upgrade() -> None:
         sa.Column("fired_time", Instant, nullable=False),
         sa.Column("scheduled_time", Instant, nullable=False),
         sa.Column("priority", sa.Integer(), nullable=False),
-        sa.Column("is_nonconcurrent", sa.Boolean(), nullable=False),
+        sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
+        sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("trigger_data", JSONB(), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
         sa.PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_fired_triggers_limited",
+        "qrtz_fired_triggers",
+        ["sched_name", "job_group", "job_name"],
+        unique=False,
+        postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
         schema=schema,
     )
     op.create_index(
@@ -105,7 +119,7 @@ def upgrade() -> None:
         "qrtz_fired_triggers",
         ["sched_name", "job_group", "job_name"],
         unique=True,
-        postgresql_where=sa.text("state = 'EXECUTING' AND is_nonconcurrent"),
+        postgresql_where=sa.text("state = 'EXECUTING' AND max_concurrent = 1"),
         schema=schema,
     )
     op.create_table(
@@ -116,10 +130,13 @@ def upgrade() -> None:
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("is_durable", sa.Boolean(), nullable=False),
-        sa.Column("is_nonconcurrent", sa.Boolean(), nullable=False),
+        sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
+        sa.Column("retry_policy", JSONB(), nullable=True),
+        sa.Column("timeout", sa.Interval(), nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
+        sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
         schema=schema,
     )
@@ -162,7 +179,7 @@ def upgrade() -> None:
         sa.Column("job_group", Name, nullable=False),
         sa.Column("job_name", Name, nullable=False),
         sa.Column("job_type", Name, nullable=False),
-        sa.Column("is_nonconcurrent", sa.Boolean(), nullable=False),
+        sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
@@ -178,6 +195,7 @@ def upgrade() -> None:
         sa.Column("upcoming_is_complete", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("start_time", Instant, nullable=False),
         sa.Column("end_time", Instant, nullable=True),
         sa.Column("priority", sa.Integer(), nullable=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import threading
@@ -31,6 +32,31 @@ class Long(Job):
         journal.write("start", context)
         context.wait_cancelled(float(context.job_data.get("seconds", 5)))
         journal.write("lost" if context.lease_lost else "cancelled" if context.cancelled else "end", context)
+
+
+class Brief(Job):
+    """Runs for a moment, and writes down when it began and ended."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        journal.write("start", context)
+        journal.write("end", context)
+
+
+class Failing(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        journal.write("start", context)
+        raise RuntimeError("fails each time")
+
+
+class Endless(Job):
+    """Has to be cut off."""
+
+    async def execute(self, context: JobExecutionContext) -> None:
+        journal.write("start", context)
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            journal.write("end", context)
 
 
 @disallow_concurrent_execution

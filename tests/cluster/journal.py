@@ -32,6 +32,7 @@ def write(event: str, context: JobExecutionContext) -> None:
         "scheduled": context.scheduled_fire_time.isoformat(),
         "fence": context.fencing_token,
         "recovering": context.recovering,
+        "attempt": context.attempt,
         "pid": os.getpid(),
         "at": time.clock_gettime(time.CLOCK_BOOTTIME),
     }
@@ -51,6 +52,7 @@ class Line:
     scheduled: datetime
     fence: int
     recovering: bool
+    attempt: int
     pid: int
     at: float
 

@@ -31,7 +31,7 @@ def test_a_killed_node_is_recovered_within_its_lease_and_only_what_asked_for_it_
     assert again[0].at - killed_at < RECOVERED_WITHIN
     assert again[0].scheduled == started["wants"].scheduled
     assert again[0].fence > started["wants"].fence
-    lost = [e for e in cluster.client.executions() if e.outcome is Outcome.LOST]
+    lost = [e for e in cluster.client.executions() if e.outcome is Outcome.TERMINATED]
     assert [e.job_key.name for e in lost] == ["does-not"]
     assert [node.instance_id for node in cluster.client.nodes().nodes] == ["b"]
 

@@ -50,7 +50,7 @@ def test_a_fire_brings_everything_that_is_needed_to_run_the_job(store: Harness) 
     assert (fired.previous_fire_time, fired.next_fire_time, fired.times_triggered) == (None, at(10), 1)
     assert fired.pending.instants == tuple(at(10 * n) for n in range(2, 9))
     assert not fired.pending.is_complete
-    assert (fired.disallows_concurrent, fired.persists_data) == (False, True)
+    assert (fired.attempt, fired.persists_data) == (1, True)
     assert data_of(fired) == ({"region": "eu"}, {"day": "monday"})
     assert fired.trigger == store.prepare(trigger, job_key()).trigger
     assert fired.job_detail == detail

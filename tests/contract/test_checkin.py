@@ -88,7 +88,7 @@ def test_an_epoch_that_was_silent_for_the_window_is_replaced_and_recovered(store
     assert new.epoch > old.epoch
     assert [record.epoch for record in store.store.list_nodes().nodes] == [new.epoch]
     assert store.states("every", "once") == ["WAITING", "WAITING"]
-    assert [record.outcome for record in store.history()] == [Outcome.LOST]
+    assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
     with pytest.raises(LeaseLostError):
         store.store.check_in(old)
     store.store.check_in(new)

@@ -423,7 +423,7 @@ def test_a_completion_after_recovery_is_fenced_and_keeps_nothing(store: Harness)
     assert store.job_data(job_key()) == {"n": 0}
     assert store.state("every") == "BLOCKED"
     assert [row.fence for row in store.running()] == [theirs.fence]
-    assert [record.outcome for record in store.history()] == [Outcome.LOST]
+    assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
 
 
 def test_a_fenced_completion_of_a_recovered_execution_leaves_its_recovery_alone(store: Harness) -> None:

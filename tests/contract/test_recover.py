@@ -60,7 +60,7 @@ def test_an_execution_that_does_not_request_recovery_is_lost(store: Harness) -> 
     assert (outcome.recovered, outcome.lost, outcome.released) == (0, 1, 0)
     [record] = store.history()
     assert (record.fence, record.trigger_key, record.instance_id) == (fired.fence, key("every"), "a")
-    assert (record.outcome, record.started_at, record.ended_at) == (Outcome.LOST, None, at(5))
+    assert (record.outcome, record.started_at, record.ended_at) == (Outcome.TERMINATED, None, at(5))
     assert record.scheduled_fire_time == START
     assert record.error
     assert not store.fire_due(b)
@@ -179,7 +179,7 @@ def test_an_execution_of_a_job_that_is_gone_is_lost_even_if_it_requested_recover
     store.store.delete_jobs([job_key()])
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.lost) == (0, 1)
-    assert [record.outcome for record in store.history()] == [Outcome.LOST]
+    assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
     assert not store.store.list_triggers(10)
 
 

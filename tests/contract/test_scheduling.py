@@ -232,7 +232,7 @@ def test_a_job_that_becomes_serial_is_serial_from_its_next_fire_on(store: Harnes
     store.fire_one(node)
     store.schedule(serial(), replace=True)
     store.clock.advance(SECOND)
-    assert store.fire_one(node).disallows_concurrent
+    assert store.fire_one(node).job_detail.disallow_concurrent
     store.clock.advance(SECOND)
     assert not store.fire_due(node)
 

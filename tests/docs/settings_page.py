@@ -9,14 +9,15 @@ from dataclasses import fields
 from datetime import timedelta
 
 from quartzpy.config import SchedulerConfig
+from quartzpy.config_sources import environment_variable
 
 HEAD = """# Settings
 
 `Scheduler(url, **settings)` takes these by name; a wrong name or value is refused when the scheduler is made. Spans
 of time are `timedelta`s or texts: `500ms`, `5s`, `2m`, `1h`, `7d`.
 
-| setting | default | meaning |
-|---|---|---|
+| setting | environment | default | meaning |
+|---|---|---|---|
 """
 TAIL = """
 Rules between them: `failure_window` is at least three `checkin_interval` and one `lock_timeout`. A node may act for
@@ -24,6 +25,35 @@ three quarters of the window after the check-in that was last answered; the othe
 
 How fast a death is found: with the defaults after 20 to 26 seconds, and with `checkin_interval="1s"`,
 `lock_timeout="1s"`, `failure_window="5s"` after 5 to 8. Shorter windows convict nodes that are merely slow.
+
+## Where settings come from
+
+`Scheduler(url, **settings)` takes what it is given and reads nothing else. `Scheduler.from_config()` puts together
+three sources; an earlier one stands over a later one, setting by setting, and what none of them says has its default:
+
+1. keyword arguments: `Scheduler.from_config(url="postgresql+psycopg://app@db/app", workers=4)`
+2. the environment: the variables in the table, and `QUARTZPY_URL` for the database
+3. a TOML file: `Scheduler.from_config("quartzpy.toml")`, or the file that `QUARTZPY_CONFIG` names
+
+```toml
+[quartzpy]
+url = "postgresql+psycopg://app@db/app"
+name = "billing"
+workers = 20
+misfire_threshold = "2m"
+history_retention = "none"
+job_modules = ["billing.jobs", "billing.reports"]
+```
+
+In a `pyproject.toml` the table is `[tool.quartzpy]`. No file is looked for: without a path and without
+`QUARTZPY_CONFIG` there is none.
+
+In the environment lists have commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), truth is `true` or
+`false`, and an empty variable counts as not set. `none` is None where a setting allows it, in the environment also
+the empty list.
+
+A name that is no setting's is refused with the nearest right one, in each source: `QUARTZPY_WROKERS` does not start a
+node with the default. A wrong value is refused with the variable or the file that it came from.
 
 The command line takes the database from `--dsn` or `QUARTZPY_DSN`, the scheduler's name from `--name` or
 `QUARTZPY_NAME`, and the schema from `--schema` or `QUARTZPY_SCHEMA`.
@@ -54,7 +84,10 @@ def _shown(value: object) -> str:
 
 def page() -> str:
     meanings = _meanings()
-    rows = [f"| `{f.name}` | {_shown(f.default)} | {meanings[f.name]} |" for f in fields(SchedulerConfig)]
+    rows = [
+        f"| `{f.name}` | `{environment_variable(f.name)}` | {_shown(f.default)} | {meanings[f.name]} |"
+        for f in fields(SchedulerConfig)
+    ]
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
 

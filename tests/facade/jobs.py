@@ -42,6 +42,31 @@ class Waiting(Job):
         context.put("cancelled", context.cancelled)
 
 
+class EndlessAsync(Job):
+    """Has to be cut off."""
+
+    async def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        await asyncio.sleep(3600)
+
+
+class Deaf(Job):
+    """Runs until the test says so, and does not hear that it should stop."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        go_on.wait(30)
+
+
+class FailingUntil(Job):
+    """Fails before the attempt that its data names."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        if context.attempt < context.job_data["attempt"]:
+            raise ValueError(f"attempt {context.attempt}")
+
+
 @disallow_concurrent_execution
 class SerialWaiting(Waiting):
     pass

@@ -18,15 +18,15 @@ from quartzpy.store.sql.statement import as_text, prepare
 
 LIMIT = 10
 FILL_JOBS = """
-INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, is_nonconcurrent, persists_data,
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, max_concurrent, persists_data,
     requests_recovery)
-SELECT 'plans', 'DEFAULT', type, type, true, false, false, false FROM unnest(ARRAY['known', 'unknown']) AS type;
+SELECT 'plans', 'DEFAULT', type, type, true, NULL, false, false FROM unnest(ARRAY['known', 'unknown']) AS type;
 """
 FILL_TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-    is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
+    max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
     priority, misfire_instruction, misfire_rule)
-SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type, false, 'simple', '{}', 'WAITING',
+SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type, NULL, 'simple', '{}', 'WAITING',
        clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
        'SCHEDULER'
   FROM (SELECT n, CASE WHEN n <= 6000 THEN 'unknown' ELSE 'known' END AS type

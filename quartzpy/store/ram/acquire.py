@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,7 +37,7 @@ def acquire(
     for row in _eligible(tables, job_types, now, limit, now + look_ahead, misfire_threshold):
         at = row.progress.next_fire_time
         assert at is not None
-        if row.job.serial and tables.is_running(row.job.key):
+        if tables.is_full(row.job):
             tables.move(row, TriggerState.BLOCKED)
         elif at <= now and (row.pending.instants or row.pending.is_complete):
             fired.append(_fire_by_itself(tables, node, row, now))
@@ -50,15 +51,17 @@ def _eligible(
     tables: Tables, job_types: Iterable[str], now: datetime, limit: int, until: datetime, threshold: timedelta
 ) -> list[TriggerRow]:
     chosen: list[TriggerRow] = []
-    serial: set[JobKey] = set()
+    taken: Counter[JobKey] = Counter()
     for entry in tables.due.on_time(job_types, now, threshold):
         if len(chosen) >= limit or entry.at > until:
             break
         row = tables.triggers[TriggerKey(entry.group, entry.name)]
-        if row.job.serial:
-            if row.job.key in serial:
+        slots = tables.free_slots(row.job)
+        if slots is not None:
+            # Of one that is full, one trigger: it finds the job full, and is blocked.
+            if taken[row.job.key] >= max(slots, 1):
                 continue
-            serial.add(row.job.key)
+            taken[row.job.key] += 1
         chosen.append(row)
     return chosen
 
@@ -90,11 +93,12 @@ def fire_row(
     """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
     job = row.job
     execution = _fired_row(node, row, fence, FiredState.EXECUTING, now)
+    fills_job = tables.free_slots(job) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE
     else:
-        state = TriggerState.BLOCKED if job.serial else TriggerState.WAITING
+        state = TriggerState.BLOCKED if fills_job else TriggerState.WAITING
     last = fence if state is TriggerState.COMPLETE else None
     tables.move(row, state, progress=progress, pending=pending, fence=last)
     calendar = tables.calendar_of(row)
@@ -112,7 +116,9 @@ def fire_row(
         next_fire_time=progress.next_fire_time,
         pending=pending,
         times_triggered=progress.times_triggered,
-        disallows_concurrent=job.serial,
+        attempt=row.attempt,
+        retry=job.retry,
+        timeout=job.timeout,
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,
@@ -122,7 +128,7 @@ def fire_row(
         load_job=partial(load_job, *job.loader()),
     )
     tables.claim(execution)
-    if job.serial:
+    if fills_job:
         for sibling in job.triggers.values():
             if sibling is not row and sibling.state in _BLOCKING:
                 tables.move(sibling, _BLOCKING[sibling.state])
@@ -143,7 +149,8 @@ def _fired_row(node: Node, row: TriggerRow, fence: int, state: FiredState, now: 
         fire_time=now,
         scheduled_time=scheduled,
         priority=row.bare.priority,
-        serial=row.job.serial,
+        limited=row.job.limit is not None,
         requests_recovery=row.job.requests_recovery,
+        attempt=row.attempt,
         trigger_data=row.data,
     )

@@ -9,6 +9,7 @@ from datetime import timedelta
 from quartzpy.keys import RECOVERING_JOBS, JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, ExecutionRecord, FiredTrigger, Node
+from quartzpy.store.ram.again import retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.triggers.horizon import Horizon
 
@@ -19,6 +20,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     ended: list[Completion] = []
     fenced: set[int] = set()
     released: set[JobKey] = set()
+    retries: list[TriggerRow] = []
     for completion in completions:
         row = tables.fired.get(completion.fired.fence)
         if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
@@ -28,10 +30,13 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         tables.drop(row)
         tables.history.append(_record(row, completion))
         _store_data(tables, row, completion)
-        if row.serial:
+        if row.limited:
             released.add(row.job_key)
+        job = tables.jobs.get(row.job_key)
+        if completion.retry_after is not None and job is not None:
+            retries.append(retry(tables, row, job, completion.retry_after))
         ended.append(completion)
-    unblocked = tables.unblock(released)
+    unblocked = [*tables.unblock(released), *(row for row in retries if row.state is TriggerState.WAITING)]
     for completion in ended:
         _end_trigger(tables, completion)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
@@ -41,7 +46,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
 def _was_recorded(tables: Tables, node: Node, fence: int) -> bool:
     """Whether this node ended that execution before: its answer was lost, and it asks again."""
     return any(
-        record.fence == fence and record.instance_id == node.instance_id and record.outcome is not Outcome.LOST
+        record.fence == fence and record.instance_id == node.instance_id and record.outcome is not Outcome.TERMINATED
         for record in tables.history
     )
 
@@ -59,6 +64,7 @@ def _record(row: FiredRow, completion: Completion) -> ExecutionRecord:
         outcome=completion.outcome,
         error=completion.error,
         recovering=row.trigger_key.group == RECOVERING_JOBS,
+        attempt=row.attempt,
     )
 
 
@@ -101,6 +107,20 @@ def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: Horizon)
     last = (row.progress.next_fire_time, *row.pending.instants)[-1]
     if last is not None and last == computed_from and not row.pending.is_complete:
         row.pending = Horizon(row.pending.instants + more.instants, more.is_complete)
+
+
+def request_cancel(tables: Tables, fence: int) -> bool:
+    """Ask an execution to stop; see `JobStore.request_cancel`."""
+    row = tables.fired.get(fence)
+    if row is None or row.state is not FiredState.EXECUTING:
+        return False
+    row.cancel_requested = True
+    return True
+
+
+def cancel_requests(tables: Tables, node: Node) -> set[int]:
+    """What was asked to stop; see `JobStore.cancel_requests`."""
+    return {row.fence for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
 def purge(tables: Tables, older_than: timedelta, limit: int) -> int:

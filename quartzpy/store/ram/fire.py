@@ -23,7 +23,7 @@ def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
         row = claimed_trigger(tables, claim)
         if row is None:
             tables.drop(claim)
-        elif claim.scheduled_time > now or (row.job.serial and tables.is_running(row.job.key)):
+        elif claim.scheduled_time > now or tables.is_full(row.job):
             not_due.add(claim.fence)
         else:
             progress = TriggerProgress(

@@ -88,6 +88,8 @@ def _running(row: FiredRow) -> RunningRecord:
         scheduled_fire_time=row.scheduled_time,
         fire_time=row.fire_time,
         recovering=row.trigger_key.group == RECOVERING_JOBS,
+        attempt=row.attempt,
+        cancel_requested=row.cancel_requested,
     )
 
 

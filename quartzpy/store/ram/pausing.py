@@ -30,7 +30,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow]) -> datetime | None:
     times = []
     for row in list(rows):
         if row.state in PAUSED_STATES and row.progress.next_fire_time is not None:
-            blocked = row.job.serial and tables.is_running(row.job.key)
+            blocked = tables.is_full(row.job)
             tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
             times.append(row.progress.next_fire_time)
     return min(times, default=None)

@@ -6,7 +6,6 @@ and for whatever an earlier accident left behind.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,13 +14,9 @@ from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import RECOVERING_JOBS, JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import CheckIn, ExecutionRecord, Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.ram.again import recovery
 from quartzpy.store.ram.fire import give_back
-from quartzpy.store.ram.tables import AFTER_UNBLOCKING, FiredRow, JobRow, Tables, TriggerRow
-from quartzpy.triggers.horizon import Horizon
-from quartzpy.triggers.simple import SimpleTrigger
-
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-_ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
+from quartzpy.store.ram.tables import AFTER_UNBLOCKING, FiredRow, Tables
 
 
 def register(
@@ -96,45 +91,17 @@ def _free(tables: Tables, now: datetime) -> tuple[int, int, int]:
             released += give_back(tables, row)
             continue
         tables.drop(row)
-        if row.serial:
+        if row.limited:
             unblocked.add(row.job_key)
         job = tables.jobs.get(row.job_key)
         if job is not None and row.requests_recovery:
-            _run_again(tables, row, job)
+            recovery(tables, row, job)
             recovered += 1
         else:
             tables.history.append(_lost(row, now))
             lost += 1
     tables.unblock(unblocked)
     return recovered, lost, released
-
-
-def _run_again(tables: Tables, row: FiredRow, job: JobRow) -> None:
-    """Store a trigger that fires once, at the instant that its node did not finish. The names are Quartz's."""
-    original = {
-        f"{_ORIGINAL}NAME": row.trigger_key.name,
-        f"{_ORIGINAL}GROUP": row.trigger_key.group,
-        f"{_ORIGINAL}FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.fire_time),
-        f"{_ORIGINAL}SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.scheduled_time),
-    }
-    trigger = SimpleTrigger(
-        name=f"recover_{row.instance_id[:150]}_{row.fence}",
-        group=RECOVERING_JOBS,
-        job_key=row.job_key,
-        start_time=row.scheduled_time,
-        repeat_count=0,
-        priority=row.priority,
-        misfire="ignore",
-    )
-    again = TriggerRow(trigger, job, tables.next_number(), trigger.started(), Horizon(is_complete=True))
-    # A recovery that failed in its turn brings the keys of the first original with it.
-    again.data = json.dumps(original | json.loads(row.trigger_data or "{}"), ensure_ascii=False)
-    paused = tables.pauses.cover(again.key, job.key)
-    tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
-
-
-def _milliseconds(instant: datetime) -> str:
-    return str((instant - _EPOCH) // timedelta(milliseconds=1))
 
 
 def _lost(row: FiredRow, now: datetime) -> ExecutionRecord:
@@ -147,9 +114,10 @@ def _lost(row: FiredRow, now: datetime) -> ExecutionRecord:
         fire_time=row.fire_time,
         started_at=None,
         ended_at=now,
-        outcome=Outcome.LOST,
+        outcome=Outcome.TERMINATED,
         error="its node stopped while executing it",
         recovering=row.trigger_key.group == RECOVERING_JOBS,
+        attempt=row.attempt,
     )
 
 
@@ -166,7 +134,7 @@ def _repair(tables: Tables) -> int:
             odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
-            if not tables.is_running(row.job.key):
+            if not tables.is_full(row.job):
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):

@@ -129,6 +129,14 @@ class RamJobStore:
         with self._lock:
             return complete.complete(self._tables, node, completions)
 
+    def request_cancel(self, fence: int) -> bool:
+        with self._lock:
+            return complete.request_cancel(self._tables, fence)
+
+    def cancel_requests(self, node: Node) -> set[int]:
+        with self._lock:
+            return complete.cancel_requests(self._tables, node)
+
     def recover_misfires(
         self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:

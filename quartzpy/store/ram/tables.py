@@ -6,10 +6,10 @@ state and the claim follow. A trigger has a fence while it is ACQUIRED, and whil
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 
 from quartzpy.clock import Clock
@@ -37,7 +37,7 @@ AFTER_UNBLOCKING = {
 class JobRow:
     """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
 
-    __slots__ = ("_detail", "data", "job_type", "key", "serial", "triggers")
+    __slots__ = ("_detail", "data", "job_type", "key", "limit", "retry", "triggers")
 
     def __init__(self, detail: JobDetail) -> None:
         self.key = detail.key
@@ -46,7 +46,8 @@ class JobRow:
 
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
-        self.serial = bool(detail.disallow_concurrent)
+        self.limit = detail.max_concurrent
+        self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
         self._detail = replace(detail, job=self.job_type, data=None)
 
@@ -61,6 +62,10 @@ class JobRow:
     @property
     def requests_recovery(self) -> bool:
         return self._detail.requests_recovery
+
+    @property
+    def timeout(self) -> timedelta | None:
+        return self._detail.timeout
 
     def load(self) -> JobDetail:
         return load_job(self._detail, self.data)
@@ -82,6 +87,7 @@ class TriggerRow:
     """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `pending` and `fence`."""
 
     __slots__ = (
+        "attempt",
         "bare",
         "data",
         "error",
@@ -108,6 +114,7 @@ class TriggerRow:
         self.state = TriggerState.COMPLETE
         self.progress = progress
         self.pending = pending
+        self.attempt = 1
         self.fence: int | None = None
         self.error: str | None = None
 
@@ -135,14 +142,17 @@ class FiredRow:
     fire_time: datetime
     scheduled_time: datetime
     priority: int
-    serial: bool
+    limited: bool
     requests_recovery: bool
+    attempt: int
     trigger_data: str | None
+    cancel_requested: bool = False
     fired: FiredTrigger | None = None
 
     @property
-    def holds_its_job(self) -> bool:
-        return self.serial and self.state is FiredState.EXECUTING
+    def counts(self) -> bool:
+        """Whether it counts against its job's limit."""
+        return self.limited and self.state is FiredState.EXECUTING
 
 
 @dataclass
@@ -171,7 +181,7 @@ class Tables:
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
-        self._running: dict[JobKey, int] = {}
+        self._running: Counter[JobKey] = Counter()
         self._numbers = count(1)
         self._epochs = count(1)
 
@@ -257,7 +267,7 @@ class Tables:
 
     def state_of_new(self, trigger_key: TriggerKey, job: JobRow) -> TriggerState:
         """The state of a trigger that is stored now."""
-        blocked = job.serial and self.is_running(job.key)
+        blocked = self.is_full(job)
         if self.pauses.cover(trigger_key, job.key):
             return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
         return TriggerState.BLOCKED if blocked else TriggerState.WAITING
@@ -271,26 +281,32 @@ class Tables:
 
     # --- claims and fires
 
-    def is_running(self, key: JobKey) -> bool:
-        """Whether an execution holds this job for itself."""
-        return key in self._running
+    def free_slots(self, job: JobRow) -> int | None:
+        """How many more executions of this job may run now; None: any number."""
+        return None if job.limit is None else max(0, job.limit - self._running[job.key])
+
+    def is_full(self, job: JobRow) -> bool:
+        """Whether as many executions run as this job allows."""
+        return self.free_slots(job) == 0
 
     def claim(self, row: FiredRow) -> None:
         self.fired[row.fence] = row
-        if row.holds_its_job:
-            self._running[row.job_key] = row.fence
+        if row.counts:
+            self._running[row.job_key] += 1
 
     def drop(self, row: FiredRow) -> None:
         del self.fired[row.fence]
-        if self._running.get(row.job_key) == row.fence:
-            del self._running[row.job_key]
+        if row.counts:
+            self._running[row.job_key] -= 1
+            if not self._running[row.job_key]:
+                del self._running[row.job_key]
 
     def unblock(self, keys: Iterable[JobKey]) -> list[TriggerRow]:
-        """Release the blocked triggers of jobs that run no more; those that wait again."""
+        """Release the blocked triggers of jobs that may run again; those that wait again."""
         waiting = []
         for key in keys:
             job = self.jobs.get(key)
-            if job is None or self.is_running(key):
+            if job is None or self.is_full(job):
                 continue
             for row in job.triggers.values():
                 if row.state in BLOCKED_STATES:

@@ -3,7 +3,7 @@
 `node` is the guard: it is empty once this epoch's row is gone, and with it everything that follows.
 `due` reads the front of each index range that this node can take, in order, and skips rows that somebody's own
 transaction holds. `fated` decides: FIRE, CLAIM, or BLOCK for one that a transaction outside the lock stored as
-WAITING while its job was running. `siblings` are the other triggers of a serial job that was just fired.
+WAITING while its job was at its limit. `siblings` are the other triggers of a job that reached its limit just now.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ TAKEN = """
 taken AS MATERIALIZED (
     SELECT t.fate, t.given_fence, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.is_nonconcurrent, t.job_data::text AS trigger_data,
+           t.times_triggered, t.attempt, t.max_concurrent, t.job_data::text AS trigger_data,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
-           j.job_data::text AS job_data, c.calendar::text, c.revision
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.fills_job
       FROM moved t
       JOIN $job_details j
         ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
@@ -33,20 +33,19 @@ taken AS MATERIALIZED (
 )
 """
 
-# The other triggers of serial jobs that `moved` fired: blocked, whatever claim they were under. LATERAL with a lock
+# The other triggers of jobs whose limit `moved` reached: blocked, whatever claim they were under. LATERAL with a lock
 # is never planned as a scan of the whole table, whatever the statistics say.
 BLOCK_SIBLINGS = """
 siblings AS (
     UPDATE $triggers s
        SET trigger_state = CASE held.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END,
            fence = NULL
-      FROM (SELECT job_group, job_name, trigger_group, trigger_name
-              FROM moved WHERE fate = 'FIRE' AND is_nonconcurrent) AS mine
+      FROM (SELECT DISTINCT job_group, job_name FROM moved WHERE fate = 'FIRE' AND fills_job) AS mine
      CROSS JOIN LATERAL (
         SELECT o.sched_name, o.trigger_group, o.trigger_name, o.trigger_state, o.fence
           FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.job_group = mine.job_group AND o.job_name = mine.job_name
-           AND (o.trigger_group, o.trigger_name) <> (mine.trigger_group, mine.trigger_name)
+           AND (o.trigger_group, o.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM moved)
            AND o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE s.sched_name = held.sched_name
@@ -70,7 +69,7 @@ due AS MATERIALIZED (
      CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
-               t.is_nonconcurrent,
+               t.max_concurrent,
                t.next_fire_time <= node.at
                    AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS fires_now
           FROM $triggers t
@@ -87,28 +86,38 @@ due AS MATERIALIZED (
      ORDER BY front.next_fire_time, front.priority DESC
      LIMIT %(limit)s::int
 ),
-serial AS MATERIALIZED (
-    SELECT DISTINCT ON (d.job_group, d.job_name) d.row,
-           EXISTS (SELECT FROM $fired_triggers f
-                    WHERE f.sched_name = %(sched)s AND f.job_group = d.job_group AND f.job_name = d.job_name
-                      AND f.state = 'EXECUTING' AND f.is_nonconcurrent) AS runs
-      FROM due d WHERE d.is_nonconcurrent
-     ORDER BY d.job_group, d.job_name, d.next_fire_time, d.priority DESC
+limited AS MATERIALIZED (
+    SELECT d.*, r.running,
+           row_number() OVER (PARTITION BY d.job_group, d.job_name ORDER BY d.next_fire_time, d.priority DESC) AS place
+      FROM due d
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM $fired_triggers f
+         WHERE f.sched_name = %(sched)s AND f.job_group = d.job_group AND f.job_name = d.job_name
+           AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL) AS r
+     WHERE d.max_concurrent IS NOT NULL
+),
+fitting AS (
+    SELECT l.*, l.running + count(*) FILTER (WHERE l.fires_now)
+                                OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent AS fills_job
+      FROM limited l WHERE l.place <= l.max_concurrent - l.running
 ),
 fated AS MATERIALIZED (
     SELECT d.at, d.row, d.next_fire_time AS scheduled_time, d.prev_fire_time AS previous_time,
-           nextval('$fences') AS fence, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate
-      FROM due d WHERE NOT d.is_nonconcurrent
+           nextval('$fences') AS fence, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS fills_job
+      FROM due d WHERE d.max_concurrent IS NULL
     UNION ALL
-    SELECT d.at, d.row, d.next_fire_time, d.prev_fire_time, nextval('$fences'),
-           CASE WHEN serial.runs THEN 'BLOCK' WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END
-      FROM serial JOIN due d ON d.row = serial.row
+    SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fences'),
+           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job
+      FROM fitting f
+    UNION ALL
+    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true
+      FROM limited l WHERE l.running >= l.max_concurrent
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
                CASE WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE'
-                    WHEN t.is_nonconcurrent THEN 'BLOCKED' ELSE 'WAITING' END END,
+                    WHEN m.fills_job THEN 'BLOCKED' ELSE 'WAITING' END END,
            fence = CASE WHEN m.fate = 'CLAIM' OR (m.fate = 'FIRE' AND cardinality(t.upcoming) = 0) THEN m.fence END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE m.fate WHEN 'FIRE' THEN t.upcoming[1] ELSE t.next_fire_time END,
@@ -116,17 +125,17 @@ moved AS (
            times_triggered = t.times_triggered + CASE m.fate WHEN 'FIRE' THEN 1 ELSE 0 END
       FROM fated m
      WHERE t.ctid = m.row
-    RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, t.*
+    RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, m.fills_job, t.*
 ),
 {TAKEN},
 claims AS (
     INSERT INTO $fired_triggers (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, is_nonconcurrent,
-        requests_recovery, trigger_data)
+        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
+        requests_recovery, attempt, trigger_data)
     SELECT t.given_fence, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, %(instance)s, %(epoch)s::bigint,
            CASE t.fate WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
-           t.is_nonconcurrent, t.requests_recovery, t.trigger_data::jsonb
+           t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb
       FROM taken t
 ),
 {BLOCK_SIBLINGS}

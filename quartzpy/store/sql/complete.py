@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from quartzpy.states import CompletionInstruction
-from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.protocol import Completion, CompletionOutcome, News, Node
+from quartzpy.store.sql.again import RETRY, again
 from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -40,8 +42,9 @@ freed AS (
 COMPLETE = f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
-                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[])
-        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last)
+                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
+                         %(retries)s::interval[])
+        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after)
 ),
 storable AS MATERIALIZED (
     SELECT e.fence, j.ctid AS row, j.job_group, j.job_name, e.place, e.new_data
@@ -57,13 +60,13 @@ done AS (
        AND (NOT e.stores_data OR e.fence IN (SELECT fence FROM storable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after
 ),
 history AS (
     INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error)
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt)
     SELECT fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error
+           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fence
@@ -74,8 +77,11 @@ stored AS (
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
 ),
-{freed("SELECT DISTINCT job_group, job_name FROM done WHERE is_nonconcurrent")}
+{freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
+),
+{again("retried", "done WHERE retry_after IS NOT NULL", RETRY)}
+    RETURNING trigger_state, next_fire_time
 ),
 gone AS (
     DELETE FROM $triggers t
@@ -92,7 +98,8 @@ gone AS (
 SELECT $now,
        ARRAY(SELECT fence FROM done),
        ARRAY(SELECT fence FROM done EXCEPT SELECT fence FROM history),
-       (SELECT min(next_fire_time) FROM freed WHERE trigger_state = 'WAITING')
+       (SELECT min(next_fire_time)
+          FROM (SELECT * FROM freed UNION ALL SELECT * FROM retried) AS w WHERE trigger_state = 'WAITING')
 """
 
 # Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
@@ -100,7 +107,7 @@ UNFINISHED = """
 SELECT ARRAY(SELECT fence FROM $fired_triggers
               WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint),
        ARRAY(SELECT fence FROM $executions
-              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'LOST')
+              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED')
 """
 
 # Append instants where nothing else did: the schedule, the calendar and the last instant are those that they were
@@ -130,7 +137,7 @@ SET_STATES = """
 WITH asked AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
       FROM unnest(%(fences)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fence, all_triggers, state)
-      JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'LOST'
+      JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
 ),
 held AS (
     SELECT c.*, a.state, a.error
@@ -172,6 +179,15 @@ DELETE FROM $job_details j
  WHERE j.sched_name = %(sched)s AND j.job_group = over.job_group AND j.job_name = over.job_name
 """
 
+REQUEST_CANCEL = """
+UPDATE $fired_triggers SET cancel_requested = true
+ WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s AND state = 'EXECUTING'
+"""
+CANCEL_REQUESTS = """
+SELECT fence FROM $fired_triggers
+ WHERE sched_name = %(sched)s AND epoch = %(epoch)s::bigint AND cancel_requested
+"""
+
 PURGE = """
 DELETE FROM $executions
  WHERE ctid IN (SELECT ctid FROM $executions
@@ -195,6 +211,7 @@ def complete(session: SqlSession, node: Node, completions: Sequence[Completion])
             data_fences=[c.fired.fence for c in completions if c.job_data is not None],
             data=[c.job_data for c in completions if c.job_data is not None],
             last=[c.ends_its_trigger for c in completions],
+            retries=[c.retry_after for c in completions],
         ),
         *_follow_ups(session, node, completions),
     ]
@@ -246,6 +263,17 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
             )
         )
     return sends
+
+
+def request_cancel(session: SqlSession, fence: int) -> bool:
+    """Ask an execution to stop; see `JobStore.request_cancel`."""
+    asked, _ = session.unlocked(session.send(REQUEST_CANCEL, fence=fence), news(session, News.CANCELLED))
+    return asked.touched > 0
+
+
+def cancel_requests(session: SqlSession, node: Node) -> set[int]:
+    """What was asked to stop; see `JobStore.cancel_requests`."""
+    return {fence for (fence,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}
 
 
 def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:

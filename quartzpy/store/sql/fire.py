@@ -27,7 +27,7 @@ wanted AS (
         AS w(fence, next_fire_time, upcoming, is_complete, times_triggered)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.is_nonconcurrent, t.next_fire_time AS scheduled_time,
+    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.next_fire_time AS scheduled_time,
            t.prev_fire_time AS previous_time, t.priority, w.*
       FROM node
      CROSS JOIN wanted w
@@ -36,23 +36,26 @@ ready AS MATERIALIZED (
       JOIN $triggers t
         ON t.sched_name = %(sched)s AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
        AND t.trigger_state = 'ACQUIRED' AND t.fence = w.fence
-     WHERE NOT t.is_nonconcurrent
-        OR NOT EXISTS (SELECT FROM $fired_triggers r
-                        WHERE r.sched_name = %(sched)s AND r.job_group = t.job_group AND r.job_name = t.job_name
-                          AND r.state = 'EXECUTING' AND r.is_nonconcurrent)
        FOR NO KEY UPDATE OF t SKIP LOCKED
 ),
 chosen AS MATERIALIZED (
-    SELECT * FROM ready WHERE NOT is_nonconcurrent
+    SELECT *, 1 AS place, 0 AS running, false AS fills_job FROM ready WHERE max_concurrent IS NULL
     UNION ALL
-    (SELECT DISTINCT ON (job_group, job_name) *
-       FROM ready WHERE is_nonconcurrent
-      ORDER BY job_group, job_name, scheduled_time, priority DESC)
+    SELECT f.*, f.running + count(*) OVER (PARTITION BY f.job_group, f.job_name) >= f.max_concurrent
+      FROM (SELECT l.*, row_number() OVER (PARTITION BY l.job_group, l.job_name
+                                               ORDER BY l.scheduled_time, l.priority DESC) AS place, r.running
+              FROM ready l
+             CROSS JOIN LATERAL (
+                SELECT count(*) AS running FROM $fired_triggers r
+                 WHERE r.sched_name = %(sched)s AND r.job_group = l.job_group AND r.job_name = l.job_name
+                   AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS r
+             WHERE l.max_concurrent IS NOT NULL) AS f
+     WHERE f.place <= f.max_concurrent - f.running
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE WHEN c.next_fire_time IS NULL THEN 'COMPLETE'
-                                WHEN t.is_nonconcurrent THEN 'BLOCKED' ELSE 'WAITING' END,
+                                WHEN c.fills_job THEN 'BLOCKED' ELSE 'WAITING' END,
            fence = CASE WHEN c.next_fire_time IS NULL THEN c.fence END,
            prev_fire_time = t.next_fire_time,
            next_fire_time = c.next_fire_time,
@@ -61,7 +64,7 @@ moved AS (
            times_triggered = c.times_triggered
       FROM chosen c
      WHERE t.ctid = c.row
-    RETURNING 'FIRE'::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, t.*
+    RETURNING 'FIRE'::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, c.fills_job, t.*
 ),
 {TAKEN},
 claims AS (
@@ -114,13 +117,13 @@ DELETE FROM $fired_triggers f USING freed WHERE f.fence = freed.fence
 UNKNOWN_FIRES = """
 SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
-       coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.is_nonconcurrent,
+       coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
        f.trigger_data::text, coalesce(t.kind, 'simple'),
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.job_data::text, c.calendar::text, c.revision
+       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, false
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import select
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +17,13 @@ import psycopg
 
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
+from quartzpy.store.protocol import News
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.session import SqlSession
 
 # The rows that this transaction wrote itself are told by their xmin.
 ANNOUNCE = """
-SELECT pg_notify(%(channel)s, min(w.at)::text)
+SELECT pg_notify(%(channel)s, 'scheduled')
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE w.at <= $now
@@ -35,7 +36,7 @@ HAVING count(*) > 0
 """
 
 
-TELL = "SELECT pg_notify(%(channel)s, '')"
+TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
 def channel(scheduler: str) -> str:
@@ -61,9 +62,9 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
     ]
 
 
-def news(session: SqlSession) -> Send:
-    """What tells all nodes that something was given back: they may be asleep past it."""
-    return session.send(TELL, channel=channel(session.scheduler))
+def news(session: SqlSession, what: News = News.SCHEDULED) -> Send:
+    """What tells all nodes; of what was given back too: they may be asleep past it."""
+    return session.send(TELL, channel=channel(session.scheduler), news=what)
 
 
 class Listener:
@@ -73,16 +74,16 @@ class Listener:
         self._connection = connection
         connection.execute(f'LISTEN "{channel(scheduler)}"'.encode())
 
-    def wait(self, timeout: float) -> bool:
-        """Whether there is news within `timeout` seconds."""
+    def wait(self, timeout: float) -> Collection[News]:
+        """What was heard within `timeout` seconds."""
         try:
             pgconn = self._connection.pgconn
             if not select.select([pgconn.socket], [], [], timeout)[0]:
-                return False
+                return ()
             pgconn.consume_input()
-            heard = False
-            while pgconn.notifies() is not None:
-                heard = True
+            heard: set[News] = set()
+            while (told := pgconn.notifies()) is not None:
+                heard.add(News(told.extra.decode()))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the connection that listens was lost")
             return heard

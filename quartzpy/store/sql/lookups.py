@@ -16,8 +16,8 @@ from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
 
 _JOB = """
-SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.is_nonconcurrent, j.persists_data,
-       j.requests_recovery, j.job_data::text
+SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.persists_data,
+       j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
 """
 JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
@@ -25,8 +25,8 @@ JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_na
 LIST_JOBS = """
 SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
            AND t.job_name = j.job_name),
-       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.is_nonconcurrent, j.persists_data,
-       j.requests_recovery, j.job_data::text
+       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.persists_data,
+       j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
  WHERE sched_name = %(sched)s
  ORDER BY job_group, job_name
@@ -103,12 +103,13 @@ SELECT 'TRIGGER', t.trigger_group FROM $triggers t
 """
 
 RUNNING = """
-SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time
+SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
+       attempt, cancel_requested
   FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fence
 """
 EXECUTIONS = """
 SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, scheduled_time, fired_time, started_at,
-       ended_at, outcome, error
+       ended_at, outcome, error, attempt
   FROM $executions WHERE sched_name = %(sched)s ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
 """
 COUNTS = """
@@ -200,10 +201,23 @@ def list_running(session: SqlSession) -> list[RunningRecord]:
             scheduled_fire_time=scheduled,
             fire_time=fired,
             recovering=group == RECOVERING_JOBS,
+            attempt=attempt,
+            cancel_requested=cancel_requested,
         )
-        for fence, group, name, job_group, job_name, instance_id, epoch, state, scheduled, fired in session.read_one(
-            RUNNING
-        )
+        for (
+            fence,
+            group,
+            name,
+            job_group,
+            job_name,
+            instance_id,
+            epoch,
+            state,
+            scheduled,
+            fired,
+            attempt,
+            cancel_requested,
+        ) in session.read_one(RUNNING)
     ]
 
 
@@ -221,6 +235,7 @@ def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
             outcome=Outcome(outcome),
             error=error,
             recovering=group == RECOVERING_JOBS,
+            attempt=attempt,
         )
         for (
             fence,
@@ -235,6 +250,7 @@ def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
             ended,
             outcome,
             error,
+            attempt,
         ) in session.read_one(EXECUTIONS, limit=limit)
     ]
 

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from quartzpy.errors import InstanceIdInUseError
-from quartzpy.keys import RECOVERING_JOBS
 from quartzpy.store.protocol import Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.sql.again import RECOVERY, again
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
 from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
 from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
@@ -29,7 +29,6 @@ DELETE FROM $scheduler_state s
 RETURNING s.instance_id
 """
 
-# The names that the original's key and times have in a recovery's data are Quartz's.
 FREE = f"""
 WITH taken AS (
     DELETE FROM $fired_triggers f
@@ -53,39 +52,17 @@ released AS (
        AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
     RETURNING t.trigger_name
 ),
-{freed("SELECT DISTINCT job_group, job_name FROM taken WHERE is_nonconcurrent AND state = 'EXECUTING'")}
+{freed("SELECT DISTINCT job_group, job_name FROM taken WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'")}
 ),
-again AS (
-    INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        is_nonconcurrent, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete, start_time, priority,
-        misfire_instruction, misfire_rule, job_data)
-    SELECT f.sched_name, nextval('$fences'), '{RECOVERING_JOBS}',
-           'recover_' || left(f.instance_id, 150) || '_' || f.fence,
-           f.job_group, f.job_name, j.job_type, j.is_nonconcurrent, 'simple', '{{"interval_us": 0, "repeat_count": 0}}',
-           CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
-                                AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{RECOVERING_JOBS}')
-                                     OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
-                THEN 'PAUSED' ELSE 'WAITING' END,
-           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', 'IGNORE',
-           jsonb_build_object(
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text,
-               'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING',
-               floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text
-           ) || coalesce(f.trigger_data, '{{}}')
-      FROM taken f
-      JOIN $job_details j
-        ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
-     WHERE f.state = 'EXECUTING' AND f.requests_recovery
+{again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", RECOVERY)}
     RETURNING trigger_name
 ),
 lost AS (
     INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error)
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt)
     SELECT f.fence, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
-           f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'LOST', 'its node stopped while executing it'
+           f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'TERMINATED',
+           'its node stopped while executing it', f.attempt
       FROM taken f
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery
@@ -109,10 +86,10 @@ STUCK = """
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence AND f.state = 'ACQUIRED')
            WHEN 'COMPLETE' THEN t.fence IS NOT NULL AND NOT EXISTS (
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence)
-           ELSE NOT EXISTS (
-               SELECT FROM $fired_triggers f
+           ELSE coalesce(t.max_concurrent, 1000000) > (
+               SELECT count(*) FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
-                  AND f.state = 'EXECUTING' AND f.is_nonconcurrent)
+                  AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
            END
 """
 

@@ -13,6 +13,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey
+from quartzpy.retry import RetryPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.kinds import trigger_kind
@@ -64,9 +65,11 @@ def job(
     job_type: str,
     description: str | None,
     durable: bool,
-    disallow_concurrent: bool,
+    max_concurrent: int | None,
     persist_data: bool,
     requests_recovery: bool,
+    retry: str | None,
+    timeout: timedelta | None,
     data: str | None,
 ) -> JobDetail:
     """A job from its columns."""
@@ -76,9 +79,11 @@ def job(
         group,
         description=description,
         durable=durable,
-        disallow_concurrent=disallow_concurrent,
+        max_concurrent=max_concurrent,
         persist_data=persist_data,
         requests_recovery=requests_recovery,
+        retry=RetryPolicy.from_text(retry) if retry else None,
+        timeout=timeout,
         data=job_data.decode(data) or None,
     )
 
@@ -97,9 +102,9 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
     """A row of `acquire.TAKEN`."""
     (
         fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
-        previous, following, upcoming, is_complete, times_triggered, disallows_concurrent, trigger_data, kind,
+        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
-        durable, persists_data, requests_recovery, stored_data, calendar_text, calendar_revision,
+        durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision, _,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -124,7 +129,9 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
         next_fire_time=following,
         pending=Horizon(tuple(upcoming), is_complete),
         times_triggered=times_triggered,
-        disallows_concurrent=disallows_concurrent,
+        attempt=attempt,
+        retry=retry,
+        timeout=timeout,
         persists_data=persists_data,
         job_data=stored_data,
         trigger_data=trigger_data,
@@ -132,7 +139,7 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
         load_trigger=load_trigger,
         load_calendar=partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, disallows_concurrent, persists_data,
-            requests_recovery, stored_data,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, persists_data,
+            requests_recovery, retry, timeout, stored_data,
         ),
     )  # fmt: skip

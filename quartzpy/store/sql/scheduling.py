@@ -30,28 +30,31 @@ CHUNK = 2_000
 """Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
 
 STORE_JOBS = """
-INSERT INTO $job_details (sched_name, job_group, job_name, description, job_type, is_durable, is_nonconcurrent,
-       persists_data, requests_recovery, job_data)
-SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.nonconcurrent, w.persists,
-       w.recovery, w.data::jsonb
+INSERT INTO $job_details (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
+       persists_data, requests_recovery, retry_policy, timeout, job_data)
+SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.persists,
+       w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
-              %(nonconcurrent)s::bool[], %(persists)s::bool[], %(recovery)s::bool[], %(data)s::text[])
-       AS w(job_group, job_name, description, job_type, durable, nonconcurrent, persists, recovery, data)
+              %(limits)s::int[], %(persists)s::bool[], %(recovery)s::bool[], %(retries)s::text[],
+              %(timeouts)s::interval[], %(data)s::text[])
+       AS w(job_group, job_name, description, job_type, durable, max_concurrent, persists, recovery, retry, timeout,
+            data)
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
-       is_nonconcurrent = excluded.is_nonconcurrent, persists_data = excluded.persists_data,
-       requests_recovery = excluded.requests_recovery, job_data = excluded.job_data
+       max_concurrent = excluded.max_concurrent, persists_data = excluded.persists_data,
+       requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
+       timeout = excluded.timeout, job_data = excluded.job_data
  WHERE %(replace)s::bool
 RETURNING job_group, job_name
 """
 
 # Triggers carry copies of what their job says.
 COPY_JOB = """
-UPDATE $triggers t SET job_type = j.job_type, is_nonconcurrent = j.is_nonconcurrent
+UPDATE $triggers t SET job_type = j.job_type, max_concurrent = j.max_concurrent
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
-   AND (t.job_type, t.is_nonconcurrent) IS DISTINCT FROM (j.job_type, j.is_nonconcurrent)
+   AND (t.job_type, t.max_concurrent) IS DISTINCT FROM (j.job_type, j.max_concurrent)
 """
 
 # What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
@@ -61,10 +64,10 @@ CASE WHEN EXISTS (SELECT FROM $paused_groups p
                      AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {row}.trigger_group)
                           OR (p.scope = 'JOB' AND p.group_name = {row}.job_group)))
      THEN 'PAUSED' ELSE '' END ||
-CASE WHEN {job}.is_nonconcurrent AND EXISTS (
-              SELECT FROM $fired_triggers f
+CASE WHEN {job}.max_concurrent <= (
+              SELECT count(*) FROM $fired_triggers f
                WHERE f.sched_name = %(sched)s AND f.job_group = {row}.job_group AND f.job_name = {row}.job_name
-                 AND f.state = 'EXECUTING' AND f.is_nonconcurrent)
+                 AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
      THEN '_BLOCKED' ELSE '' END
 """
 _STATE_WORD = """
@@ -80,12 +83,12 @@ def state_of(row: str, job: str) -> str:
 # Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent.
 STORE_TRIGGERS = f"""
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       is_nonconcurrent, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time, upcoming,
+       max_concurrent, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time, upcoming,
        upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data)
 SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.is_nonconcurrent, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time,
+       j.max_concurrent, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")}, w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
@@ -99,7 +102,7 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
    SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
-       is_nonconcurrent = excluded.is_nonconcurrent, description = excluded.description, kind = excluded.kind,
+       max_concurrent = excluded.max_concurrent, description = excluded.description, kind = excluded.kind,
        schedule = excluded.schedule, trigger_state = excluded.trigger_state,
        next_fire_time = excluded.next_fire_time, prev_fire_time = excluded.prev_fire_time,
        upcoming = excluded.upcoming, upcoming_is_complete = excluded.upcoming_is_complete,
@@ -107,7 +110,7 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
        priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_rule = excluded.misfire_rule, misfire_threshold = excluded.misfire_threshold,
        calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
-       fence = NULL, error = NULL
+       attempt = 1, fence = NULL, error = NULL
  WHERE %(replace)s::bool
 RETURNING t.trigger_group, t.trigger_name
 """
@@ -184,9 +187,11 @@ def _jobs(session: SqlSession, jobs: Sequence[JobDetail], replace: bool) -> Send
         descriptions=[job.description for job in jobs],
         types=[job.job_type for job in jobs],
         durable=[job.durable for job in jobs],
-        nonconcurrent=[job.disallow_concurrent for job in jobs],
+        limits=[job.max_concurrent for job in jobs],
         persists=[job.persist_data for job in jobs],
         recovery=[job.requests_recovery for job in jobs],
+        retries=[job.retry.as_text() if job.retry else None for job in jobs],
+        timeouts=[job.timeout for job in jobs],
         data=[job_data.encode(job.data) for job in jobs],
     )
 

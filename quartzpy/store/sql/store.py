@@ -139,6 +139,12 @@ class SqlJobStore:
     def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
         return complete.complete(self._session, node, completions)
 
+    def request_cancel(self, fence: int) -> bool:
+        return complete.request_cancel(self._session, fence)
+
+    def cancel_requests(self, node: Node) -> set[int]:
+        return complete.cancel_requests(self._session, node)
+
     def recover_misfires(
         self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:

@@ -52,11 +52,15 @@ job_details = Table(
     Column("description", Text),
     Column("job_type", Name, nullable=False),
     Column("is_durable", Boolean, nullable=False),
-    Column("is_nonconcurrent", Boolean, nullable=False),
+    # So many executions at once in the whole cluster; 1 is Quartz's DisallowConcurrentExecution, NULL no limit.
+    Column("max_concurrent", Integer),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
+    Column("retry_policy", JSONB),
+    Column("timeout", Interval),
     Column("job_data", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
+    CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
 )
 
 calendars = Table(
@@ -80,7 +84,7 @@ triggers = Table(
     Column("job_name", Name, nullable=False),
     # Copies of the job's, so that claiming reads one table by one index.
     Column("job_type", Name, nullable=False),
-    Column("is_nonconcurrent", Boolean, nullable=False),
+    Column("max_concurrent", Integer),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
     Column("schedule", JSONB, nullable=False),
@@ -92,6 +96,8 @@ triggers = Table(
     Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
     Column("generation", BigInteger, nullable=False),
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
+    # Which attempt at its execution a fire of this trigger is: above 1 for a retry.
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("start_time", Instant, nullable=False),
     Column("end_time", Instant),
     Column("priority", Integer, nullable=False),
@@ -183,12 +189,23 @@ fired_triggers = Table(
     Column("fired_time", Instant, nullable=False),
     Column("scheduled_time", Instant, nullable=False),
     Column("priority", Integer, nullable=False),
-    Column("is_nonconcurrent", Boolean, nullable=False),
+    Column("max_concurrent", Integer),
     Column("requests_recovery", Boolean, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
+    # Somebody asked this execution to stop.
+    Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
     # The trigger's data as it was at the fire: a recovery needs it even where the trigger is gone.
     Column("trigger_data", JSONB),
     PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
+)
+# What runs of a job that has a limit: acquire and fire count it
+Index(
+    "qrtz_fired_triggers_limited",
+    fired_triggers.c.sched_name,
+    fired_triggers.c.job_group,
+    fired_triggers.c.job_name,
+    postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
 )
 # Two executions of a job that disallows them cannot be committed, whatever the code does.
 Index(
@@ -197,7 +214,7 @@ Index(
     fired_triggers.c.job_group,
     fired_triggers.c.job_name,
     unique=True,
-    postgresql_where=text("state = 'EXECUTING' AND is_nonconcurrent"),
+    postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
 )
 # No index by epoch: there are never more rows than the cluster has workers, and each fire would pay for it.
 
@@ -243,6 +260,7 @@ executions = Table(
     Column("started_at", Instant),
     Column("ended_at", Instant, nullable=False),
     Column("outcome", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("error", Text),
     PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),

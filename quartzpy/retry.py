@@ -1,0 +1,114 @@
+"""When a failed job is tried again: a value stored with the job."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Self
+
+from quartzpy.errors import InvalidJobError
+
+MAX_ATTEMPTS = 1_000
+MAX_DELAY = timedelta(days=365)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """How often, when and after which errors a job that failed runs again.
+
+    `attempts` counts all executions, the first too. The wait before attempt n+1 is `delay` x `factor`^(n-1), at most
+    `max_delay` (a `factor` of 1 waits equally long each time, 2 doubles), shortened by up to the part `jitter` (0 to
+    1) of it by chance. `on`: only these errors are retried, `not_on`: never these; exception classes, or their dotted
+    names, subclasses included. Attempts outlive a node: the next one is a stored trigger.
+    """
+
+    attempts: int = 3
+    delay: timedelta = timedelta(seconds=10)
+    factor: float = 2.0
+    max_delay: timedelta = timedelta(hours=1)
+    jitter: float = 0.0
+    on: Sequence[type[BaseException] | str] = ()
+    not_on: Sequence[type[BaseException] | str] = ()
+
+    def __post_init__(self) -> None:
+        """Check all values.
+
+        Raises:
+            InvalidJobError: names the value and the rule.
+        """
+        if type(self.attempts) is not int or not 2 <= self.attempts <= MAX_ATTEMPTS:
+            raise InvalidJobError(f"retry: attempts must be from 2 to {MAX_ATTEMPTS} (got {self.attempts!r})")
+        for name in ("delay", "max_delay"):
+            span = getattr(self, name)
+            if not isinstance(span, timedelta) or not timedelta() <= span <= MAX_DELAY:
+                raise InvalidJobError(
+                    f"retry: {name} must be a timedelta from 0 to {MAX_DELAY.days} days (got {span!r})"
+                )
+        if not isinstance(self.factor, int | float) or not 1 <= self.factor <= 100:
+            raise InvalidJobError(f"retry: factor must be from 1 to 100 (got {self.factor!r})")
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidJobError(f"retry: jitter must be from 0 to 1 (got {self.jitter!r})")
+        object.__setattr__(self, "on", _names(self.on, "on"))
+        object.__setattr__(self, "not_on", _names(self.not_on, "not_on"))
+
+    def delay_after(self, attempt: int, error: BaseException) -> timedelta | None:
+        """How long to wait after this attempt (from 1) failed with `error`; None: it is not tried again."""
+        if attempt >= self.attempts or not self._covers(error):
+            return None
+        # In floats, which do not overflow: a day times 100^64.
+        grown = self.delay.total_seconds() * self.factor ** min(attempt - 1, 64)
+        wait = self.max_delay if grown >= self.max_delay.total_seconds() else timedelta(seconds=grown)
+        return wait * (1 - self.jitter * random.random())
+
+    def _covers(self, error: BaseException) -> bool:
+        names = {
+            name for cls in type(error).__mro__ for name in (f"{cls.__module__}.{cls.__qualname__}", cls.__qualname__)
+        }
+        return (not self.on or not names.isdisjoint(self.on)) and names.isdisjoint(self.not_on)
+
+    def as_text(self) -> str:
+        """The JSON that is stored."""
+        return json.dumps(
+            {
+                "attempts": self.attempts,
+                "delay_us": self.delay // _MICROSECOND,
+                "factor": self.factor,
+                "max_delay_us": self.max_delay // _MICROSECOND,
+                "jitter": self.jitter,
+                "on": list(self.on),
+                "not_on": list(self.not_on),
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The policy of stored JSON."""
+        stored: Mapping[str, Any] = json.loads(text)
+        return cls(
+            attempts=stored["attempts"],
+            delay=stored["delay_us"] * _MICROSECOND,
+            factor=stored["factor"],
+            max_delay=stored["max_delay_us"] * _MICROSECOND,
+            jitter=stored["jitter"],
+            on=stored["on"],
+            not_on=stored["not_on"],
+        )
+
+
+def _names(errors: object, name: str) -> tuple[str, ...]:
+    if isinstance(errors, str | type) or not isinstance(errors, Sequence):
+        raise InvalidJobError(f"retry: {name} must be a sequence of exception classes or their names (got {errors!r})")
+    return tuple(_name(error, name) for error in errors)
+
+
+def _name(error: object, name: str) -> str:
+    if isinstance(error, str) and error:
+        return error
+    if isinstance(error, type) and issubclass(error, BaseException):
+        # A builtin is known by its bare name.
+        return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+    raise InvalidJobError(f"retry: {name} holds {error!r}, which is no exception class and no name of one")

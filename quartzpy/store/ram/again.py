@@ -1,0 +1,70 @@
+"""One-shot triggers that run a job again: after its node died (recovery), or after it failed (retry)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.states import TriggerState
+from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
+from quartzpy.triggers.horizon import Horizon
+from quartzpy.triggers.simple import SimpleTrigger
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
+    """Store a trigger that fires once, at the instant that its node did not finish. The names are Quartz's."""
+    original = {
+        "QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME": row.trigger_key.name,
+        "QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP": row.trigger_key.group,
+        "QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.fire_time),
+        "QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.scheduled_time),
+    }
+    name = f"recover_{row.instance_id[:150]}_{row.fence}"
+    _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
+
+
+def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta) -> TriggerRow:
+    """Store a trigger that fires once, for the next attempt at an execution that failed."""
+    original = {
+        "QRTZ_RETRIED_TRIGGER_NAME": row.trigger_key.name,
+        "QRTZ_RETRIED_TRIGGER_GROUP": row.trigger_key.group,
+        "QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.scheduled_time),
+    }
+    name = f"retry_{row.attempt}_{row.fence}"
+    return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, row.attempt + 1, original)
+
+
+def _store(
+    tables: Tables,
+    row: FiredRow,
+    job: JobRow,
+    group: str,
+    name: str,
+    at: datetime,
+    attempt: int,
+    original: Mapping[str, str],
+) -> TriggerRow:
+    trigger = SimpleTrigger(
+        name=name,
+        group=group,
+        job_key=row.job_key,
+        start_time=at,
+        repeat_count=0,
+        priority=row.priority,
+        misfire="ignore",
+    )
+    again = TriggerRow(trigger, job, tables.next_number(), trigger.started(), Horizon(is_complete=True))
+    # One that is repeated in its turn brings the keys of the first original with it.
+    again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
+    again.attempt = attempt
+    paused = tables.pauses.cover(again.key, job.key)
+    tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
+    return again
+
+
+def _milliseconds(instant: datetime) -> str:
+    return str((instant - _EPOCH) // timedelta(milliseconds=1))

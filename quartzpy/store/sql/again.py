@@ -1,0 +1,69 @@
+"""One-shot triggers that run a job again: after its node died (recovery), or after it failed (retry).
+
+They carry what the original was, under Quartz's names and ours; one that is repeated in its turn brings the keys of
+the first original with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
+
+_FIRED_AT = "floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text"
+_SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How a kind of repetition is stored, as SQL over the fired row `f`."""
+
+    group: str
+    name: str
+    at: str
+    attempt: str
+    original: str
+
+
+RECOVERY = Again(
+    group=RECOVERING_JOBS,
+    name="'recover_' || left(f.instance_id, 150) || '_' || f.fence",
+    at="f.scheduled_time",
+    attempt="f.attempt",
+    original=f"""
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING', {_FIRED_AT},
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', {_SCHEDULED_AT}""",
+)
+RETRY = Again(
+    group=RETRYING_JOBS,
+    name="'retry_' || f.attempt || '_' || f.fence",
+    at="$now + f.retry_after",
+    attempt="f.attempt + 1",
+    original=f"""
+        'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
+        'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
+        'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', {_SCHEDULED_AT}""",
+)
+
+
+def again(name: str, fired: str, kind: Again) -> str:
+    """The SQL, to be closed by the caller, that stores a trigger for each row of `fired` whose job still exists."""
+    return f"""
+{name} AS (
+    INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete, start_time, priority,
+        misfire_instruction, misfire_rule, attempt, job_data)
+    SELECT f.sched_name, nextval('$fences'), '{kind.group}', {kind.name},
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, 'simple', '{{"interval_us": 0, "repeat_count": 0}}',
+           CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
+                                AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{kind.group}')
+                                     OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+                THEN 'PAUSED' ELSE 'WAITING' END,
+           {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
+           jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
+      FROM (SELECT * FROM {fired}) AS f
+      JOIN $job_details j
+        ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
+        ON CONFLICT DO NOTHING"""

@@ -1,0 +1,108 @@
+"""Fires by a recurrence rule of RFC 5545: the rules of calendars, such as every last Friday of the month."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Self
+
+from quartzpy.cron.transitions import Passes, zone_windows
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import as_instant, zone
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set
+from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ONE_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class RecurrenceTrigger(RecurringTrigger):
+    """Fires by a rule of RFC 5545: `RecurrenceTrigger("friday", rule="FREQ=MONTHLY;BYDAY=-1FR")`.
+
+    `rule` is one RRULE, or lines of RRULE, EXRULE, RDATE and EXDATE. Its DTSTART is the trigger's start, whose
+    fraction of a second is cut off, on the wall clock of `time_zone`; the start is a fire only where the rule
+    has it. A wall-clock time that comes twice counts on the first pass, one that the clock leaps over comes
+    at the end of the gap. COUNT, up to 100000, and UNTIL end the rule, and so does `end_time`, inclusive.
+
+    Needs the dateutil library (the extra `rrule`), on every node.
+
+    Raises:
+        InvalidTriggerError: the rule is wrong, or dateutil is missing; the message says what.
+        UnknownTimeZoneError: no such zone.
+    """
+
+    kind: ClassVar[str] = "recurrence"
+
+    name: str = UNNAMED
+    group: str = DEFAULT_GROUP
+    _: KW_ONLY
+    rule: str
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        zone(self.time_zone)
+        if self.start_time is not None and self.start_time.microsecond:
+            object.__setattr__(self, "start_time", self.start_time.replace(microsecond=0))
+        if not isinstance(self.rule, str):
+            raise InvalidTriggerError(f"rule: must be text such as 'FREQ=DAILY' (got {type(self.rule).__name__})")
+        object.__setattr__(self, "rule", recurrence_set(self.rule).text)
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        instant = as_instant(instant, "instant")
+        start = self.anchor
+        since = max(instant, start - timedelta.resolution)
+        try:
+            start_on_wall = self._wall_time(start)
+            near = start_on_wall if since < start else self._wall_time(since)
+            for wall in self._recurrence.wall_times(start_on_wall, near, zone(self.time_zone), self._instant_of):
+                found = self._instant_of(wall)
+                if found > since:
+                    is_over = self.end_time is not None and found > self.end_time
+                    return None if is_over or found - since > LOOK_AHEAD else found
+        except OverflowError:
+            pass  # the end of the year 9999
+        return None
+
+    @property
+    def final_fire_time(self) -> datetime | None:
+        """The last fire time up to the end of the trigger or its rule; None where there is no end."""
+        ends = (self.end_time, self._recurrence.end(self._wall_time(self.anchor)))
+        nothing_after = min((end for end in ends if end is not None), default=None)
+        found = None if nothing_after is None else self.first_from(self.anchor)
+        if found is None or nothing_after is None:
+            return None
+        while nothing_after - found > timedelta.resolution:
+            middle = found + (nothing_after - found) / 2
+            later = self.next_after(middle)
+            if later is None:
+                nothing_after = middle
+            else:
+                found = later
+        return found
+
+    def schedule(self) -> dict[str, Any]:
+        return {"rule": self.rule, "time_zone": self.time_zone}
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        return cls(rule=schedule["rule"], time_zone=schedule["time_zone"], **common)
+
+    @property
+    def _recurrence(self) -> RecurrenceSet:
+        return recurrence_set(self.rule)
+
+    def _wall_time(self, instant: datetime) -> datetime:
+        return instant.astimezone(zone(self.time_zone)).replace(tzinfo=None, fold=0)
+
+    def _instant_of(self, wall: datetime) -> datetime:
+        at = wall.replace(tzinfo=zone(self.time_zone))
+        found = at.astimezone(UTC)
+        if self._wall_time(found) != wall:
+            after_gap = zone_windows(self.time_zone, Passes.FIRST).at((found - _EPOCH) // _ONE_SECOND)
+            return _EPOCH + timedelta(seconds=after_gap.start)
+        # Of a trigger that starts on the second pass, the first was before its time.
+        return found if found >= self.anchor else at.replace(fold=1).astimezone(UTC)

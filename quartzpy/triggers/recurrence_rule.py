@@ -1,0 +1,378 @@
+"""Recurrence rules of RFC 5545 as series of wall-clock times; these are naive, of whatever zone the caller means.
+
+dateutil says what a rule means, but it walks there from the rule's start, and a rule that never matches it
+follows to the year 9999. So it is asked for days alone, from a later start of the same phase, and in years
+shortly before the last: the calendar repeats after 400 years.
+"""
+
+from __future__ import annotations
+
+import heapq
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
+from itertools import islice, product, takewhile
+from typing import Any
+
+from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
+from quartzpy.instants import zone
+from quartzpy.triggers.recurring import LOOK_AHEAD
+
+MAX_INTERVAL = 2**31 - 1
+MAX_COUNT = 100_000
+"""The last of so many is found by counting them all, in some tenths of a second."""
+# Enough for a daily rule to be excluded for 100 years; each takes some microseconds.
+_MOST_EXCLUDED = 40_000
+# Whatever the zone does, a wall-clock time and its instant are not further from each other.
+_HORIZON = LOOK_AHEAD + timedelta(days=3)
+_ONE_DAY = timedelta(days=1)
+_NEVER = datetime.combine(date.max, time.max)
+_WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
+_SECONDS = {"HOURLY": 3600, "MINUTELY": 60, "SECONDLY": 1}
+_DAY_PARTS = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
+_TIME_PARTS = ("BYHOUR", "BYMINUTE", "BYSECOND")
+# Lowest and highest number, and whether it may be negative: counted from the end.
+_RANGES = {
+    "BYMONTH": (1, 12, False),
+    "BYWEEKNO": (1, 53, True),
+    "BYYEARDAY": (1, 366, True),
+    "BYMONTHDAY": (1, 31, True),
+    "BYHOUR": (0, 23, False),
+    "BYMINUTE": (0, 59, False),
+    "BYSECOND": (0, 59, False),
+    "BYSETPOS": (1, 366, True),
+}
+_PARTS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_RANGES)
+_PROPERTIES = ("RRULE", "EXRULE", "RDATE", "EXDATE")
+_WEEKDAY = re.compile(rf"([+-]?[0-9]{{1,2}})?({'|'.join(_WEEKDAYS)})")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_DATE = re.compile(r"[0-9]{8}(T[0-9]{6}Z?)?", re.ASCII)
+# A long line of a calendar file goes on in the next, after one blank. An indented property is another line.
+_FOLD = re.compile(rf"\r?\n[ \t](?!\s*(?:{'|'.join(_PROPERTIES)}|DTSTART|FREQ=|\Z))", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One RRULE or EXRULE. An `until` without zone is a wall-clock time, one with a zone an instant."""
+
+    frequency: str
+    interval: int
+    parts: tuple[tuple[str, str], ...]
+    count: int | None
+    until: datetime | None
+
+    def wall_times(
+        self, start: datetime, near: datetime, instant_of: Callable[[datetime], datetime]
+    ) -> Iterator[datetime]:
+        """Those from `near` on, in their order, for a rule that began at `start`; none after 100 years."""
+        until = _end_of_count(self, start) if self.count else self.until
+        for wall in self.series(start, near, soon_over=True):
+            if wall - near > _HORIZON:
+                return
+            if until is not None and (wall if until.tzinfo is None else instant_of(wall)) > until:
+                return
+            yield wall
+
+    def series(self, start: datetime, near: datetime, *, soon_over: bool) -> Iterator[datetime]:
+        """The wall-clock times from `near` on, whatever COUNT and UNTIL say. `soon_over`: for 100 years at least."""
+        near = max(start, near)
+        parts = self._completed(start)
+        try:
+            if "BYSETPOS" in parts and self.frequency not in _SECONDS:
+                found = _expanded(self.frequency, self.interval, parts, self._period(start, near), soon_over)
+            else:
+                days = self._days(start, near, parts, soon_over)
+                found = self._spread(start, near, days, parts) if self.frequency in _SECONDS else _on(days, parts)
+            yield from (wall for wall in found if wall >= near)
+        except OverflowError:
+            return  # the end of the year 9999
+
+    def _completed(self, start: datetime) -> dict[str, str]:
+        """The parts, with what the rule leaves for its start to say."""
+        parts = dict(self.parts)
+        parts.setdefault("WKST", "MO")
+        if not any(part in parts for part in _DAY_PARTS):
+            if self.frequency == "YEARLY":
+                parts.setdefault("BYMONTH", str(start.month))
+            if self.frequency in ("YEARLY", "MONTHLY"):
+                parts["BYMONTHDAY"] = str(start.day)
+            if self.frequency == "WEEKLY":
+                parts["BYDAY"] = _WEEKDAYS[start.weekday()]
+        at = (start.hour, start.minute, start.second)
+        for part, finer, value in zip(_TIME_PARTS, _SECONDS, at, strict=True):
+            if _FREQUENCIES.index(self.frequency) < _FREQUENCIES.index(finer):
+                parts.setdefault(part, str(value))
+        return parts
+
+    def _period(self, start: datetime, near: datetime) -> datetime:
+        """Where the last year, month, week or day begins, up to `near`, that is so many intervals after `start`."""
+        step = self.interval
+        match self.frequency:
+            case "YEARLY":
+                day = date(start.year + (near.year - start.year) // step * step, 1, 1)
+            case "MONTHLY":
+                months = ((near.year - start.year) * 12 + near.month - start.month) // step * step
+                years, month_index = divmod(start.month - 1 + months, 12)
+                day = date(start.year + years, month_index + 1, 1)
+            case "WEEKLY":
+                first_weekday = _WEEKDAYS.index(dict(self.parts).get("WKST", "MO"))
+                week = start.date() - timedelta((start.weekday() - first_weekday) % 7)
+                day = week + timedelta((near.date() - week).days // (7 * step) * 7 * step)
+            case _:
+                day = start.date() + timedelta((near.date() - start.date()).days // step * step)
+        return datetime.combine(day, time())
+
+    def _days(self, start: datetime, near: datetime, parts: dict[str, str], soon_over: bool) -> Iterator[date]:
+        """The days from that of `near` on, the times of day aside."""
+        of_days = {part: value for part, value in parts.items() if part not in (*_TIME_PARTS, "BYSETPOS")}
+        midnight = dict.fromkeys(_TIME_PARTS, "0")
+        frequency, interval, first = self.frequency, self.interval, datetime.combine(near.date(), time())
+        if frequency in _SECONDS:
+            frequency, interval = "DAILY", 1
+        elif (frequency, interval) != ("DAILY", 1):
+            first = self._period(start, near)
+        if (frequency, interval) == ("DAILY", 1) and of_days.keys() - {"WKST"}:
+            frequency = "YEARLY"  # means the same, and is looked through by the year, not by the day
+        for wall in _expanded(frequency, interval, of_days | midnight, first, soon_over):
+            if wall.date() >= near.date():
+                yield wall.date()
+
+    def _spread(
+        self, start: datetime, near: datetime, days: Iterator[date], parts: dict[str, str]
+    ) -> Iterator[datetime]:
+        """The times on `days` of a rule by the hour, minute or second."""
+        unit = timedelta(seconds=_SECONDS[self.frequency])
+        step = self.interval * unit
+        of_times = {part: value for part, value in parts.items() if part in (*_TIME_PARTS, "BYSETPOS")}
+        midnight = datetime.combine(start.date(), time())
+        first = midnight + (start - midnight) // unit * unit
+        earliest = first + (near - first) // step * step
+        for day in days:
+            begins = datetime.combine(day, time())
+            if earliest.date() > day:
+                continue
+            if earliest < begins:
+                earliest = first - (first - begins) // step * step
+                if earliest - near > _HORIZON:
+                    return
+                if earliest.date() > day:
+                    continue
+            for wall in _expanded(self.frequency, self.interval, of_times, earliest, soon_over=False):
+                if wall.date() > day:
+                    earliest = wall
+                    break
+                yield wall
+            else:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrenceSet:
+    """What the lines of a rule mean together: RRULE and RDATE without EXRULE and EXDATE.
+
+    `text` is the lines as given, but not folded. A date without zone is a wall-clock time.
+    """
+
+    text: str
+    rules: tuple[Rule, ...]
+    excluded_rules: tuple[Rule, ...]
+    dates: tuple[datetime, ...]
+    excluded_dates: tuple[datetime, ...]
+
+    def wall_times(
+        self, start: datetime, near: datetime, time_zone: tzinfo, instant_of: Callable[[datetime], datetime]
+    ) -> Iterator[datetime]:
+        """Those from `near` on, in their order, each once.
+
+        None after 100 years or where thousands in a row are excluded.
+        """
+        dates = sorted(wall for wall in _on_the_wall(self.dates, time_zone) if wall >= near)
+        included = heapq.merge(dates, *(rule.wall_times(start, near, instant_of) for rule in self.rules))
+        excluded = heapq.merge(*(rule.wall_times(start, near, instant_of) for rule in self.excluded_rules))
+        excluded_dates = set(_on_the_wall(self.excluded_dates, time_zone))
+        ahead, last, in_a_row = next(excluded, None), None, 0
+        for wall in included:
+            while ahead is not None and ahead < wall:
+                ahead = next(excluded, None)
+            if wall == ahead or wall in excluded_dates:
+                in_a_row += 1
+                if in_a_row > _MOST_EXCLUDED:
+                    return
+            elif wall != last:
+                in_a_row = 0
+                yield wall
+            last = wall
+
+    def end(self, start: datetime) -> datetime | None:
+        """An instant in UTC, at most days after the last time of all; None where a rule has no end."""
+        ends = [start, *self.dates]
+        for rule in self.rules:
+            end = _end_of_count(rule, start) if rule.count else rule.until
+            if end is None:
+                return None
+            ends.append(end)
+        last = max(end.replace(tzinfo=UTC) if end.tzinfo is None else end.astimezone(UTC) for end in ends)
+        return last + 2 * _ONE_DAY if last.year < date.max.year else last
+
+
+@lru_cache(maxsize=1024)
+def recurrence_set(text: str) -> RecurrenceSet:
+    """The meaning of a rule: one RRULE, with or without its name, or lines of RRULE, EXRULE, RDATE and EXDATE.
+
+    Raises:
+        InvalidTriggerError: it is wrong, or the dateutil library is missing; the message says what.
+    """
+    _dateutil()
+    lines = [line.strip() for line in _FOLD.sub("", text.strip()).splitlines() if line.strip()]
+    rules: dict[str, list[Rule]] = {"RRULE": [], "EXRULE": []}
+    dates: dict[str, list[datetime]] = {"RDATE": [], "EXDATE": []}
+    for line in lines:
+        head, colon, value = line.partition(":")
+        name, *parameters = (head if colon else "RRULE").split(";")
+        name, value = name.upper(), (value if colon else line)
+        if name == "DTSTART":
+            raise _wrong(text, "DTSTART is the trigger's start_time, read in its time_zone; leave it out")
+        if name in rules:
+            if parameters:
+                raise _wrong(text, f"{name} takes no parameters (got {parameters[0]!r})")
+            rules[name].append(_rule(text, value.upper()))
+        elif name in dates:
+            dates[name].extend(_dates(text, name, parameters, value.upper()))
+        else:
+            raise _wrong(text, f"lines are {', '.join(_PROPERTIES)} (got {name!r})")
+    if not rules["RRULE"] and not dates["RDATE"]:
+        raise _wrong(text, "an RRULE such as 'FREQ=DAILY' or an RDATE is needed")
+    return RecurrenceSet(
+        "\n".join(lines), tuple(rules["RRULE"]), tuple(rules["EXRULE"]), tuple(dates["RDATE"]), tuple(dates["EXDATE"])
+    )
+
+
+def _rule(text: str, value: str) -> Rule:
+    parts: dict[str, str] = {}
+    for pair in value.removesuffix(";").split(";"):
+        name, _, given = pair.partition("=")
+        if name not in _PARTS:
+            raise _wrong(text, f"parts are {', '.join(_PARTS)} (got {name!r})")
+        if name in parts:
+            raise _wrong(text, f"{name} is given twice")
+        parts[name] = given
+    frequency = parts.pop("FREQ", None)
+    if frequency not in _FREQUENCIES:
+        raise _wrong(text, f"FREQ: one of {', '.join(_FREQUENCIES)} (got {frequency!r})")
+    if "COUNT" in parts and "UNTIL" in parts:
+        raise _wrong(text, "COUNT and UNTIL: only one of them")
+    interval = _number(text, "INTERVAL", parts.pop("INTERVAL", "1"), 1, MAX_INTERVAL)
+    count = _number(text, "COUNT", parts.pop("COUNT"), 1, MAX_COUNT) if "COUNT" in parts else None
+    until = _date(text, "UNTIL", parts.pop("UNTIL")) if "UNTIL" in parts else None
+    for name, given in parts.items():
+        if name == "WKST":
+            if given not in _WEEKDAYS:
+                raise _wrong(text, f"WKST: one of {', '.join(_WEEKDAYS)} (got {given!r})")
+        elif name == "BYDAY":
+            _check_weekdays(text, frequency, given.split(","), "BYWEEKNO" in parts)
+        else:
+            lowest, highest, from_end = _RANGES[name]
+            for each in given.split(","):
+                _number(text, name, each, lowest, highest, from_end=from_end)
+    return Rule(frequency, interval, tuple(parts.items()), count, until)
+
+
+def _check_weekdays(text: str, frequency: str, weekdays: Iterable[str], in_weeks: bool) -> None:
+    for weekday in weekdays:
+        found = _WEEKDAY.fullmatch(weekday)
+        if found is None:
+            raise _wrong(text, f"BYDAY: {', '.join(_WEEKDAYS)}, or numbered such as 2MO or -1FR (got {weekday!r})")
+        if found[1] is not None:
+            if frequency not in ("YEARLY", "MONTHLY") or in_weeks:
+                raise _wrong(text, f"BYDAY: numbers are for MONTHLY, and YEARLY without BYWEEKNO (got {weekday!r})")
+            _number(text, "BYDAY", found[1], 1, 53, from_end=True)
+
+
+def _number(text: str, name: str, given: str, lowest: int, highest: int, *, from_end: bool = False) -> int:
+    number = int(given) if _NUMBER.fullmatch(given) else None
+    if number is None or not lowest <= (abs(number) if from_end else number) <= highest:
+        allowed = f"{lowest} to {highest}" + (f", or {-highest} to {-lowest}" if from_end else "")
+        raise _wrong(text, f"{name}: {allowed} (got {given!r})")
+    return number
+
+
+def _dates(text: str, name: str, parameters: Iterable[str], value: str) -> Iterator[datetime]:
+    time_zone: tzinfo | None = None
+    for parameter in parameters:
+        kind, _, given = parameter.partition("=")
+        if kind.upper() == "TZID":
+            try:
+                time_zone = zone(given)
+            except UnknownTimeZoneError as error:
+                raise _wrong(text, f"{name}: {error}") from None
+        elif parameter.upper() not in ("VALUE=DATE", "VALUE=DATE-TIME"):
+            raise _wrong(text, f"{name}: only VALUE=DATE, VALUE=DATE-TIME and TZID are known (got {parameter!r})")
+    for each in value.split(","):
+        found = _date(text, name, each)
+        yield found if time_zone is None or found.tzinfo is not None else found.replace(tzinfo=time_zone)
+
+
+def _date(text: str, name: str, given: str) -> datetime:
+    try:
+        if _DATE.fullmatch(given):
+            return datetime.fromisoformat(given)
+    except ValueError:
+        pass
+    raise _wrong(text, f"{name}: such as 20261231T235959, 20261231T235959Z or 20261231 (got {given!r})")
+
+
+def _wrong(text: str, what: str) -> InvalidTriggerError:
+    return InvalidTriggerError(f"rule {text!r}: {what}")
+
+
+def _dateutil() -> Any:
+    try:
+        return importlib.import_module("dateutil.rrule")
+    except ImportError:
+        raise InvalidTriggerError("recurrence rules need the dateutil library: pip install 'quartzpy[rrule]'") from None
+
+
+def _expanded(
+    frequency: str, interval: int, parts: dict[str, str], start: datetime, soon_over: bool
+) -> Iterator[datetime]:
+    """The times of a rule from `start` on. With `soon_over` it is looked for them some hundred years, not to 9999."""
+    text = ";".join(
+        [f"FREQ={frequency}", f"INTERVAL={interval}", *(f"{part}={value}" for part, value in parts.items())]
+    )
+    years = max(0, (date.max.year - 100 - start.year) // 400 * 400) if soon_over else 0
+    try:
+        for wall in _dateutil().rrulestr(text, dtstart=start.replace(year=start.year + years)):
+            yield wall.replace(year=wall.year - years)
+    except (ValueError, OverflowError):
+        return  # dateutil came upon the end of the year 9999, or found that no time of day fits
+
+
+def _on(days: Iterator[date], parts: dict[str, str]) -> Iterator[datetime]:
+    of_day = (sorted(map(int, parts[part].split(","))) for part in _TIME_PARTS)
+    times = list(dict.fromkeys(time(hour, minute, second) for hour, minute, second in product(*of_day)))
+    for day in days:
+        for at in times:
+            yield datetime.combine(day, at)
+
+
+@lru_cache(maxsize=1024)
+def _end_of_count(rule: Rule, start: datetime) -> datetime:
+    """The wall-clock time of the last that COUNT lets through."""
+    assert rule.count is not None
+    if next(rule.series(start, start, soon_over=True), None) is None:
+        return start
+    last = next(islice(_for_centuries(rule, start), rule.count - 1, None), None)
+    return _NEVER if last is None else last
+
+
+def _for_centuries(rule: Rule, start: datetime) -> Iterator[datetime]:
+    return takewhile(lambda wall: wall.year < start.year + 500, rule.series(start, start, soon_over=False))
+
+
+def _on_the_wall(dates: Iterable[datetime], time_zone: tzinfo) -> Iterator[datetime]:
+    for each in dates:
+        yield each if each.tzinfo is None else each.astimezone(time_zone).replace(tzinfo=None, fold=0)
