@@ -354,6 +354,14 @@ class Subscription(Protocol):
 class JobStore(Protocol):
     """Keeps jobs, triggers and claims. All methods may be called from any thread."""
 
+    def within(self, connection: Any) -> JobStore:
+        """This store inside a transaction of the caller's; only for scheduling, pausing and looking.
+
+        Raises:
+            InvalidValueError: not a connection that has a transaction, or the store is not on a database.
+        """
+        ...
+
     # --- a node's life
 
     def open(self) -> None:

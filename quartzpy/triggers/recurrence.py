@@ -27,10 +27,10 @@ class RecurrenceTrigger(RecurringTrigger):
     has it. A wall-clock time that comes twice counts on the first pass, one that the clock leaps over comes
     at the end of the gap. COUNT, up to 100000, and UNTIL end the rule, and so does `end_time`, inclusive.
 
-    Needs the dateutil library (the extra `rrule`), on every node.
+    Its fire times need the dateutil library (the extra `rrule`), on every node.
 
     Raises:
-        InvalidTriggerError: the rule is wrong, or dateutil is missing; the message says what.
+        InvalidTriggerError: the rule is wrong; from questions for fire times: dateutil is missing.
         UnknownTimeZoneError: no such zone.
     """
 

@@ -136,7 +136,10 @@ class Rule:
         elif (frequency, interval) != ("DAILY", 1):
             first = self._period(start, near)
         if (frequency, interval) == ("DAILY", 1) and of_days.keys() - {"WKST"}:
-            frequency = "YEARLY"  # means the same, and is looked through by the year, not by the day
+            # Means the same, and is looked through by the year, not by the day.
+            frequency = "YEARLY"
+            if not any(part in of_days for part in _DAY_PARTS):
+                of_days["BYDAY"] = ",".join(_WEEKDAYS)
         for wall in _expanded(frequency, interval, of_days | midnight, first, soon_over):
             if wall.date() >= near.date():
                 yield wall.date()
@@ -224,9 +227,8 @@ def recurrence_set(text: str) -> RecurrenceSet:
     """The meaning of a rule: one RRULE, with or without its name, or lines of RRULE, EXRULE, RDATE and EXDATE.
 
     Raises:
-        InvalidTriggerError: it is wrong, or the dateutil library is missing; the message says what.
+        InvalidTriggerError: it is wrong; the message says what.
     """
-    _dateutil()
     lines = [line.strip() for line in _FOLD.sub("", text.strip()).splitlines() if line.strip()]
     rules: dict[str, list[Rule]] = {"RRULE": [], "EXRULE": []}
     dates: dict[str, list[datetime]] = {"RDATE": [], "EXDATE": []}
@@ -344,8 +346,9 @@ def _expanded(
         [f"FREQ={frequency}", f"INTERVAL={interval}", *(f"{part}={value}" for part, value in parts.items())]
     )
     years = max(0, (date.max.year - 100 - start.year) // 400 * 400) if soon_over else 0
+    dateutil = _dateutil()
     try:
-        for wall in _dateutil().rrulestr(text, dtstart=start.replace(year=start.year + years)):
+        for wall in dateutil.rrulestr(text, dtstart=start.replace(year=start.year + years)):
             yield wall.replace(year=wall.year - years)
     except (ValueError, OverflowError):
         return  # dateutil came upon the end of the year 9999, or found that no time of day fits

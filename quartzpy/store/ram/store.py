@@ -13,6 +13,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
+from quartzpy.errors import InvalidValueError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -26,6 +27,7 @@ from quartzpy.store.protocol import (
     Firing,
     JobEntry,
     JobRecord,
+    JobStore,
     MisfireOutcome,
     Move,
     Node,
@@ -47,6 +49,9 @@ class RamJobStore:
     def __init__(self, clock: Clock) -> None:
         self._tables = Tables(clock)
         self._lock = threading.RLock()
+
+    def within(self, connection: Any) -> JobStore:
+        raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")
 
     # --- a node's life
 

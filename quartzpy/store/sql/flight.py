@@ -24,7 +24,7 @@ from quartzpy.store.sql.statement import Statement
 
 _BINARY = pq.Format.BINARY
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
-_BEGIN, _COMMIT, _ROLLBACK = b"BEGIN", b"COMMIT", b"ROLLBACK"
+BEGIN, COMMIT, ROLLBACK = b"BEGIN", b"COMMIT", b"ROLLBACK"
 
 
 class Result(NamedTuple):
@@ -80,60 +80,61 @@ def fly(
     sends: Sequence[Send],
     *,
     seconds: float,
-    begin: bool = True,
-    commit: bool = True,
+    begin: bytes | None = BEGIN,
+    commit: bytes | None = COMMIT,
+    undo: bytes = ROLLBACK,
+    prepared: bool = True,
 ) -> list[Result]:
     """Run the statements in a transaction, all in one flight; their results in order.
 
-    A transaction may also take several flights: the first with `commit=False`, the last with `begin=False`.
-    `connection` is in autocommit mode.
+    A transaction may also take several flights: the first without `commit`, the last without `begin`. `connection` is
+    in autocommit mode, or `begin` is a savepoint and `undo` goes back to it. With `prepared` the statements stay
+    prepared on the connection.
 
     Raises:
         psycopg.Error: the first error; the transaction is rolled back. Where the connection broke after
             COMMIT was sent, `outcome_unknown` is set on it.
     """
     pgconn = connection.pgconn
-    prepared: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
+    known: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
     bound = [(send.statement, send.statement.bind(send.values)) for send in sends]
-    answers = 0
     deadline = time.monotonic() + seconds
     newly: list[bytes] = []
     pgconn.enter_pipeline_mode()
     try:
         if begin:
-            _raw(pgconn, _BEGIN)
-            answers += 1
-        for statement, _ in bound:
+            _raw(pgconn, begin)
+        for statement, _ in bound if prepared else ():
             name = b"q_" + statement.name.encode()
-            if name not in prepared and name not in newly:
+            if name not in known and name not in newly:
                 pgconn.send_prepare(name, statement.sql)
                 newly.append(name)
-                answers += 1
         for statement, values in bound:
-            name = b"q_" + statement.name.encode()
-            pgconn.send_query_prepared(name, values or None, result_format=_BINARY)
-            answers += 1
+            if prepared:
+                pgconn.send_query_prepared(b"q_" + statement.name.encode(), values or None, result_format=_BINARY)
+            else:
+                pgconn.send_query_params(statement.sql, values or None, result_format=_BINARY)
         if commit:
-            _raw(pgconn, _COMMIT)
+            _raw(pgconn, commit)
         pgconn.pipeline_sync()
         results = _answers(pgconn, deadline)
     except psycopg.Error as error:
-        error.__dict__["outcome_unknown"] = commit
+        error.__dict__["outcome_unknown"] = commit == COMMIT
         raise
     if pgconn.status == pq.ConnStatus.BAD:
         broken = psycopg.OperationalError(pgconn.get_error_message() or "the connection was lost")
-        broken.__dict__["outcome_unknown"] = commit
+        broken.__dict__["outcome_unknown"] = commit == COMMIT
         raise broken
     pgconn.exit_pipeline_mode()
     # A statement stays prepared whatever becomes of the transaction around it.
     preparations = results[1 if begin else 0 :][: len(newly)]
-    prepared.update(
+    known.update(
         name for name, result in zip(newly, preparations, strict=False) if result.status == pq.ExecStatus.COMMAND_OK
     )
     failed = next((result for result in results if result.status in _FAILED), None)
     if failed is not None:
         if pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            pgconn.exec_(_ROLLBACK)
+            pgconn.exec_(undo)
         raise error_from_result(failed)
     loader = Transformer(connection)
     first = (1 if begin else 0) + len(newly)

@@ -51,6 +51,9 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
         soonest[key] = min(at, soonest.get(key, at))
     if not soonest:
         return []
+    if not session.decides_at_once:
+        # Whoever is asleep may have woken, and gone to sleep again, when this is committed.
+        return [news(session)]
     return [
         session.send(
             ANNOUNCE,

@@ -11,7 +11,7 @@ from psycopg import pq
 from quartzpy.errors import LeaseLostError, SchemaError
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
-from quartzpy.store.sql.flight import Result, Send, fly
+from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
 from quartzpy.store.sql.locks import LOCK, LockName
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import metadata
@@ -34,7 +34,7 @@ class SqlSession:
     def __init__(self, connections: Connections, scheduler: str, names: dict[str, str]) -> None:
         self.connections = connections
         self.scheduler = scheduler
-        self._names = names
+        self.names = names
         self._statements: dict[str, Statement] = {}
 
     def send(self, text: str, **values: Any) -> Send:
@@ -42,7 +42,7 @@ class SqlSession:
         statement = self._statements.get(text)
         if statement is None:
             # The text decides the name, so that two threads that come here at once agree.
-            statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self._names))
+            statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self.names))
         values["sched"] = self.scheduler
         return Send(statement, values)
 
@@ -70,6 +70,11 @@ class SqlSession:
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.send(text, **values))[0].rows
+
+    @property
+    def decides_at_once(self) -> bool:
+        """Whether what is sent under the lock sees what others committed up to its own commit."""
+        return True
 
     def transaction(self, work: Callable[[Transaction], _T]) -> _T:
         """One transaction of several round trips: `work` ends it with `Transaction.commit`."""
@@ -100,8 +105,8 @@ class Transaction:
         return self._fly(sends, commit=True)
 
     def _fly(self, sends: Sequence[Send], *, commit: bool) -> list[Result]:
-        begin, self._begun = not self._begun, True
-        return fly(self._connection, sends, seconds=self._seconds, begin=begin, commit=commit)
+        begin, self._begun = None if self._begun else BEGIN, True
+        return fly(self._connection, sends, seconds=self._seconds, begin=begin, commit=COMMIT if commit else None)
 
     def roll_back_unless_committed(self) -> None:
         pgconn = self._connection.pgconn

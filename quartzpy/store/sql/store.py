@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,6 +50,7 @@ from quartzpy.store.sql.database import parse_dsn
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
+from quartzpy.store.sql.within import WithinSession, driver_connection
 from quartzpy.triggers.horizon import PreparedTrigger
 
 
@@ -59,6 +61,11 @@ class SqlJobStore:
         self._config = config
         self._connections = Connections(parse_dsn(dsn), config)
         self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
+
+    def within(self, connection: Any) -> SqlJobStore:
+        inside = copy.copy(self)
+        inside._session = WithinSession(self._session, driver_connection(connection))
+        return inside
 
     # --- a node's life
 

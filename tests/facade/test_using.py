@@ -1,0 +1,219 @@
+"""The verbs inside a user's own transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.orm import Session
+
+from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
+from quartzpy.errors import InvalidValueError, JobNotFoundError, ObjectAlreadyExistsError, StoreUnavailableError
+from quartzpy.states import PublicState
+from tests.facade import jobs
+
+HOUR = timedelta(hours=1)
+KEY = TriggerKey("DEFAULT", "t")
+
+
+@pytest.fixture
+def url(postgres_dsn: str) -> str:
+    return postgres_dsn
+
+
+@pytest.fixture
+def engine(postgres_dsn: str) -> Iterator[Engine]:
+    made = create_engine(postgres_dsn)
+    with made.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS orders (number int)"))
+        connection.execute(text("DELETE FROM orders"))
+    yield made
+    made.dispose()
+
+
+def a_job(kind: Any = jobs.Recorded, name: str = "job") -> JobDetail:
+    return JobDetail(kind, name)
+
+
+def orders(engine: Engine) -> int:
+    with engine.begin() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM orders")).scalar_one())
+
+
+def test_it_is_committed_with_the_users_data(scheduler: Scheduler, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO orders VALUES (1)"))
+        scheduler.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
+        assert jobs.nothing_ran(), "not before the commit"
+        assert scheduler.trigger_state(KEY) is PublicState.NONE
+    assert jobs.next_run().trigger_key == KEY
+    assert orders(engine) == 1
+
+
+def test_it_is_rolled_back_with_the_users_data(scheduler: Scheduler, engine: Engine) -> None:
+    with engine.connect() as connection:
+        connection.execute(text("INSERT INTO orders VALUES (1)"))
+        scheduler.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
+        connection.rollback()
+    assert jobs.nothing_ran()
+    assert (scheduler.jobs(), scheduler.triggers(), orders(engine)) == ([], [], 0)
+
+
+def test_it_may_be_the_first_that_the_transaction_does(client: Scheduler, engine: Engine) -> None:
+    with engine.connect() as connection:
+        client.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
+        connection.rollback()
+    assert not client.check_exists(KEY)
+
+
+def test_an_orm_session_will_do(client: Scheduler, engine: Engine) -> None:
+    with Session(engine) as session:
+        client.using(session).schedule_job(a_job(), SimpleTrigger("t"))
+        session.rollback()
+        assert not client.check_exists(KEY)
+        client.using(session).schedule_job(a_job(), SimpleTrigger("t"))
+        session.commit()
+    assert client.check_exists(KEY)
+
+
+def test_a_connection_of_the_driver_will_do(client: Scheduler, postgres_dsn: str) -> None:
+    plain = postgres_dsn.replace("+psycopg", "")
+    with psycopg.connect(plain) as connection:
+        client.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
+        connection.rollback()
+        assert not client.check_exists(KEY)
+    with psycopg.connect(plain, autocommit=True) as connection, connection.transaction():
+        client.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
+    assert client.check_exists(KEY)
+
+
+def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: Engine) -> None:
+    client.schedule_job(a_job(), SimpleTrigger("t", start_time=client.nodes().now + HOUR))
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO orders VALUES (1)"))
+        inside = client.using(connection)
+        with pytest.raises(ObjectAlreadyExistsError):
+            inside.schedule_jobs([(a_job(name="new"), [SimpleTrigger("new")]), (a_job(), [SimpleTrigger("t2")])])
+        with pytest.raises(JobNotFoundError):
+            inside.schedule(SimpleTrigger("x", job_key=JobKey("DEFAULT", "none")))
+        assert not inside.check_exists(JobKey("DEFAULT", "new")), "nothing half done"
+        connection.execute(text("INSERT INTO orders VALUES (2)"))
+    assert orders(engine) == 2
+    assert {key.name for key in client.trigger_keys()} == {"t"}
+
+
+def test_all_verbs_work_inside(client: Scheduler, engine: Engine) -> None:
+    later = client.nodes().now + HOUR
+    with engine.begin() as connection:
+        inside = client.using(connection)
+        inside.add_calendar("weekly", WeeklyCalendar())
+        inside.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t", start_time=later))
+        inside.pause_trigger(KEY)
+        assert inside.trigger_state(KEY) is PublicState.PAUSED
+        inside.resume_trigger(KEY)
+        inside.pause_all()
+        assert inside.is_all_paused
+        inside.resume_all()
+        inside.reschedule_job(KEY, CronTrigger("0 0 12 * * ?", "other", calendar="weekly"))
+        assert {key.name for key in inside.trigger_keys()} == {"other"}
+        inside.trigger_job(JobKey("DEFAULT", "job"), {"by": "hand"})
+        inside.unschedule_job(TriggerKey("DEFAULT", "other"))
+        assert inside.delete_calendar("weekly")
+    assert len(client.trigger_keys()) == 1
+    with engine.begin() as connection:
+        assert client.using(connection).delete_job(JobKey("DEFAULT", "job"))
+        client.using(connection).clear()
+    assert client.jobs() == []
+
+
+def test_a_serial_job_that_begins_meanwhile_still_runs_alone(scheduler: Scheduler, engine: Engine) -> None:
+    job = JobDetail(jobs.SerialWaiting, "job", durable=True)
+    scheduler.add_job(job)
+    with engine.begin() as connection:
+        scheduler.using(connection).schedule(SimpleTrigger("inside", job_key=job.key))
+        scheduler.trigger_job(job.key)
+        jobs.next_run()
+    assert jobs.nothing_ran()
+    assert scheduler.trigger_state(TriggerKey("DEFAULT", "inside")) is PublicState.BLOCKED
+    jobs.go_on.set()
+    assert jobs.next_run().trigger_key.name == "inside"
+
+
+def test_an_open_transaction_holds_up_no_other_trigger(scheduler: Scheduler, engine: Engine) -> None:
+    often = SimpleTrigger("often", interval=timedelta(milliseconds=50), repeat_count=None)
+    slow = SimpleTrigger("slow", interval=timedelta(milliseconds=50), repeat_count=None)
+    scheduler.schedule_jobs([(a_job(name="often"), [often]), (a_job(name="slow"), [slow])])
+    jobs.next_run()
+    with engine.connect() as connection:
+        inside = scheduler.using(connection)
+        inside.schedule_job(a_job(name="new"), SimpleTrigger("new"))
+        inside.pause_trigger(slow.key)
+        while not jobs.ran.empty():
+            jobs.ran.get()
+        lateness = []
+        while len(lateness) < 30:
+            context = jobs.next_run()
+            assert context.trigger_key == often.key
+            lateness.append(context.fire_time - context.scheduled_fire_time)
+        assert sorted(lateness)[15] < timedelta(milliseconds=200)
+        connection.rollback()
+    seen = {jobs.next_run().trigger_key.name for _ in range(20)}
+    assert seen == {"often", "slow"}
+
+
+def test_other_nodes_hear_of_it_with_the_commit(
+    make_scheduler: Callable[..., Scheduler], client: Scheduler, engine: Engine
+) -> None:
+    node = make_scheduler(idle_wait="60s")
+    node.start()
+    client.add_job(JobDetail(jobs.Recorded, "job", durable=True))
+    delays = []
+    for _ in range(7):
+        threading.Event().wait(0.05)
+        with engine.connect() as connection:
+            client.using(connection).trigger_job(JobKey("DEFAULT", "job"))
+            committed = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            connection.commit()
+        delays.append(jobs.next_run().fire_time - committed)
+    assert sorted(delays)[3] < timedelta(milliseconds=250), delays
+
+
+@pytest.mark.parametrize("wrong", [None, "postgresql://", object(), 3])
+def test_something_else_is_refused(client: Scheduler, wrong: object) -> None:
+    with pytest.raises(InvalidValueError, match="using: a SQLAlchemy Connection or Session"):
+        client.using(wrong)
+
+
+def test_a_connection_without_a_transaction_is_refused(client: Scheduler, engine: Engine, postgres_dsn: str) -> None:
+    with (
+        psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as plain,
+        pytest.raises(InvalidValueError, match="autocommit"),
+    ):
+        client.using(plain)
+    with (
+        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        pytest.raises(InvalidValueError, match="autocommit"),
+    ):
+        client.using(connection)
+
+
+def test_after_the_end_of_the_transaction_it_is_of_no_more_use(client: Scheduler, engine: Engine) -> None:
+    def ended(end: Callable[[Connection], None]) -> None:
+        with engine.connect() as connection:
+            inside = client.using(connection)
+            end(connection)
+            with pytest.raises(StoreUnavailableError, match="has ended"):
+                inside.jobs()
+
+    ended(lambda connection: connection.commit())
+    ended(lambda connection: connection.rollback())
+
+
+def test_memory_has_no_transactions(engine: Engine) -> None:
+    with engine.connect() as connection, pytest.raises(InvalidValueError, match="memory://"):
+        Scheduler("memory://").using(connection)
