@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from quartzpy.job_data import JobDataMap, decode
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from quartzpy.calendars.calendar import Calendar
     from quartzpy.job import Job, JobDetail
     from quartzpy.store.protocol import FiredTrigger
@@ -43,7 +46,9 @@ class JobExecutionContext:
         refire_count: int,
         is_lease_lost: Callable[[], bool],
         cancelled: Cancellation,
+        transaction: Callable[[], AbstractContextManager[Connection]],
     ) -> None:
+        self._transaction = transaction
         self._fired = fired
         self._is_lease_lost = is_lease_lost
         self._cancelled = cancelled
@@ -175,6 +180,19 @@ class JobExecutionContext:
     def lease_lost(self) -> bool:
         """Whether this node was declared dead since: another may run this job again, and nothing is recorded."""
         return self._is_lease_lost()
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """A transaction on the scheduler's database, as a SQLAlchemy connection: exactly once.
+
+        When the block ends, what was done in it is committed together with this execution's success; where it
+        raises, nothing is. It is the job's last act: an execution has one, and what it does afterwards is no longer
+        recorded. Where this node was declared dead meanwhile, all is rolled back.
+
+        Raises:
+            InvalidValueError: this execution has committed one already, or the store is memory://.
+            LeaseLostError: at the end of the block; nothing was committed.
+        """
+        return self._transaction()
 
     def put(self, key: Any, value: Any) -> None:
         """Keep something for the length of the execution, in memory."""

@@ -114,8 +114,12 @@ class Completer(Service):
 
     def _record(self, batch: list[tuple[Execution, Completion]]) -> list[tuple[Execution, Completion]]:
         """Record a batch; those to be tried again."""
+        unrecorded = [completion for _, completion in batch if not completion.is_recorded]
+        if not unrecorded:
+            self._done(batch)
+            return []
         asked_at = self._clock.monotonic()
-        outcome = self._store.complete(batch[0][0].epoch.node, [completion for _, completion in batch])
+        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded)
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:
             if execution.fired.fence in outcome.fenced:

@@ -7,14 +7,22 @@ import inspect
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.clock import Clock
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import InvalidJobDataError, JobCancelledError, JobExecutionError, JobTimeoutError
+from quartzpy.errors import (
+    InvalidJobDataError,
+    InvalidValueError,
+    JobCancelledError,
+    JobExecutionError,
+    JobTimeoutError,
+)
 from quartzpy.job import Job, JobTypes
 from quartzpy.keys import JobKey
 from quartzpy.retry import RetryPolicy
@@ -23,7 +31,7 @@ from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread, LoopWork
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +79,14 @@ class JobRunner:
         loop: EventLoopThread,
         scheduler: Any,
         deadlines: Deadlines,
+        store: JobStore,
+        unblocked: Callable[[datetime], None],
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
     ) -> None:
         self._deadlines = deadlines
+        self.store = store
+        self.unblocked = unblocked
         self._job_types = job_types
         self._clock = clock
         self._store_time = store_time
@@ -128,7 +140,13 @@ class JobRunner:
     def new_instance(self, job_type: str) -> Job:
         return self._job_types.find(job_type)()
 
-    def context_for(self, execution: Execution, job: Job, refire_count: int) -> JobExecutionContext:
+    def context_for(
+        self,
+        execution: Execution,
+        job: Job,
+        refire_count: int,
+        transaction: Callable[[], AbstractContextManager[Any]],
+    ) -> JobExecutionContext:
         context = JobExecutionContext(
             execution.fired,
             scheduler=self._scheduler,
@@ -136,6 +154,7 @@ class JobRunner:
             refire_count=refire_count,
             is_lease_lost=lambda: execution.epoch.lost,
             cancelled=execution.cancelled,
+            transaction=transaction,
         )
         execution.context = context
         return context
@@ -155,11 +174,13 @@ class _Attempt:
     def __init__(self, runner: JobRunner, execution: Execution) -> None:
         self._runner = runner
         self._execution = execution
+        self._fired = execution.fired
         self._started_at = runner.store_time.now()
         self._refires = 0
         self._error: BaseException | None = None
         self._is_made = False
         self._context: JobExecutionContext | None = None
+        self._committed: Completion | None = None
         self.at_end: Callable[[], None] | None = None
 
     def instantiate(self) -> Job | None:
@@ -206,7 +227,7 @@ class _Attempt:
             return None
         self._error = None
         try:
-            self._context = self._runner.context_for(self._execution, job, self._refires)
+            self._context = self._runner.context_for(self._execution, job, self._refires, self._transaction)
         except BaseException as error:
             self._error = error
             return None
@@ -219,7 +240,7 @@ class _Attempt:
 
     def _goes_again(self) -> bool:
         wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
-        allowed = not self._execution.cancelled.is_set() and not self._execution.epoch.lost
+        allowed = not (self._execution.cancelled.is_set() or self._execution.epoch.lost or self._committed)
         if wanted and allowed:
             self._refires += 1
             return True
@@ -228,16 +249,16 @@ class _Attempt:
     def _finish(self) -> None:
         if self.at_end is not None:
             self.at_end()
-        fired = self._execution.fired
-        ended_at = self._runner.store_time.now()
-        completion = Completion(fired, self._started_at, max(ended_at, self._started_at), Outcome.SUCCEEDED)
-        if fired.persists_data and self._context is not None:
-            try:
-                completion.job_data = self._context.job_detail_data.encode_if_changed(
-                    max_bytes=self._runner.max_job_data_bytes
-                )
-            except InvalidJobDataError as error:
-                self._error = self._error or error
+        if self._committed is not None:
+            if self._error is not None:
+                logger.error("job %s failed after its transaction: %s", self._fired.job_key, describe(self._error))
+            self._runner.finish(self._execution, self._committed)
+            return
+        completion = self._completion()
+        try:
+            self._keep_data(completion)
+        except InvalidJobDataError as error:
+            self._error = self._error or error
         if self._context is not None:
             self._context.job_run_time = completion.ended_at - completion.started_at
         if self._execution.timed_out:
@@ -247,6 +268,34 @@ class _Attempt:
         elif self._error is not None:
             self._fail(completion, self._error)
         self._runner.finish(self._execution, completion)
+
+    def _completion(self) -> Completion:
+        ended_at = max(self._runner.store_time.now(), self._started_at)
+        return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED)
+
+    def _keep_data(self, completion: Completion) -> None:
+        """Add what is to be stored of the job's data. Raises InvalidJobDataError: it cannot be."""
+        if self._fired.persists_data and self._context is not None:
+            limit = self._runner.max_job_data_bytes
+            completion.job_data = self._context.job_detail_data.encode_if_changed(max_bytes=limit)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """See `JobExecutionContext.transaction`."""
+        if self._committed is not None:
+            raise InvalidValueError("transaction: this execution has committed one already, and is recorded")
+        work = self._runner.store.begin_work()
+        try:
+            yield work.connection
+            completion = self._completion()
+            self._keep_data(completion)
+            outcome = work.complete(self._execution.epoch.node, completion)
+        finally:
+            work.close()
+        completion.is_recorded = True
+        self._committed = completion
+        if outcome.earliest_unblocked is not None:
+            self._runner.unblocked(outcome.earliest_unblocked)
 
     def _stopped_as_asked(self) -> bool:
         asked = self._execution.cancelled

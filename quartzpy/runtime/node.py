@@ -70,6 +70,8 @@ class SchedulerNode:
             store_time=self.store_time,
             loop=self._loop,
             deadlines=self._deadlines,
+            store=store,
+            unblocked=self._unblocked,
             scheduler=scheduler,
             ended=self._ended,
             max_job_data_bytes=config.max_job_data_bytes,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
@@ -21,6 +21,9 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, Outcome, PublicState, TriggerState
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,8 @@ class Completion:
     job_data: str | None = None
     refill: Horizon | None = None
     retry_after: timedelta | None = None
+    is_recorded: bool = False
+    """Whether the job's own transaction recorded it already."""
 
     @property
     def ends_its_trigger(self) -> bool:
@@ -351,6 +356,25 @@ class Subscription(Protocol):
     def close(self) -> None: ...
 
 
+class Work(Protocol):
+    """A transaction of a job's own."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
+        """Record the execution and commit, together with what was done on the connection.
+
+        Raises:
+            LeaseLostError: the execution is no longer this node's; all is rolled back.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the connection back; what was not committed is rolled back."""
+        ...
+
+
 class JobStore(Protocol):
     """Keeps jobs, triggers and claims. All methods may be called from any thread."""
 
@@ -360,6 +384,10 @@ class JobStore(Protocol):
         Raises:
             InvalidValueError: not a connection that has a transaction, or the store is not on a database.
         """
+        ...
+
+    def begin_work(self) -> Work:
+        """A transaction for a job's own work. Raises InvalidValueError: the store is not on a database."""
         ...
 
     # --- a node's life

@@ -7,6 +7,9 @@ import queue
 import threading
 from typing import Any
 
+import pytest
+from sqlalchemy import text
+
 from quartzpy import (
     Job,
     JobExecutionContext,
@@ -14,6 +17,7 @@ from quartzpy import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
+from quartzpy.errors import InvalidValueError
 
 ran: queue.SimpleQueue[JobExecutionContext] = queue.SimpleQueue()
 go_on = threading.Event()
@@ -56,6 +60,37 @@ class Deaf(Job):
     def execute(self, context: JobExecutionContext) -> None:
         ran.put(context)
         go_on.wait(30)
+
+
+class Paying(Job):
+    """Writes a row in its transaction, and ends as its data says."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        how = context.job_data["how"]
+        context.job_detail_data["paid"] = context.job_detail_data.get("paid", 0) + 1
+        try:
+            self.pay(context, how)
+        except Exception as error:
+            context.put("error", error)
+            ran.put(context)
+            raise
+        context.put("after", [execution.outcome for execution in context.scheduler.executions()])
+        if how == "twice":
+            with pytest.raises(InvalidValueError) as refused:
+                self.pay(context, how)
+            context.put("error", refused.value)
+        ran.put(context)
+        if how == "raise afterwards":
+            raise RuntimeError("too late")
+
+    def pay(self, context: JobExecutionContext, how: str) -> None:
+        with context.transaction() as connection:
+            connection.execute(text("INSERT INTO payments VALUES (1)"))
+            if how == "wait":
+                ran.put(context)
+                go_on.wait(10)
+            if how == "raise at first" and context.attempt == 1:
+                raise RuntimeError("not yet")
 
 
 class FailingUntil(Job):

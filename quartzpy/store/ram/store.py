@@ -37,6 +37,7 @@ from quartzpy.store.protocol import (
     StoredCalendar,
     TriggerMove,
     TriggerRecord,
+    Work,
 )
 from quartzpy.store.ram import acquire, calendars, complete, fire, lookups, misfire, pausing, recover, scheduling
 from quartzpy.store.ram.tables import Tables
@@ -52,6 +53,9 @@ class RamJobStore:
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")
+
+    def begin_work(self) -> Work:
+        raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
 
     # --- a node's life
 

@@ -198,7 +198,24 @@ DELETE FROM $executions
 
 def complete(session: SqlSession, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
-    sends = [
+    now, done, twice, earliest = session.locked(*sends(session, node, completions))[0].rows[0]
+    for fence in twice:
+        logger.error("the instant of fire %s was executed before; please report this", fence)
+    if len(done) == len(completions):
+        return CompletionOutcome(now, earliest_unblocked=earliest)
+    missing = {c.fired.fence for c in completions}.difference(done)
+    held, recorded = session.read_one(UNFINISHED, fences=list(missing), epoch=node.epoch)[0]
+    return CompletionOutcome(
+        now,
+        fenced=missing.difference(held, recorded),
+        deferred=frozenset(held),
+        earliest_unblocked=earliest,
+    )
+
+
+def sends(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
+    """What ends executions, to be sent under TRIGGER_ACCESS."""
+    return [
         session.send(
             COMPLETE,
             epoch=node.epoch,
@@ -215,27 +232,14 @@ def complete(session: SqlSession, node: Node, completions: Sequence[Completion])
         ),
         *_follow_ups(session, node, completions),
     ]
-    now, done, twice, earliest = session.locked(*sends)[0].rows[0]
-    for fence in twice:
-        logger.error("the instant of fire %s was executed before; please report this", fence)
-    if len(done) == len(completions):
-        return CompletionOutcome(now, earliest_unblocked=earliest)
-    missing = {c.fired.fence for c in completions}.difference(done)
-    held, recorded = session.read_one(UNFINISHED, fences=list(missing), epoch=node.epoch)[0]
-    return CompletionOutcome(
-        now,
-        fenced=missing.difference(held, recorded),
-        deferred=frozenset(held),
-        earliest_unblocked=earliest,
-    )
 
 
 def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
     """The statements that only some completions need."""
-    sends = []
+    more = []
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     if asking:
-        sends.append(
+        more.append(
             session.send(
                 SET_STATES,
                 epoch=node.epoch,
@@ -247,10 +251,10 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
     if ending:
         groups, names = zip(*sorted(ending), strict=True)
-        sends.append(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+        more.append(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
     if any(c.refill for c in completions):
         refilled = [(c.fired, c.refill) for c in completions if c.refill]
-        sends.append(
+        more.append(
             session.send(
                 REFILL,
                 groups=[fired.trigger_group for fired, _ in refilled],
@@ -262,7 +266,7 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
                 revisions=[fired.calendar_revision for fired, _ in refilled],
             )
         )
-    return sends
+    return more
 
 
 def request_cancel(session: SqlSession, fence: int) -> bool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, Connection, create_engine
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection
@@ -78,6 +78,14 @@ class Connections:
         self._work = self._engine("work", config.pool_size + 3)
         # Its own: a check-in that waits behind work would look like a death.
         self._control = self._engine("control", 1)
+        self._jobs = create_engine(
+            url,
+            pool_size=config.pool_size,
+            max_overflow=config.workers,
+            pool_pre_ping=True,
+            pool_timeout=self._seconds,
+            connect_args=connect_arguments(config, "jobs"),
+        )
 
     def _engine(self, role: str, size: int) -> Engine:
         return create_engine(
@@ -182,6 +190,13 @@ class Connections:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def begin_work(self) -> Connection:
+        """A connection for a job's own work, with a transaction begun; the caller closes it."""
+        connection = self._jobs.connect()
+        connection.exec_driver_sql("SELECT 1")
+        return connection
+
     def dispose(self) -> None:
+        self._jobs.dispose()
         self._work.dispose()
         self._control.dispose()

@@ -51,6 +51,7 @@ from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.within import WithinSession, driver_connection
+from quartzpy.store.sql.work import WorkTransaction
 from quartzpy.triggers.horizon import PreparedTrigger
 
 
@@ -66,6 +67,9 @@ class SqlJobStore:
         inside = copy.copy(self)
         inside._session = WithinSession(self._session, driver_connection(connection))
         return inside
+
+    def begin_work(self) -> WorkTransaction:
+        return WorkTransaction(self._connections, self._session)
 
     # --- a node's life
 
