@@ -22,7 +22,8 @@ from quartzpy.job import (
 )
 from quartzpy.job_data import JobDataMap
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.matchers import GroupMatcher
+from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
+from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.retry import RetryPolicy
 from quartzpy.scheduler import SchedulerMetadata
 from quartzpy.states import PublicState
@@ -59,6 +60,8 @@ __all__ = [
     "JobExecutionContext",
     "JobExecutionError",
     "JobKey",
+    "JobListener",
+    "KeyMatcher",
     "MonthlyCalendar",
     "PublicState",
     "QuartzpyError",
@@ -66,11 +69,13 @@ __all__ = [
     "RetryPolicy",
     "Scheduler",
     "SchedulerConfig",
+    "SchedulerListener",
     "SchedulerMetadata",
     "SimpleMisfire",
     "SimpleTrigger",
     "Trigger",
     "TriggerKey",
+    "TriggerListener",
     "WeeklyCalendar",
     "disallow_concurrent_execution",
     "persist_job_data_after_execution",

@@ -196,6 +196,10 @@ class UnableToInterruptJobError(QuartzpyError):
     """The running job offers no way to interrupt it."""
 
 
+class InvalidListenerError(InvalidValueError):
+    """Not a listener, or one that was added already."""
+
+
 class JobCancelledError(QuartzpyError):
     """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
 

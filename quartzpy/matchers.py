@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from quartzpy.errors import InvalidMatcherError
+from quartzpy.keys import JobKey, TriggerKey
+
+Key = JobKey | TriggerKey
 
 
 class MatchOperator(StrEnum):
@@ -16,6 +20,21 @@ class MatchOperator(StrEnum):
     ENDS_WITH = "ends_with"
     CONTAINS = "contains"
     ANYTHING = "anything"
+
+
+def compare(operator: MatchOperator, text: str, value: str) -> bool:
+    """Whether `text` is to `value` as the operator says."""
+    match operator:
+        case MatchOperator.EQUALS:
+            return text == value
+        case MatchOperator.STARTS_WITH:
+            return text.startswith(value)
+        case MatchOperator.ENDS_WITH:
+            return text.endswith(value)
+        case MatchOperator.CONTAINS:
+            return value in text
+        case MatchOperator.ANYTHING:
+            return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +71,7 @@ class GroupMatcher:
         return cls(MatchOperator.ANYTHING)
 
     def matches(self, group: str) -> bool:
-        match self.operator:
-            case MatchOperator.EQUALS:
-                return group == self.value
-            case MatchOperator.STARTS_WITH:
-                return group.startswith(self.value)
-            case MatchOperator.ENDS_WITH:
-                return group.endswith(self.value)
-            case MatchOperator.CONTAINS:
-                return self.value in group
-            case MatchOperator.ANYTHING:
-                return True
+        return compare(self.operator, group, self.value)
 
 
 def as_group_matcher(group: str | GroupMatcher) -> GroupMatcher:
@@ -76,3 +85,53 @@ def as_group_matcher(group: str | GroupMatcher) -> GroupMatcher:
     if isinstance(group, str):
         return GroupMatcher.equals(group)
     raise InvalidMatcherError(f"group: a name or a GroupMatcher (got {group!r})")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMatcher:
+    """Chooses jobs or triggers by their keys: `KeyMatcher.group("equals", "eu") & ~KeyMatcher.name("contains", "x")`.
+
+    `&`, `|` and `~` combine matchers.
+    """
+
+    matches: Callable[[Key], bool]
+
+    @classmethod
+    def key(cls, key: Key) -> KeyMatcher:
+        """One job, or one trigger."""
+        return cls(lambda other: other == key)
+
+    @classmethod
+    def anything(cls) -> KeyMatcher:
+        return cls(lambda key: True)
+
+    @classmethod
+    def name(cls, operator: str, value: str) -> KeyMatcher:
+        """By name: "equals", "starts_with", "ends_with" or "contains"."""
+        how = _operator(operator, value)
+        return cls(lambda key: compare(how, key.name, value))
+
+    @classmethod
+    def group(cls, operator: str, value: str) -> KeyMatcher:
+        """By group: "equals", "starts_with", "ends_with" or "contains"."""
+        how = _operator(operator, value)
+        return cls(lambda key: compare(how, key.group, value))
+
+    def __and__(self, other: KeyMatcher) -> KeyMatcher:
+        return KeyMatcher(lambda key: self.matches(key) and other.matches(key))
+
+    def __or__(self, other: KeyMatcher) -> KeyMatcher:
+        return KeyMatcher(lambda key: self.matches(key) or other.matches(key))
+
+    def __invert__(self) -> KeyMatcher:
+        return KeyMatcher(lambda key: not self.matches(key))
+
+
+def _operator(operator: str, value: object) -> MatchOperator:
+    if not isinstance(value, str):
+        raise InvalidMatcherError(f"matcher: the value must be str (got {value!r})")
+    try:
+        return MatchOperator(operator)
+    except ValueError:
+        known = ", ".join(MatchOperator)
+        raise InvalidMatcherError(f"matcher: {operator!r} is no comparison; there are {known}") from None

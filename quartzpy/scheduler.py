@@ -17,8 +17,17 @@ from quartzpy.errors import (
     SchedulerStateError,
     UnableToInterruptJobError,
 )
+from quartzpy.events import (
+    Event,
+    SchedulerInStandby,
+    SchedulerShutDown,
+    SchedulerShuttingDown,
+    SchedulerStarted,
+    SchedulerStarting,
+)
 from quartzpy.job import JobTypes
 from quartzpy.keys import JobKey
+from quartzpy.listeners import Listeners
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.store.protocol import (
     JobStore,
@@ -57,6 +66,8 @@ class BaseScheduler(SchedulingVerbs):
         self._clock = clock
         self._job_types = job_types
         self._version = version
+        self.listeners = Listeners()
+        """Who is told of what happens on this scheduler."""
         self._lock = threading.RLock()
         self._opened = False
         self._node: SchedulerNode | None = None
@@ -104,16 +115,26 @@ class BaseScheduler(SchedulingVerbs):
             if self._starting is not None:
                 self._starting.cancel()
                 self._starting = None
-            if self._node is not None:
+            self.listeners.emit(SchedulerStarting())
+            if self._node is None:
+                self._node = self._new_node()
+                self._opened = True
+                self._running_since = self._clock.now()
+            else:
                 self._node.resume()
-                return
-            node = SchedulerNode(
-                self._store, self._config, clock=self._clock, job_types=self._job_types, scheduler=self
-            )
-            node.start()
-            self._opened = True
-            self._node = node
-            self._running_since = self._clock.now()
+        self.listeners.emit(SchedulerStarted())
+
+    def _new_node(self) -> SchedulerNode:
+        node = SchedulerNode(
+            self._store,
+            self._config,
+            clock=self._clock,
+            job_types=self._job_types,
+            scheduler=self,
+            listeners=self.listeners,
+        )
+        node.start()
+        return node
 
     def start_delayed(self, delay: timedelta) -> None:
         """Start after `delay`, unless it is shut down before. Returns at once."""
@@ -135,6 +156,7 @@ class BaseScheduler(SchedulingVerbs):
         if self._node is None:
             raise SchedulerStateError("the scheduler was not started; standby is for a started one")
         self._node.standby()
+        self.listeners.emit(SchedulerInStandby())
 
     def shutdown(self, *, wait: bool = True, timeout: timedelta | None = None) -> bool:
         """Stop for good. With `wait`, executions may end within `timeout` (None: however long they take).
@@ -153,10 +175,14 @@ class BaseScheduler(SchedulingVerbs):
             self._shut_down.set()
             if self._starting is not None:
                 self._starting.cancel()
+        self.listeners.emit(SchedulerShuttingDown())
         if node is None:
             self._store.close()
-            return True
-        return node.stop(wait=wait, timeout=None if timeout is None else timeout.total_seconds())
+            drained = True
+        else:
+            drained = node.stop(wait=wait, timeout=None if timeout is None else timeout.total_seconds())
+        self.listeners.emit(SchedulerShutDown(drained))
+        return drained
 
     def wait_until_shut_down(self, timeout: timedelta | None = None) -> bool:
         """Sleep until somebody calls `shutdown`; whether that came within `timeout`."""
@@ -197,6 +223,9 @@ class BaseScheduler(SchedulingVerbs):
                     self._store.open()
                     self._opened = True
         return self._store
+
+    def _tell(self, event: Event) -> None:
+        self.listeners.emit(event)
 
     def _changed(self, earliest: datetime | None) -> None:
         if self._node is not None and earliest is not None:

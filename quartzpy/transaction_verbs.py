@@ -6,6 +6,7 @@ from datetime import datetime
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.events import Event
 from quartzpy.store.protocol import JobStore
 from quartzpy.verbs import SchedulingVerbs
 
@@ -20,6 +21,9 @@ class TransactionVerbs(SchedulingVerbs):
 
     def _usable_store(self) -> JobStore:
         return self._store
+
+    def _tell(self, event: Event) -> None:
+        """Nobody is told of what may yet be rolled back."""
 
     def _changed(self, earliest: datetime | None) -> None:
         """All nodes hear of it with the commit, this one too."""

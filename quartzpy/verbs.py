@@ -13,6 +13,22 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError, JobNotFoundError
+from quartzpy.events import (
+    Event,
+    JobAdded,
+    JobDeleted,
+    JobPaused,
+    JobResumed,
+    JobScheduled,
+    JobsPaused,
+    JobsResumed,
+    JobUnscheduled,
+    SchedulingDataCleared,
+    TriggerPaused,
+    TriggerResumed,
+    TriggersPaused,
+    TriggersResumed,
+)
 from quartzpy.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.matchers import GroupMatcher, as_group_matcher
@@ -48,6 +64,10 @@ class SchedulingVerbs(ABC):
     @abstractmethod
     def _changed(self, earliest: datetime | None) -> None:
         """Something may fire from `earliest` on."""
+
+    @abstractmethod
+    def _tell(self, event: Event) -> None:
+        """Listeners hear of what was done."""
 
     @property
     def name(self) -> str:
@@ -107,6 +127,11 @@ class SchedulingVerbs(ABC):
         entries = [JobEntry(job, [prepare_one(trigger) for trigger in triggers]) for job, triggers in bound]
         earliest = self._usable_store().store_jobs(entries, replace=replace)
         self._changed(earliest)
+        for job, triggers in bound:
+            if job is not None:
+                self._tell(JobAdded(job))
+            for trigger in triggers:
+                self._tell(JobScheduled(trigger))
         assert earliest is not None or not everything
         return earliest if earliest is not None else self._usable_store().now()
 
@@ -153,6 +178,7 @@ class SchedulingVerbs(ABC):
         if not job.durable and not store_non_durable_while_awaiting_scheduling:
             raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
         self._usable_store().store_jobs([JobEntry(job)], replace=replace)
+        self._tell(JobAdded(job))
 
     def unschedule_job(self, key: TriggerKey) -> bool:
         """Remove a trigger, and its job where that has no other and is not durable; whether it was there."""
@@ -160,7 +186,10 @@ class SchedulingVerbs(ABC):
 
     def unschedule_jobs(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
         """Remove triggers; those that were there."""
-        return self._usable_store().delete_triggers(keys)
+        gone = self._usable_store().delete_triggers(keys)
+        for key in sorted(gone):
+            self._tell(JobUnscheduled(key))
+        return gone
 
     def reschedule_job(self, key: TriggerKey, trigger: Trigger) -> datetime | None:
         """Put a new trigger of the same job in the place of `key`; its first fire time.
@@ -175,6 +204,9 @@ class SchedulingVerbs(ABC):
         prepared = self._preparation([new])(new)
         earliest = self._usable_store().replace_trigger(key, prepared)
         self._changed(earliest)
+        if earliest is not None:
+            self._tell(JobUnscheduled(key))
+            self._tell(JobScheduled(new))
         return earliest
 
     def delete_job(self, key: JobKey) -> bool:
@@ -183,7 +215,10 @@ class SchedulingVerbs(ABC):
 
     def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
         """Remove jobs with all their triggers; those that were there."""
-        return self._usable_store().delete_jobs(keys)
+        gone = self._usable_store().delete_jobs(keys)
+        for key in sorted(gone):
+            self._tell(JobDeleted(key))
+        return gone
 
     def trigger_job(
         self, key: JobKey, data: Mapping[str, Any] | None = None, *, delay: timedelta | None = None
@@ -205,6 +240,7 @@ class SchedulingVerbs(ABC):
     def clear(self) -> None:
         """Remove all jobs, triggers, calendars and pauses of this scheduler. What runs goes on."""
         self._usable_store().clear()
+        self._tell(SchedulingDataCleared())
 
     # --- calendars
 
@@ -271,38 +307,54 @@ class SchedulingVerbs(ABC):
     def pause_trigger(self, key: TriggerKey) -> None:
         """Let a trigger not fire until it is resumed. One that is not stored is passed over, as in Quartz."""
         self._usable_store().pause_triggers([key])
+        self._tell(TriggerPaused(key))
 
     def resume_trigger(self, key: TriggerKey) -> None:
         """Let a trigger fire again; where it is late, its misfire instruction says when."""
         self._changed(self._usable_store().resume_triggers([key]))
+        self._tell(TriggerResumed(key))
 
     def pause_job(self, key: JobKey) -> None:
         """Pause all present triggers of a job."""
         self._usable_store().pause_jobs([key])
+        self._tell(JobPaused(key))
 
     def resume_job(self, key: JobKey) -> None:
         self._changed(self._usable_store().resume_jobs([key]))
+        self._tell(JobResumed(key))
 
     def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
         """Pause groups of triggers, also for triggers that come later; the groups."""
-        return self._usable_store().pause_trigger_groups(as_group_matcher(group))
+        matcher = as_group_matcher(group)
+        groups = self._usable_store().pause_trigger_groups(matcher)
+        self._tell(TriggersPaused(matcher))
+        return groups
 
     def resume_trigger_group(self, group: str | GroupMatcher) -> None:
-        self._changed(self._usable_store().resume_trigger_groups(as_group_matcher(group)))
+        matcher = as_group_matcher(group)
+        self._changed(self._usable_store().resume_trigger_groups(matcher))
+        self._tell(TriggersResumed(matcher))
 
     def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
         """Pause all triggers of the jobs of these groups, also those that come later; the groups."""
-        return self._usable_store().pause_job_groups(as_group_matcher(group))
+        matcher = as_group_matcher(group)
+        groups = self._usable_store().pause_job_groups(matcher)
+        self._tell(JobsPaused(matcher))
+        return groups
 
     def resume_job_group(self, group: str | GroupMatcher) -> None:
-        self._changed(self._usable_store().resume_job_groups(as_group_matcher(group)))
+        matcher = as_group_matcher(group)
+        self._changed(self._usable_store().resume_job_groups(matcher))
+        self._tell(JobsResumed(matcher))
 
     def pause_all(self) -> None:
         """Pause everything, also what comes later, until `resume_all`."""
         self._usable_store().pause_all()
+        self._tell(TriggersPaused(None))
 
     def resume_all(self) -> None:
         self._changed(self._usable_store().resume_all())
+        self._tell(TriggersResumed(None))
 
     def reset_trigger_from_error(self, key: TriggerKey) -> None:
         """Let a trigger in ERROR fire again.

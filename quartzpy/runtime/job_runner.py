@@ -23,8 +23,17 @@ from quartzpy.errors import (
     JobExecutionError,
     JobTimeoutError,
 )
+from quartzpy.events import (
+    JobExecutionVetoed,
+    JobToBeExecuted,
+    JobWasExecuted,
+    TriggerComplete,
+    TriggerFinalized,
+    TriggerFired,
+)
 from quartzpy.job import Job, JobTypes
 from quartzpy.keys import JobKey
+from quartzpy.listeners import Listeners
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
@@ -79,12 +88,14 @@ class JobRunner:
         loop: EventLoopThread,
         scheduler: Any,
         deadlines: Deadlines,
+        listeners: Listeners,
         store: JobStore,
         unblocked: Callable[[datetime], None],
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
     ) -> None:
         self._deadlines = deadlines
+        self.listeners = listeners
         self.store = store
         self.unblocked = unblocked
         self._job_types = job_types
@@ -179,6 +190,7 @@ class _Attempt:
         self._refires = 0
         self._error: BaseException | None = None
         self._is_made = False
+        self._vetoed = False
         self._context: JobExecutionContext | None = None
         self._committed: Completion | None = None
         self.at_end: Callable[[], None] | None = None
@@ -203,7 +215,7 @@ class _Attempt:
                 self._returned(context, job.execute(context))
             except BaseException as error:
                 self._error = error
-            again = self._goes_again()
+            again = self._goes_again(context)
             job = self.instantiate() if again else None
         self._finish()
 
@@ -218,7 +230,7 @@ class _Attempt:
             except BaseException as error:
                 # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
                 self._error = error
-            again = self._goes_again()
+            again = self._goes_again(context)
             job = self.instantiate() if again else None
         self._finish()
 
@@ -231,6 +243,15 @@ class _Attempt:
         except BaseException as error:
             self._error = error
             return None
+        listeners = self._runner.listeners
+        if listeners:
+            if self._refires == 0:
+                listeners.emit(TriggerFired(self._context))
+                if listeners.is_vetoed(self._context):
+                    self._vetoed = True
+                    listeners.emit(JobExecutionVetoed(self._context))
+                    return None
+            listeners.emit(JobToBeExecuted(self._context))
         return self._context
 
     @staticmethod
@@ -238,10 +259,12 @@ class _Attempt:
         if result is not None:
             context.result = result
 
-    def _goes_again(self) -> bool:
+    def _goes_again(self, context: JobExecutionContext) -> bool:
         wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
         allowed = not (self._execution.cancelled.is_set() or self._execution.epoch.lost or self._committed)
         if wanted and allowed:
+            if self._runner.listeners:
+                self._runner.listeners.emit(JobWasExecuted(context, Outcome.FAILED, self._error))
             self._refires += 1
             return True
         return False
@@ -252,7 +275,7 @@ class _Attempt:
         if self._committed is not None:
             if self._error is not None:
                 logger.error("job %s failed after its transaction: %s", self._fired.job_key, describe(self._error))
-            self._runner.finish(self._execution, self._committed)
+            self._finished(self._committed)
             return
         completion = self._completion()
         try:
@@ -263,10 +286,23 @@ class _Attempt:
             self._context.job_run_time = completion.ended_at - completion.started_at
         if self._execution.timed_out:
             self._error = self._timeout(self._error)
-        if self._stopped_as_asked():
+        if self._vetoed:
+            completion.outcome = Outcome.SKIPPED
+        elif self._stopped_as_asked():
             completion.outcome = Outcome.CANCELLED
         elif self._error is not None:
             self._fail(completion, self._error)
+        self._finished(completion)
+
+    def _finished(self, completion: Completion) -> None:
+        listeners = self._runner.listeners
+        if listeners and self._context is not None:
+            if not self._vetoed:
+                told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
+                listeners.emit(told)
+            listeners.emit(TriggerComplete(self._context))
+            if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
+                listeners.emit(TriggerFinalized(self._fired.trigger_key))
         self._runner.finish(self._execution, completion)
 
     def _completion(self) -> Completion:

@@ -15,6 +15,8 @@ from datetime import datetime
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.events import TriggerFinalized, TriggerMisfired
+from quartzpy.listeners import Listeners
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
@@ -40,6 +42,7 @@ class MisfireHandler(Service):
         epoch: Callable[[], Epoch],
         job_types: Callable[[], Sequence[str]],
         scheduling_changed: Callable[[datetime | None], None],
+        listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
     ) -> None:
         super().__init__(name)
@@ -50,6 +53,7 @@ class MisfireHandler(Service):
         self._epoch = epoch
         self._job_types = job_types
         self._scheduling_changed = scheduling_changed
+        self._listeners = listeners
         self._lease_lost = lease_lost
 
     def on_lease_lost(self) -> None:
@@ -74,6 +78,10 @@ class MisfireHandler(Service):
                 "%d triggers had misfired, the first of them %s", len(outcome.misfired), outcome.misfired[0]
             )
             self._scheduling_changed(outcome.earliest)
+        for key in outcome.misfired if self._listeners else ():
+            self._listeners.emit(TriggerMisfired(key))
+        for key in outcome.finalized if self._listeners else ():
+            self._listeners.emit(TriggerFinalized(key))
         if outcome.more:
             return BACKLOG_REST
         # A fixed rhythm, not a fixed rest: a trigger is noticed in time, however long this pass took.

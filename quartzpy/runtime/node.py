@@ -20,7 +20,9 @@ from quartzpy.errors import (
     QuartzpyError,
     StoreUnavailableError,
 )
+from quartzpy.events import NodesRecovered
 from quartzpy.job import JobTypes
+from quartzpy.listeners import Listeners
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.deadlines import Deadlines
@@ -47,8 +49,16 @@ class SchedulerNode:
     """Runs jobs of one scheduler in this process. Starts once; after `stop` it is of no more use."""
 
     def __init__(
-        self, store: JobStore, config: SchedulerConfig, *, clock: Clock, job_types: JobTypes, scheduler: Any
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        *,
+        clock: Clock,
+        job_types: JobTypes,
+        scheduler: Any,
+        listeners: Listeners,
     ) -> None:
+        self._listeners = listeners
         self._store = store
         self._config = config
         self._clock = clock
@@ -70,6 +80,7 @@ class SchedulerNode:
             store_time=self.store_time,
             loop=self._loop,
             deadlines=self._deadlines,
+            listeners=listeners,
             store=store,
             unblocked=self._unblocked,
             scheduler=scheduler,
@@ -97,6 +108,7 @@ class SchedulerNode:
             **common,
             job_types=self._known_types,
             scheduling_changed=self.scheduling_changed,
+            listeners=listeners,
         )
         self._cluster = ClusterManager(
             f"{name}-cluster-manager",
@@ -302,6 +314,7 @@ class SchedulerNode:
             outcome.repaired,
         )
         self._look_again()
+        self._listeners.emit(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
     def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         self._pool.submit([partial(self._runner.run, Execution(one, epoch)) for one in fired])

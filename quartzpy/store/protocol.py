@@ -225,10 +225,14 @@ class CompletionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MisfireOutcome:
-    """What one slice did. `earliest`: the soonest new fire time. `more`: there are others to handle."""
+    """What one slice did. `earliest`: the soonest new fire time. `more`: there are others to handle.
+
+    `finalized`: those of `misfired` that have no fire time left.
+    """
 
     now: datetime
     misfired: Sequence[TriggerKey] = ()
+    finalized: Sequence[TriggerKey] = ()
     earliest: datetime | None = None
     more: bool = False
 

@@ -21,8 +21,10 @@ def recover_misfires(
     now = tables.require(node)
     late = list(islice(tables.due.misfired(job_types, now, threshold), limit + 1))
     misfired = [TriggerKey(entry.group, entry.name) for entry in late[:limit]]
-    times = [at for key in misfired if (at := _misfire(tables, tables.triggers[key], now)) is not None]
-    return MisfireOutcome(now, tuple(misfired), min(times, default=None), more=len(late) > limit)
+    moved = {key: _misfire(tables, tables.triggers[key], now) for key in misfired}
+    times = [at for at in moved.values() if at is not None]
+    over = tuple(key for key, at in moved.items() if at is None)
+    return MisfireOutcome(now, tuple(misfired), over, min(times, default=None), more=len(late) > limit)
 
 
 def _misfire(tables: Tables, row: TriggerRow, now: datetime) -> datetime | None:

@@ -142,7 +142,8 @@ def recover_misfires(
     )
     done = {TriggerKey(group, name) for group, name in written.rows}
     times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
-    return MisfireOutcome(now, tuple(done), min(times, default=None), more=len(found.rows) > limit)
+    over = tuple(m.trigger.key for m in moves if m.trigger.key in done and m.progress.next_fire_time is None)
+    return MisfireOutcome(now, tuple(done), over, min(times, default=None), more=len(found.rows) > limit)
 
 
 def _late(row: tuple[Any, ...]) -> _Late:

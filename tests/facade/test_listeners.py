@@ -1,0 +1,244 @@
+"""Who is told of what; whoever raises while being told harms nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy import (
+    JobDetail,
+    JobExecutionContext,
+    JobKey,
+    JobListener,
+    KeyMatcher,
+    Scheduler,
+    SchedulerListener,
+    SimpleTrigger,
+    TriggerKey,
+    TriggerListener,
+    events,
+)
+from quartzpy.errors import InvalidListenerError, InvalidMatcherError
+from quartzpy.states import Outcome
+from tests.facade import jobs
+
+SOON = timedelta(seconds=10)
+HOUR = timedelta(hours=1)
+
+
+def run(scheduler: Scheduler, job: JobDetail, *, executions: int = 1, trigger: SimpleTrigger | None = None) -> None:
+    scheduler.schedule_job(job, trigger or SimpleTrigger("t"))
+    assert scheduler.wait_until_recorded(executions, SOON)
+
+
+def heard(scheduler: Scheduler, *kinds: type[events.Event]) -> list[Any]:
+    seen: list[Any] = []
+    scheduler.listeners.add_listener(seen.append, *kinds)
+    return seen
+
+
+def test_an_execution_is_told_of_in_order(scheduler: Scheduler) -> None:
+    seen = heard(scheduler, events.ExecutionEvent, events.TriggerFinalized)
+    run(scheduler, JobDetail(jobs.Recorded, "job"))
+    assert [type(event).__name__ for event in seen] == [
+        "TriggerFired",
+        "JobToBeExecuted",
+        "JobWasExecuted",
+        "TriggerComplete",
+        "TriggerFinalized",
+    ]
+    told = seen[2]
+    assert (told.outcome, told.error, told.context.result) == (Outcome.SUCCEEDED, None, "a result")
+    assert told.context.job_run_time is not None
+
+
+def test_a_failure_is_told_with_its_error(scheduler: Scheduler) -> None:
+    seen = heard(scheduler, events.JobWasExecuted)
+    run(scheduler, JobDetail(jobs.Raising, "job", data={"what": "Exception"}))
+    assert (seen[0].outcome, repr(seen[0].error)) == (Outcome.FAILED, "ValueError('wrong')")
+
+
+def test_each_refire_is_told_of(scheduler: Scheduler) -> None:
+    seen = heard(scheduler, events.JobToBeExecuted, events.JobWasExecuted)
+    run(scheduler, JobDetail(jobs.Asking, "job", data={"flag": "refire_immediately"}))
+    assert [type(event).__name__ for event in seen] == ["JobToBeExecuted", "JobWasExecuted"] * 4
+
+
+@pytest.mark.parametrize("kind", [jobs.Recorded, jobs.RecordedAsync])
+def test_a_veto_skips_the_execution_and_the_trigger_goes_on(scheduler: Scheduler, kind: Any) -> None:
+    class Veto(TriggerListener):
+        def veto_job_execution(self, context: JobExecutionContext) -> bool:
+            return context.previous_fire_time is None
+
+    seen = heard(scheduler, events.JobExecutionVetoed)
+    scheduler.listeners.add_trigger_listener(Veto())
+    often = SimpleTrigger("t", interval=timedelta(milliseconds=20), repeat_count=2)
+    run(scheduler, JobDetail(kind, "job"), executions=3, trigger=often)
+    outcomes = [execution.outcome for execution in reversed(scheduler.executions())]
+    assert outcomes == [Outcome.SKIPPED, Outcome.SUCCEEDED, Outcome.SUCCEEDED]
+    assert len(seen) == 1
+    assert scheduler.job_keys() == set()
+
+
+class Everything(JobListener, TriggerListener, SchedulerListener):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith(("job_", "trigger_", "jobs_", "triggers_", "scheduler_", "scheduling_")):
+            return lambda event: self.seen.append(name)
+        return super().__getattribute__(name)
+
+
+def test_matchers_choose_whose_listeners_are_told(scheduler: Scheduler) -> None:
+    mine, others = Everything(), Everything()
+    scheduler.listeners.add_job_listener(mine, KeyMatcher.name("starts_with", "mi"), KeyMatcher.name("equals", "x"))
+    scheduler.listeners.add_trigger_listener(others, KeyMatcher.group("equals", "other"))
+    run(scheduler, JobDetail(jobs.Recorded, "mine"))
+    run(scheduler, JobDetail(jobs.Recorded, "yours"), executions=2, trigger=SimpleTrigger("t", "other"))
+    assert mine.seen == ["job_to_be_executed", "job_was_executed"]
+    assert others.seen == ["trigger_fired", "trigger_complete"]
+
+
+def test_a_listener_that_raises_harms_nothing(scheduler: Scheduler) -> None:
+    class Bad(JobListener, TriggerListener):
+        def job_to_be_executed(self, event: events.JobToBeExecuted) -> None:
+            raise SystemExit(1)
+
+        def veto_job_execution(self, context: JobExecutionContext) -> bool:
+            raise KeyboardInterrupt
+
+        def trigger_complete(self, event: events.TriggerComplete) -> None:
+            raise ValueError("wrong")
+
+    bad = Bad()
+    scheduler.listeners.add_trigger_listener(bad)
+    with pytest.raises(InvalidListenerError, match="already"):
+        scheduler.listeners.add_job_listener(bad)
+    also = Bad()
+    scheduler.listeners.add_job_listener(also)
+    seen = heard(scheduler, events.TriggerComplete)
+    run(scheduler, JobDetail(jobs.Recorded, "job"))
+    assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
+    assert len(seen) == 1, "others are told all the same"
+
+
+def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
+    seen = heard(client)
+    later = datetime.now(UTC) + HOUR
+    job, key = JobDetail(jobs.Recorded, "job", durable=True), TriggerKey("DEFAULT", "t")
+    client.schedule_job(job, SimpleTrigger("t", start_time=later))
+    client.pause_trigger(key)
+    client.resume_trigger(key)
+    client.pause_trigger_group("DEFAULT")
+    client.resume_trigger_group("DEFAULT")
+    client.pause_job(job.key)
+    client.resume_job(job.key)
+    client.pause_job_group("DEFAULT")
+    client.resume_job_group("DEFAULT")
+    client.pause_all()
+    client.resume_all()
+    client.reschedule_job(key, SimpleTrigger("u", start_time=later))
+    client.unschedule_job(TriggerKey("DEFAULT", "u"))
+    client.unschedule_job(TriggerKey("DEFAULT", "none"))
+    client.delete_job(job.key)
+    client.clear()
+    assert [event.method for event in seen] == [
+        "job_added",
+        "job_scheduled",
+        "trigger_paused",
+        "trigger_resumed",
+        "triggers_paused",
+        "triggers_resumed",
+        "job_paused",
+        "job_resumed",
+        "jobs_paused",
+        "jobs_resumed",
+        "triggers_paused",
+        "triggers_resumed",
+        "job_unscheduled",
+        "job_scheduled",
+        "job_unscheduled",
+        "job_deleted",
+        "scheduling_data_cleared",
+    ]
+    assert (seen[0].job_key, seen[1].trigger_key) == (job.key, key)
+
+
+def test_a_schedulers_life_is_told(client: Scheduler) -> None:
+    listener = Everything()
+    client.listeners.add_scheduler_listener(listener)
+    client.start()
+    client.standby()
+    client.start()
+    client.shutdown()
+    assert listener.seen == [
+        "scheduler_starting",
+        "scheduler_started",
+        "scheduler_in_standby",
+        "scheduler_starting",
+        "scheduler_started",
+        "scheduler_shutting_down",
+        "scheduler_shut_down",
+    ]
+
+
+def test_misfires_and_the_end_of_triggers_are_told(scheduler: Scheduler) -> None:
+    seen = heard(scheduler, events.TriggerMisfired, events.TriggerFinalized)
+    past = datetime.now(UTC) - HOUR
+    over = SimpleTrigger(
+        "over",
+        start_time=past,
+        interval=timedelta(seconds=1),
+        repeat_count=3,
+        misfire="reschedule_next_with_remaining_count",
+    )
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), over)
+    deadline = datetime.now(UTC) + SOON
+    while len(seen) < 2 and datetime.now(UTC) < deadline:
+        scheduler.wait_until_recorded(1, timedelta(milliseconds=50))
+    assert seen == [events.TriggerMisfired(over.key), events.TriggerFinalized(over.key)]
+
+
+def test_one_that_was_removed_hears_nothing_more(scheduler: Scheduler) -> None:
+    seen: list[Any] = []
+    scheduler.listeners.add_listener(seen.append)
+    assert scheduler.listeners.all() == [seen.append]
+    assert scheduler.listeners.remove(seen.append)
+    assert not scheduler.listeners.remove(seen.append)
+    run(scheduler, JobDetail(jobs.Recorded, "job"))
+    assert seen == []
+
+
+@pytest.mark.parametrize("add", ["add_job_listener", "add_trigger_listener", "add_scheduler_listener", "add_listener"])
+def test_what_is_no_listener_is_refused(client: Scheduler, add: str) -> None:
+    with pytest.raises(InvalidListenerError, match="listener: a"):
+        getattr(client.listeners, add)(object())
+
+
+def test_what_is_no_event_is_refused(client: Scheduler) -> None:
+    with pytest.raises(InvalidListenerError, match="classes of quartzpy"):
+        client.listeners.add_listener(print, int)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("matcher", "matched"),
+    [
+        (KeyMatcher.anything(), {"a", "ab", "b"}),
+        (KeyMatcher.key(JobKey("g", "a")), {"a"}),
+        (KeyMatcher.name("contains", "a"), {"a", "ab"}),
+        (KeyMatcher.name("ends_with", "b") & KeyMatcher.name("starts_with", "a"), {"ab"}),
+        (KeyMatcher.name("equals", "a") | KeyMatcher.name("equals", "b"), {"a", "b"}),
+        (~KeyMatcher.name("equals", "a"), {"ab", "b"}),
+        (KeyMatcher.group("equals", "h"), set()),
+    ],
+)
+def test_matchers_combine(matcher: KeyMatcher, matched: set[str]) -> None:
+    assert {name for name in ("a", "ab", "b") if matcher.matches(JobKey("g", name))} == matched
+
+
+def test_an_unknown_comparison_is_refused() -> None:
+    with pytest.raises(InvalidMatcherError, match="there are equals"):
+        KeyMatcher.name("like", "a")
