@@ -14,6 +14,7 @@ from quartzpy.cron.expression import CronExpression
 from quartzpy.cron.schedule import DaylightSaving
 from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.factory import Scheduler
+from quartzpy.function_job import JobFunction, job
 from quartzpy.job import (
     Job,
     JobDetail,
@@ -21,6 +22,7 @@ from quartzpy.job import (
     persist_job_data_after_execution,
 )
 from quartzpy.job_data import JobDataMap
+from quartzpy.job_factory import InjectingJobFactory
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
@@ -52,6 +54,7 @@ __all__ = [
     "DaylightSaving",
     "GroupMatcher",
     "HolidayCalendar",
+    "InjectingJobFactory",
     "IntervalUnit",
     "Jitter",
     "Job",
@@ -59,6 +62,7 @@ __all__ = [
     "JobDetail",
     "JobExecutionContext",
     "JobExecutionError",
+    "JobFunction",
     "JobKey",
     "JobListener",
     "KeyMatcher",
@@ -78,5 +82,6 @@ __all__ = [
     "TriggerListener",
     "WeeklyCalendar",
     "disallow_concurrent_execution",
+    "job",
     "persist_job_data_after_execution",
 ]

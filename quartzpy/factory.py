@@ -11,6 +11,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.config_sources import URL, load_settings
 from quartzpy.errors import SettingsError
 from quartzpy.job import job_types
+from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.ram.store import RamJobStore
@@ -43,13 +44,14 @@ class Scheduler(BaseScheduler):
     """A scheduler on the database at `url`: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
     `memory://` keeps everything in this process. The settings are those of `SchedulerConfig`; nothing is
-    connected before the first call that needs it.
+    connected before the first call that needs it. `job_factory` makes the instances of jobs: see
+    `quartzpy.job_factory`.
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, a wrong value.
     """
 
-    def __init__(self, url: str, **settings: Any) -> None:
+    def __init__(self, url: str, *, job_factory: JobFactory = new_instance, **settings: Any) -> None:
         config = SchedulerConfig.of(settings)
         super().__init__(
             make_store(url, config),
@@ -57,10 +59,13 @@ class Scheduler(BaseScheduler):
             clock=SystemClock(),
             job_types=job_types,
             version=installed_version(),
+            job_factory=job_factory,
         )
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str] | None = None, **settings: Any) -> Self:
+    def from_config(
+        cls, path: str | os.PathLike[str] | None = None, *, job_factory: JobFactory = new_instance, **settings: Any
+    ) -> Self:
         """A scheduler from what is set outside the program: `Scheduler.from_config()`.
 
         A keyword argument (`url` is one) stands over a `QUARTZPY_...` variable of the environment, that over the
@@ -78,4 +83,4 @@ class Scheduler(BaseScheduler):
                 "QUARTZPY_URL (QUARTZPY_DSN is the command line's only), or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
-        return cls(found.pop(URL), **found)
+        return cls(found.pop(URL), job_factory=job_factory, **found)

@@ -10,7 +10,7 @@ import importlib
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -87,7 +87,8 @@ job_types = JobTypes()
 """The types of this process."""
 
 
-def _import_path(cls: type) -> str:
+def import_path(cls: type | Callable[..., Any]) -> str:
+    """The name by which another process can import a class or a function."""
     module = cls.__module__
     if module == "__main__":
         # `python -m package.module` runs the module as __main__; other nodes import it by its name.
@@ -111,7 +112,7 @@ class Job(ABC):
         super().__init_subclass__(**rest)
         if type_name is not None:
             check_name(type_name, "job type name")
-        cls.type_name = type_name or _import_path(cls)
+        cls.type_name = type_name or import_path(cls)
         is_abstract = cls.execute is Job.execute
         if not is_abstract and "<" not in cls.type_name:
             job_types.register(cls, cls.type_name)

@@ -26,6 +26,7 @@ from quartzpy.events import (
     SchedulerStarting,
 )
 from quartzpy.job import JobTypes
+from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.node import SchedulerNode
@@ -59,8 +60,16 @@ class BaseScheduler(SchedulingVerbs):
     """
 
     def __init__(
-        self, store: JobStore, config: SchedulerConfig, *, clock: Clock, job_types: JobTypes, version: str
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        *,
+        clock: Clock,
+        job_types: JobTypes,
+        version: str,
+        job_factory: JobFactory = new_instance,
     ) -> None:
+        self._job_factory = job_factory
         self._store = store
         self._config = config
         self._clock = clock
@@ -132,6 +141,7 @@ class BaseScheduler(SchedulingVerbs):
             job_types=self._job_types,
             scheduler=self,
             listeners=self.listeners,
+            job_factory=self._job_factory,
         )
         node.start()
         return node
@@ -224,6 +234,9 @@ class BaseScheduler(SchedulingVerbs):
                     self._opened = True
         return self._store
 
+    def _knows_type(self, job_type: str) -> bool:
+        return self._job_types.load(job_type, self._config.job_modules)
+
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
 
@@ -243,7 +256,9 @@ class BaseScheduler(SchedulingVerbs):
             InvalidValueError: something else is given, or a connection that has no transaction (autocommit), or the
                 store is memory://.
         """
-        return TransactionVerbs(self._usable_store().within(connection), self._config, self._clock)
+        return TransactionVerbs(
+            self._usable_store().within(connection), self._config, self._clock, knows_type=self._knows_type
+        )
 
     # --- interrupting
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from quartzpy.clock import Clock
@@ -14,13 +15,19 @@ from quartzpy.verbs import SchedulingVerbs
 class TransactionVerbs(SchedulingVerbs):
     """Made by `Scheduler.using`; of no more use when the transaction has ended."""
 
-    def __init__(self, store: JobStore, config: SchedulerConfig, clock: Clock) -> None:
+    def __init__(
+        self, store: JobStore, config: SchedulerConfig, clock: Clock, *, knows_type: Callable[[str], bool]
+    ) -> None:
+        self._knows = knows_type
         self._store = store
         self._config = config
         self._clock = clock
 
     def _usable_store(self) -> JobStore:
         return self._store
+
+    def _knows_type(self, job_type: str) -> bool:
+        return self._knows(job_type)
 
     def _tell(self, event: Event) -> None:
         """Nobody is told of what may yet be rolled back."""

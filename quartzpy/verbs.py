@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +12,13 @@ from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError, JobNotFoundError
+from quartzpy.errors import (
+    CalendarNotFoundError,
+    InvalidJobError,
+    InvalidTriggerError,
+    JobNotFoundError,
+    TriggerNotFoundError,
+)
 from quartzpy.events import (
     Event,
     JobAdded,
@@ -29,8 +35,11 @@ from quartzpy.events import (
     TriggersPaused,
     TriggersResumed,
 )
+from quartzpy.explain import Situation, explain
+from quartzpy.function_job import JobFunction
+from quartzpy.function_job import job as job_of_function
 from quartzpy.job import JobDetail
-from quartzpy.keys import MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
+from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import (
@@ -66,6 +75,10 @@ class SchedulingVerbs(ABC):
         """Something may fire from `earliest` on."""
 
     @abstractmethod
+    def _knows_type(self, job_type: str) -> bool:
+        """Whether this process knows a job type."""
+
+    @abstractmethod
     def _tell(self, event: Event) -> None:
         """Listeners hear of what was done."""
 
@@ -88,6 +101,22 @@ class SchedulingVerbs(ABC):
         if not several:
             raise InvalidTriggerError(f"job {job.key}: no trigger is given; add_job stores a durable job without")
         return self._store_pairs([(job, several)], replace=replace)
+
+    def scheduled_job(
+        self, triggers: Trigger | Sequence[Trigger], name: str | None = None, group: str = DEFAULT_GROUP, **options: Any
+    ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
+        """Make a job of the function below, and schedule it, in place of what has its name: APScheduler's decorator.
+
+        The name is the function's, where none is given. `options` are those of `JobFunction.detail`. It connects at
+        once, so it belongs where the program starts. Errors as in `schedule_job`.
+        """
+
+        def scheduled(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            made = function if isinstance(function, JobFunction) else job_of_function(function)
+            self.schedule_job(made.detail(name or made.__name__, group, **options), triggers, replace=True)
+            return made
+
+        return scheduled
 
     def schedule_jobs(
         self,
@@ -376,6 +405,34 @@ class SchedulingVerbs(ABC):
     def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
         """A trigger with its state, its fire times and the next ones; None where it is not stored."""
         return self._usable_store().trigger(key)
+
+    def why(self, key: TriggerKey) -> list[str]:
+        """Why a trigger has not fired, or when it will, in sentences: state, pauses, limits, what runs, what failed.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+        """
+        store = self._usable_store()
+        record = store.trigger(key)
+        if record is None:
+            raise TriggerNotFoundError(f"trigger {key} is not stored: it was removed, or has ended")
+        of = record.trigger.job_key
+        assert of is not None
+        nodes = store.list_nodes()
+        situation = Situation(
+            now=nodes.now,
+            trigger=record,
+            job=store.job(of),
+            running=[row for row in store.list_running() if row.job_key == of],
+            nodes=nodes.nodes,
+            all_paused=store.all_paused(),
+            trigger_group_paused=key.group in store.paused_trigger_groups(),
+            job_group_paused=of.group in store.paused_job_groups(),
+            misfire_threshold=self._config.misfire_threshold,
+            knows_type=self._knows_type(record.job_type),
+            last=[row for row in store.list_executions(LIST_LIMIT) if row.trigger_key == key],
+        )
+        return explain(situation)
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
         return [record.trigger for record in self._usable_store().triggers_of_job(key)]

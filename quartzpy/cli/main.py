@@ -12,7 +12,7 @@ from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.exits import status_of
 from quartzpy.cli.node import node
-from quartzpy.cli.tables import jobs, nodes, running, triggers
+from quartzpy.cli.tables import jobs, nodes, running, triggers, why
 from quartzpy.errors import QuartzpyError
 
 
@@ -23,7 +23,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, cron, triggers, jobs, nodes, running):
+for command in (demo, node, db, cron, triggers, jobs, nodes, running, why):
     cli.add_command(command)
 
 

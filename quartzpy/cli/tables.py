@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.keys import TriggerKey
 from quartzpy.operations.render import as_json, table
 
 if TYPE_CHECKING:
@@ -95,6 +96,17 @@ def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool)
             for record in scheduler.jobs(limit)
         ]
     _print(columns, rows, json_output)
+
+
+@click.command()
+@shared_options
+@click.argument("trigger")
+def why(dsn: str, name: str, schema: str | None, limit: int, json_output: bool, trigger: str) -> None:
+    """Why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
+    group, _, given = trigger.rpartition(".")
+    with client(dsn, name, schema) as scheduler:
+        said = scheduler.why(TriggerKey(group or "DEFAULT", given))
+    click.echo(as_json(("said",), [(sentence,) for sentence in said[:limit]]) if json_output else "\n".join(said))
 
 
 @click.command()

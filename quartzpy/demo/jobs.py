@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timedelta
+from typing import Any
 
 from quartzpy.context import JobExecutionContext
 from quartzpy.factory import Scheduler
@@ -24,7 +25,7 @@ DSN_VARIABLE = "QUARTZPY_DEMO_DSN"
 INSTANCE_VARIABLE = "QUARTZPY_DEMO_INSTANCE"
 
 # Quick settings, so that half a minute shows a death and a recovery. The defaults are four times as patient.
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "name": "demo",
     "workers": 5,
     "checkin_interval": "500ms",

@@ -10,10 +10,10 @@ from datetime import datetime
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.runtime.job_runner import Execution
+from quartzpy.runtime.moves import refill_of
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import Completion, JobStore
-from quartzpy.triggers.horizon import REFILL_BELOW, refill
 
 MOST_AT_ONCE = 500
 IDLE_REST = 3_600.0
@@ -146,16 +146,11 @@ class Completer(Service):
 
     def _refill(self, completion: Completion) -> None:
         """Compute the instants that the trigger will need next, where it has few left."""
-        fired = completion.fired
-        if completion.refill is not None or fired.next_fire_time is None:
-            return
-        if fired.pending.is_complete or len(fired.pending.instants) >= REFILL_BELOW:
+        if completion.refill is not None:
             return
         try:
-            completion.refill = refill(
-                fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, fired.calendar
-            )
+            completion.refill = refill_of(completion.fired)
         except (StoreUnavailableError, OutcomeUnknownError):
             pass  # It is computed at the next fire, or on the way through ACQUIRED.
         except Exception:
-            self._logger.exception("the next fire times of %s cannot be computed", fired.trigger_key)
+            self._logger.exception("the next fire times of %s cannot be computed", completion.fired.trigger_key)

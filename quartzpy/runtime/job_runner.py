@@ -7,11 +7,11 @@ import inspect
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.clock import Clock
@@ -32,12 +32,13 @@ from quartzpy.events import (
     TriggerFired,
 )
 from quartzpy.job import Job, JobTypes
+from quartzpy.job_factory import JobFactory
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.event_loop import EventLoopThread, LoopWork
+from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
@@ -76,6 +77,14 @@ class Execution:
         self.stop()
 
 
+class Loop(Protocol):
+    """What runs `async def` jobs."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> LoopWork | None:
+        """Begin, or do, what does not raise."""
+        ...
+
+
 class JobRunner:
     """Runs executions on the calling thread, or on the event loop, and hands each one's completion on."""
 
@@ -83,9 +92,10 @@ class JobRunner:
         self,
         *,
         job_types: JobTypes,
+        job_factory: JobFactory,
         clock: Clock,
         store_time: StoreTime,
-        loop: EventLoopThread,
+        loop: Loop,
         scheduler: Any,
         deadlines: Deadlines,
         listeners: Listeners,
@@ -99,6 +109,7 @@ class JobRunner:
         self.store = store
         self.unblocked = unblocked
         self._job_types = job_types
+        self._job_factory = job_factory
         self._clock = clock
         self._store_time = store_time
         self._loop = loop
@@ -149,7 +160,7 @@ class JobRunner:
     # --- what an attempt needs
 
     def new_instance(self, job_type: str) -> Job:
-        return self._job_types.find(job_type)()
+        return self._job_factory(self._job_types.find(job_type))
 
     def context_for(
         self,

@@ -22,6 +22,7 @@ from quartzpy.errors import (
 )
 from quartzpy.events import NodesRecovered
 from quartzpy.job import JobTypes
+from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
@@ -57,6 +58,7 @@ class SchedulerNode:
         job_types: JobTypes,
         scheduler: Any,
         listeners: Listeners,
+        job_factory: JobFactory,
     ) -> None:
         self._listeners = listeners
         self._store = store
@@ -76,6 +78,7 @@ class SchedulerNode:
         self._pool = WorkerPool(config.workers, f"{name}-worker")
         self._runner = JobRunner(
             job_types=job_types,
+            job_factory=job_factory,
             clock=clock,
             store_time=self.store_time,
             loop=self._loop,

@@ -10,12 +10,11 @@ from datetime import datetime
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.moves import move_of
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.worker_pool import WorkerPool
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move
-from quartzpy.triggers.horizon import Horizon, look_ahead
-from quartzpy.triggers.trigger import Trigger
 
 SHORTEST_REST = 0.02
 """Before looking again at a due trigger that cannot be taken now: somebody's transaction holds its row."""
@@ -161,19 +160,12 @@ class SchedulerThread(Service):
         self._start(firing.fired, epoch)
 
     def _move(self, claim: AcquiredTrigger) -> Move | None:
-        trigger: Trigger = claim.trigger
         try:
-            progress = trigger.triggered(claim.progress, claim.calendar)
-            following = (
-                Horizon(is_complete=True)
-                if progress.next_fire_time is None
-                else look_ahead(trigger, progress, claim.calendar)
-            )
+            return move_of(claim)
         except ArithmeticError as error:
             # It fires this once, and its schedule ends here: better than firing nothing else any more.
-            self._logger.error("the next fire time of %s cannot be computed: %s", trigger.key, error)
+            self._logger.error("the next fire time of %s cannot be computed: %s", claim.key, error)
             return None
-        return Move(claim, progress, following)
 
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:

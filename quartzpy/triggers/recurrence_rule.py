@@ -130,19 +130,20 @@ class Rule:
         """The days from that of `near` on, the times of day aside."""
         of_days = {part: value for part, value in parts.items() if part not in (*_TIME_PARTS, "BYSETPOS")}
         midnight = dict.fromkeys(_TIME_PARTS, "0")
-        frequency, interval, first = self.frequency, self.interval, datetime.combine(near.date(), time())
+        frequency, interval, every = self.frequency, self.interval, 1
         if frequency in _SECONDS:
             frequency, interval = "DAILY", 1
-        elif (frequency, interval) != ("DAILY", 1):
-            first = self._period(start, near)
-        if (frequency, interval) == ("DAILY", 1) and of_days.keys() - {"WKST"}:
+        if frequency == "DAILY" and of_days.keys() - {"WKST"}:
             # Means the same, and is looked through by the year, not by the day.
-            frequency = "YEARLY"
+            frequency, interval, every = "YEARLY", 1, interval
             if not any(part in of_days for part in _DAY_PARTS):
                 of_days["BYDAY"] = ",".join(_WEEKDAYS)
+        by_itself = frequency == self.frequency
+        first = self._period(start, near) if by_itself else datetime.combine(near.date(), time())
         for wall in _expanded(frequency, interval, of_days | midnight, first, soon_over):
-            if wall.date() >= near.date():
-                yield wall.date()
+            day = wall.date()
+            if day >= near.date() and (day - start.date()).days % every == 0:
+                yield day
 
     def _spread(
         self, start: datetime, near: datetime, days: Iterator[date], parts: dict[str, str]

@@ -369,6 +369,7 @@ def test_without_changes_of_the_clock_it_fires_as_dateutil_says(rule: str, start
     assert found.replace(tzinfo=None) == rrulestr(rule, dtstart=start).after(after)
 
 
+@settings(deadline=None)
 @given(rules(), st.sampled_from(["", ";COUNT=5", ";UNTIL=20270101T000000Z"]), STARTS,
        st.sampled_from(["UTC", BERLIN, NEW_YORK, "Australia/Lord_Howe"]))  # fmt: skip
 def test_the_next_fire_is_later_and_none_lies_between(rule: str, end: str, start: datetime, time_zone: str) -> None:

@@ -1,0 +1,138 @@
+"""Why a trigger has not fired, or when it will: in words, from what the store shows. A pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from quartzpy.job import JobDetail
+from quartzpy.states import TriggerState
+from quartzpy.store.protocol import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that an explanation looks at, read a moment ago."""
+
+    now: datetime
+    trigger: TriggerRecord
+    job: JobDetail | None
+    running: Sequence[RunningRecord]
+    """What is claimed or runs of its job."""
+    nodes: Sequence[NodeRecord]
+    all_paused: bool
+    trigger_group_paused: bool
+    job_group_paused: bool
+    misfire_threshold: timedelta
+    knows_type: bool
+    """Whether this process knows the type of its job."""
+    last: Sequence[ExecutionRecord]
+    """Its latest executions, the latest first."""
+
+
+def explain(seen: Situation) -> list[str]:
+    """Sentences: first what holds the trigger, or when it fires; then what happened last."""
+    return [*_state(seen), *_executions(seen), *_history(seen)]
+
+
+def _state(seen: Situation) -> list[str]:
+    match seen.trigger.state:
+        case TriggerState.WAITING:
+            return _waiting(seen)
+        case TriggerState.ACQUIRED:
+            holder = next((row for row in seen.running if row.trigger_key == seen.trigger.trigger.key), None)
+            node = "a node" if holder is None else f"node {holder.instance_id}"
+            return [f"It is claimed by {node}, which fires it at {_instant(seen)}."]
+        case TriggerState.PAUSED:
+            return [f"It is paused{_why_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
+        case TriggerState.PAUSED_BLOCKED:
+            return [f"It is paused{_why_paused(seen)}, and its job is at its limit besides.", *_limit(seen)]
+        case TriggerState.BLOCKED:
+            return ["Its job runs as often at once as it allows; it waits until an execution ends.", *_limit(seen)]
+        case TriggerState.COMPLETE:
+            return ["It has ended: it will not fire any more."]
+        case TriggerState.ERROR:
+            reason = f" ({seen.trigger.error.splitlines()[-1]})" if seen.trigger.error else ""
+            return [f"It is in ERROR{reason}. Mend the cause and call reset_trigger_from_error."]
+
+
+def _waiting(seen: Situation) -> list[str]:
+    at = seen.trigger.progress.next_fire_time
+    assert at is not None
+    late = seen.now - at
+    if late < timedelta():
+        calendar = seen.trigger.trigger.calendar
+        within = f", which calendar {calendar!r} includes" if calendar else ""
+        return [f"It waits for its next fire time, {_instant(seen)}{within}: in {_span(-late)}.", *_takers(seen)]
+    trigger = seen.trigger.trigger
+    threshold = trigger.misfire_threshold or seen.misfire_threshold
+    if late > threshold and not trigger.ignores_misfires:
+        rule = f"its misfire instruction {trigger.misfire} gives it another fire time"
+        return [f"It is {_span(late)} late, which is a misfire (more than {_span(threshold)}): {rule}.", *_takers(seen)]
+    return [f"It is due since {_span(late)}, and no node has taken it yet.", *_takers(seen)]
+
+
+def _takers(seen: Situation) -> list[str]:
+    alive = [node for node in seen.nodes if seen.now - node.last_checkin <= 2 * node.checkin_interval]
+    said = []
+    if not seen.nodes:
+        said.append("No node is running.")
+    elif not alive:
+        said.append(f"None of the {len(seen.nodes)} nodes has checked in lately.")
+    if not seen.knows_type:
+        said.append(
+            f"This process does not know the job type {seen.trigger.job_type!r}: only a node that does can run it."
+        )
+    return said
+
+
+def _why_paused(seen: Situation) -> str:
+    reasons = []
+    if seen.all_paused:
+        reasons.append("everything is (pause_all)")
+    if seen.trigger_group_paused:
+        reasons.append(f"its group {seen.trigger.trigger.group!r} is")
+    if seen.job_group_paused and seen.trigger.trigger.job_key is not None:
+        reasons.append(f"the group {seen.trigger.trigger.job_key.group!r} of its job is")
+    return f", as {' and '.join(reasons)}" if reasons else ""
+
+
+def _limit(seen: Situation) -> list[str]:
+    limit = None if seen.job is None else seen.job.max_concurrent
+    return [] if limit is None else [f"Its job allows {limit} at once."]
+
+
+def _executions(seen: Situation) -> list[str]:
+    return [
+        f"Execution {row.fence} of its job runs on node {row.instance_id} since {_span(seen.now - row.fire_time)},"
+        f" fired by {row.trigger_key}."
+        for row in seen.running
+        if row.state == "EXECUTING"
+    ]
+
+
+def _history(seen: Situation) -> list[str]:
+    if not seen.last:
+        if seen.trigger.progress.previous_fire_time is None:
+            return ["It has not fired yet."]
+        return [f"It fired last at {seen.trigger.progress.previous_fire_time.isoformat()}."]
+    last = seen.last[0]
+    reason = f": {last.error.splitlines()[-1]}" if last.error else ""
+    return [f"Its last execution, of {last.scheduled_fire_time.isoformat()}, is {last.outcome}{reason}."]
+
+
+def _instant(seen: Situation) -> str:
+    at = seen.trigger.progress.next_fire_time
+    return "none" if at is None else at.isoformat()
+
+
+def _span(span: timedelta) -> str:
+    seconds = span.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
