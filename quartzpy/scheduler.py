@@ -256,9 +256,10 @@ class BaseScheduler(SchedulingVerbs):
             InvalidValueError: something else is given, or a connection that has no transaction (autocommit), or the
                 store is memory://.
         """
-        return TransactionVerbs(
-            self._usable_store().within(connection), self._config, self._clock, knows_type=self._knows_type
-        )
+        return self._inside(self._usable_store().within(connection))
+
+    def _inside(self, store: JobStore) -> TransactionVerbs:
+        return TransactionVerbs(store, self._config, self._clock, knows_type=self._knows_type)
 
     # --- interrupting
 

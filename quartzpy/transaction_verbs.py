@@ -26,6 +26,9 @@ class TransactionVerbs(SchedulingVerbs):
     def _usable_store(self) -> JobStore:
         return self._store
 
+    def _inside(self, store: JobStore) -> TransactionVerbs:
+        return TransactionVerbs(store, self._config, self._clock, knows_type=self._knows)
+
     def _knows_type(self, job_type: str) -> bool:
         return self._knows(job_type)
 

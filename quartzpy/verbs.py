@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -52,9 +53,12 @@ from quartzpy.store.protocol import (
     TriggerMove,
     TriggerRecord,
 )
+from quartzpy.sync import Definitions, Stored, SyncPlan, checked, plan
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+
+logger = logging.getLogger(__name__)
 
 LIST_LIMIT = 500
 _UPDATE_TRIES = 5
@@ -140,11 +144,17 @@ class SchedulingVerbs(ABC):
                 raise InvalidTriggerError(f"trigger {trigger.key}: job_key is missing")
         return self._store_pairs([(None, several)], replace=replace)
 
-    def _store_pairs(self, pairs: Sequence[tuple[JobDetail | None, Sequence[Trigger]]], *, replace: bool) -> datetime:
+    def _store_pairs(
+        self,
+        pairs: Sequence[tuple[JobDetail | None, Sequence[Trigger]]],
+        *,
+        replace: bool,
+        may_lack_triggers: bool = False,
+    ) -> datetime:
         for job, triggers in pairs:
             if job is not None:
                 self._check_job(job)
-                if not triggers and not job.durable:
+                if not triggers and not job.durable and not may_lack_triggers:
                     raise InvalidJobError(f"job {job.key} has no trigger and is not durable: it would go at once")
             for trigger in triggers:
                 self._check_data(trigger)
@@ -208,6 +218,86 @@ class SchedulingVerbs(ABC):
             raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
         self._usable_store().store_jobs([JobEntry(job)], replace=replace)
         self._tell(JobAdded(job))
+
+    def sync(
+        self,
+        definitions: Iterable[tuple[JobDetail, Trigger | Iterable[Trigger]]],
+        *,
+        owner: str,
+        prune: bool = False,
+        apply: bool = True,
+        announce: Callable[[SyncPlan], None] | None = None,
+    ) -> SyncPlan:
+        """Make the store hold what is declared, all or nothing; what was done, or with `apply=False` what would be.
+
+        What did not change stays as it is: its next and previous fire times, and whether it is paused; a trigger that
+        has ended stays, COMPLETE, and does not fire again. With `prune`,
+        what the same `owner` declared before and no longer does is removed; nothing of other owners, or scheduled by
+        hand, ever is. Any number of nodes may do it at once. `announce` is told the plan before it is carried out;
+        without it the plan is logged.
+
+        Raises:
+            InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
+        """
+        check_name(owner, "owner")
+        wanted = checked(definitions)
+
+        def work(store: JobStore) -> SyncPlan:
+            inside = self._inside(store)
+            found = plan(wanted, inside._stored_of(wanted, owner), prune=prune)
+            if not apply:
+                return found
+            if announce is not None:
+                announce(found)
+            elif found:
+                logger.info("sync of owner %s:\n%s", owner, found)
+            inside._carry_out(found, owner)
+            return found
+
+        done = self._usable_store().exclusively(work)
+        if apply and done:
+            self._changed(self._clock.now())
+            self._tell_of(done)
+        return done
+
+    def _tell_of(self, done: SyncPlan) -> None:
+        for job, triggers in done.store:
+            self._tell(JobAdded(job))
+            for trigger in triggers:
+                self._tell(JobScheduled(trigger))
+        for key in [*done.keys("-", "trigger"), *done.keys("-", "job")]:
+            self._tell(JobUnscheduled(key) if isinstance(key, TriggerKey) else JobDeleted(key))
+
+    @abstractmethod
+    def _inside(self, store: JobStore) -> SchedulingVerbs:
+        """The verbs on another view of the store."""
+
+    def _stored_of(self, wanted: Definitions, owner: str) -> Stored:
+        store = self._usable_store()
+        jobs = {job.key: found for job, _ in wanted if (found := store.job(job.key)) is not None}
+        records = [record for job in jobs for record in store.triggers_of_job(job)]
+        triggers = {record.trigger.key: record.trigger for record in records}
+        for key in (trigger.key for _, declared in wanted for trigger in declared):
+            if key not in triggers and (record := store.trigger(key)) is not None:
+                triggers[key] = record.trigger
+        owned_jobs, owned_triggers = store.owned(owner)
+        return Stored(jobs, triggers, frozenset(owned_jobs), frozenset(owned_triggers))
+
+    def _carry_out(self, found: SyncPlan, owner: str) -> None:
+        # What can be refused comes first.
+        if found.store:
+            self._store_pairs(found.store, replace=True, may_lack_triggers=True)
+            self._usable_store().own(
+                owner,
+                [job.key for job, _ in found.store],
+                [trigger.key for _, triggers in found.store for trigger in triggers],
+            )
+        gone = [key for key in found.keys("-", "trigger") if isinstance(key, TriggerKey)]
+        if gone:
+            self.unschedule_jobs(gone)
+        jobs = [key for key in found.keys("-", "job") if isinstance(key, JobKey)]
+        if jobs:
+            self.delete_jobs(jobs)
 
     def unschedule_job(self, key: TriggerKey) -> bool:
         """Remove a trigger, and its job where that has no other and is not durable; whether it was there."""

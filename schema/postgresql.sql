@@ -84,6 +84,7 @@ CREATE TABLE qrtz_job_details (
     requests_recovery BOOLEAN NOT NULL,
     retry_policy JSONB,
     timeout INTERVAL,
+    owner VARCHAR(200),
     job_data JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0)
@@ -146,6 +147,7 @@ CREATE TABLE qrtz_triggers (
     job_data JSONB,
     fence BIGINT,
     error TEXT,
+    owner VARCHAR(200),
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (sched_name, trigger_group, trigger_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
@@ -160,6 +162,8 @@ CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name)
 CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers (sched_name, job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+
+CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_job ON qrtz_triggers (sched_name, job_group, job_name);
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
@@ -21,6 +21,8 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, Outcome, PublicState, TriggerState
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+_T = TypeVar("_T")
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -388,6 +390,21 @@ class JobStore(Protocol):
         Raises:
             InvalidValueError: not a connection that has a transaction, or the store is not on a database.
         """
+        ...
+
+    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        """Do `work` as one transaction, one after the other with others who do so; it is given the store within it.
+
+        No step of a node waits for it. Not reentrant.
+        """
+        ...
+
+    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+        """The jobs and triggers that an owner declared (see `Scheduler.sync`), and nobody replaced since."""
+        ...
+
+    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+        """Note whose these are."""
         ...
 
     def begin_work(self) -> Work:

@@ -23,7 +23,7 @@ from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.job_runner import Execution, JobRunner
 from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger
+from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger, JobStore
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.verbs import SchedulingVerbs
 
@@ -179,6 +179,9 @@ class SchedulerHarness(SchedulingVerbs):
 
     def _changed(self, earliest: datetime | None) -> None:
         """It runs when the clock is moved."""
+
+    def _inside(self, store: JobStore) -> SchedulingVerbs:
+        return self
 
     def _knows_type(self, job_type: str) -> bool:
         return job_type in self._job_types.names()

@@ -135,6 +135,7 @@ def upgrade() -> None:
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("retry_policy", JSONB(), nullable=True),
         sa.Column("timeout", sa.Interval(), nullable=True),
+        sa.Column("owner", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
@@ -206,6 +207,7 @@ def upgrade() -> None:
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fence", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("owner", Name, nullable=True),
         sa.CheckConstraint(
             "CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL"
             " WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
@@ -261,6 +263,14 @@ def upgrade() -> None:
         ["sched_name", "job_group", "job_name"],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_owner",
+        "qrtz_triggers",
+        ["sched_name", "owner"],
+        unique=False,
+        postgresql_where=sa.text("owner IS NOT NULL"),
         schema=schema,
     )
     op.create_index(

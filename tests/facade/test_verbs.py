@@ -18,6 +18,7 @@ from quartzpy import (
     JobDetail,
     JobKey,
     PublicState,
+    RecurrenceTrigger,
     Scheduler,
     SimpleTrigger,
     Trigger,
@@ -258,6 +259,9 @@ KINDS = [
     CronTrigger.from_crontab("30 */7 3 * * 1", "t", start_time=LATER, seconds_first=True),
     CalendarIntervalTrigger("t", interval=2, unit="week", time_zone="Europe/Berlin", start_time=LATER),  # type: ignore[arg-type]
     DailyTimeIntervalTrigger("t", interval=40, unit="minute", days_of_week=[2, 4], start_time=LATER, repeat_count=99),  # type: ignore[arg-type]
+    RecurrenceTrigger(
+        "t", rule="FREQ=MONTHLY;BYDAY=-1FR\nEXRULE:FREQ=YEARLY", time_zone="Asia/Tokyo", start_time=LATER
+    ),
     AnyOf("t", triggers=[CronTrigger("0 0 8 * * ?"), SimpleTrigger(interval=HOUR, repeat_count=4)], start_time=LATER),  # type: ignore[arg-type]
     AllOf("t", triggers=[CronTrigger("0 0 12 1 * ?"), CronTrigger("0 0 12 ? * MON")], start_time=LATER),  # type: ignore[arg-type]
     Jitter("t", trigger=CronTrigger("0 0 * * * ?"), up_to=timedelta(minutes=5), start_time=LATER),

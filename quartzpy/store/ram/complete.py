@@ -87,7 +87,8 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
                 tables.move(asked, state)
                 asked.error = completion.error if state is TriggerState.ERROR else None
     elif completion.ends_its_trigger:
-        if row is not None and row.state is TriggerState.COMPLETE:
+        # A declared trigger stays when it has ended: else it would be stored anew by the next sync.
+        if row is not None and row.state is TriggerState.COMPLETE and row.owner is None:
             tables.remove_trigger(row)
         tables.drop_orphans([fired.job_key])
     elif row is not None and completion.refill is not None:

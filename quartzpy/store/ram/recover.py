@@ -138,7 +138,7 @@ def _repair(tables: Tables) -> int:
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
-        if row.fence is not None and row.fence not in tables.fired:
+        if row.fence is not None and row.owner is None and row.fence not in tables.fired:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])
     return odd

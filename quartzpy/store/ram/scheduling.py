@@ -114,3 +114,17 @@ def clear(tables: Tables) -> None:
             tables.drop(row)
     tables.calendars.clear()
     tables.pauses = Pauses()
+
+
+def owned(tables: Tables, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    """What an owner declared; see `JobStore.owned`."""
+    jobs = {key for key, row in tables.jobs.items() if row.owner == owner}
+    return jobs, {key for key, row in tables.triggers.items() if row.owner == owner}
+
+
+def own(tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+    """Note whose these are; see `JobStore.own`."""
+    for job_key in jobs:
+        tables.jobs[job_key].owner = owner
+    for trigger_key in triggers:
+        tables.triggers[trigger_key].owner = owner

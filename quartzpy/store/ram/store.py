@@ -7,9 +7,9 @@ share it. It decides as the SQL store does: both pass the same contract tests.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
@@ -43,6 +43,8 @@ from quartzpy.store.ram import acquire, calendars, complete, fire, lookups, misf
 from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.horizon import PreparedTrigger
 
+_T = TypeVar("_T")
+
 
 class RamJobStore:
     """Keeps a scheduler's jobs in this process's memory, by the time of `clock`."""
@@ -53,6 +55,18 @@ class RamJobStore:
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")
+
+    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        with self._lock:
+            return work(self)
+
+    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+        with self._lock:
+            return scheduling.owned(self._tables, owner)
+
+    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+        with self._lock:
+            scheduling.own(self._tables, owner, jobs, triggers)
 
     def begin_work(self) -> Work:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")

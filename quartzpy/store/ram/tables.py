@@ -37,7 +37,7 @@ AFTER_UNBLOCKING = {
 class JobRow:
     """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
 
-    __slots__ = ("_detail", "data", "job_type", "key", "limit", "retry", "triggers")
+    __slots__ = ("_detail", "data", "job_type", "key", "limit", "owner", "retry", "triggers")
 
     def __init__(self, detail: JobDetail) -> None:
         self.key = detail.key
@@ -47,6 +47,7 @@ class JobRow:
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
+        self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
         self._detail = replace(detail, job=self.job_type, data=None)
@@ -95,6 +96,7 @@ class TriggerRow:
         "generation",
         "job",
         "key",
+        "owner",
         "pending",
         "progress",
         "rule",
@@ -115,6 +117,7 @@ class TriggerRow:
         self.progress = progress
         self.pending = pending
         self.attempt = 1
+        self.owner: str | None = None
         self.fence: int | None = None
         self.error: str | None = None
 

@@ -37,6 +37,7 @@ freed AS (
        AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name"""
 
 
+# A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
 # The state is compared as an expression, so that the primary key is used: the index of held triggers looks small to
 # the planner, but has an entry for each one-shot that is running.
 COMPLETE = f"""
@@ -90,7 +91,7 @@ gone AS (
         SELECT c.trigger_group, c.trigger_name
           FROM $triggers c
          WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
-           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE'
+           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.sched_name = %(sched)s
        AND t.trigger_group = over.trigger_group AND t.trigger_name = over.trigger_name

@@ -1,5 +1,7 @@
 """The rows of `locks`, and the order in which they are taken: STATE_ACCESS before TRIGGER_ACCESS.
 
+SYNC_ACCESS is for those who synchronize declared jobs, among themselves: no step of a node takes it.
+
 A lock is a statement of its own, before the statements that look: a statement that waited for the lock itself
 would choose from a snapshot older than its wait.
 """
@@ -14,6 +16,7 @@ class LockName(StrEnum):
 
     STATE_ACCESS = "STATE_ACCESS"
     TRIGGER_ACCESS = "TRIGGER_ACCESS"
+    SYNC_ACCESS = "SYNC_ACCESS"
 
 
 LOCK = """

@@ -84,7 +84,7 @@ STUCK = """
        AND CASE t.trigger_state
            WHEN 'ACQUIRED' THEN NOT EXISTS (
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence AND f.state = 'ACQUIRED')
-           WHEN 'COMPLETE' THEN t.fence IS NOT NULL AND NOT EXISTS (
+           WHEN 'COMPLETE' THEN t.fence IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence)
            ELSE coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM $fired_triggers f

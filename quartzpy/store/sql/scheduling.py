@@ -43,7 +43,7 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
-       timeout = excluded.timeout, job_data = excluded.job_data
+       timeout = excluded.timeout, job_data = excluded.job_data, owner = NULL
  WHERE %(replace)s::bool
 RETURNING job_group, job_name
 """
@@ -110,7 +110,7 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
        priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_rule = excluded.misfire_rule, misfire_threshold = excluded.misfire_threshold,
        calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
-       attempt = 1, fence = NULL, error = NULL
+       attempt = 1, fence = NULL, error = NULL, owner = NULL
  WHERE %(replace)s::bool
 RETURNING t.trigger_group, t.trigger_name
 """
@@ -162,6 +162,23 @@ DELETE FROM $job_details j
  USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
  WHERE j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
 RETURNING j.job_group, j.job_name
+"""
+
+OWNED_JOBS = """
+SELECT job_group, job_name FROM $job_details WHERE sched_name = %(sched)s AND owner = %(owner)s
+"""
+OWNED_TRIGGERS = """
+SELECT trigger_group, trigger_name FROM $triggers WHERE sched_name = %(sched)s AND owner = %(owner)s
+"""
+OWN_JOBS = """
+UPDATE $job_details j SET owner = %(owner)s
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+ WHERE j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
+"""
+OWN_TRIGGERS = """
+UPDATE $triggers t SET owner = %(owner)s
+  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
 """
 
 CLEAR = (
@@ -350,3 +367,20 @@ def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
 def clear(session: SqlSession) -> None:
     """Remove everything; see `JobStore.clear`."""
     session.unlocked(*[session.send(text) for text in CLEAR])
+
+
+def owned(session: SqlSession, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    """What an owner declared; see `JobStore.owned`."""
+    jobs, triggers = session.read(session.send(OWNED_JOBS, owner=owner), session.send(OWNED_TRIGGERS, owner=owner))
+    return {JobKey(*row) for row in jobs.rows}, {TriggerKey(*row) for row in triggers.rows}
+
+
+def own(session: SqlSession, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+    """Note whose these are; see `JobStore.own`."""
+    keys = (OWN_JOBS, jobs), (OWN_TRIGGERS, triggers)
+    session.unlocked(
+        *(
+            session.send(text, owner=owner, groups=[key.group for key in some], names=[key.name for key in some])
+            for text, some in keys
+        )
+    )

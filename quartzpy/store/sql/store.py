@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
@@ -22,6 +22,7 @@ from quartzpy.store.protocol import (
     Firing,
     JobEntry,
     JobRecord,
+    JobStore,
     MisfireOutcome,
     Move,
     Node,
@@ -54,6 +55,8 @@ from quartzpy.store.sql.within import WithinSession, driver_connection
 from quartzpy.store.sql.work import WorkTransaction
 from quartzpy.triggers.horizon import PreparedTrigger
 
+_T = TypeVar("_T")
+
 
 class SqlJobStore:
     """Keeps a scheduler's jobs in PostgreSQL. `now_sql` is the expression that all decisions take the time from."""
@@ -67,6 +70,20 @@ class SqlJobStore:
         inside = copy.copy(self)
         inside._session = WithinSession(self._session, driver_connection(connection))
         return inside
+
+    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        with self._connections.begin_work() as connection:
+            inside = self.within(connection)
+            inside._session.unlocked(self._session.lock(LockName.SYNC_ACCESS))
+            done = work(inside)
+            connection.commit()
+            return done
+
+    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+        return scheduling.owned(self._session, owner)
+
+    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+        scheduling.own(self._session, owner, jobs, triggers)
 
     def begin_work(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)

@@ -58,6 +58,8 @@ job_details = Table(
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
     Column("timeout", Interval),
+    # Who declared it (Scheduler.sync): pruning removes only what is its owner's.
+    Column("owner", Name),
     Column("job_data", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
@@ -110,6 +112,7 @@ triggers = Table(
     # The claim that an ACQUIRED trigger belongs to, or the last fire of a COMPLETE one while that runs.
     Column("fence", BigInteger),
     Column("error", Text),
+    Column("owner", Name),
     PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
     ForeignKeyConstraint(
         ["sched_name", "job_group", "job_name"],
@@ -151,6 +154,13 @@ Index(
     triggers.c.sched_name,
     triggers.c.calendar_name,
     postgresql_where=text("calendar_name IS NOT NULL"),
+)
+# sync: what an owner declared
+Index(
+    "qrtz_triggers_owner",
+    triggers.c.sched_name,
+    triggers.c.owner,
+    postgresql_where=text("owner IS NOT NULL"),
 )
 # complete and recover: the few that something holds, by their job
 Index(

@@ -1,0 +1,205 @@
+"""`scheduler.sync`: the store is made to hold what a program declares."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey, events
+from quartzpy.errors import CalendarNotFoundError, InvalidKeyError, InvalidTriggerError
+from quartzpy.states import PublicState
+from tests.facade import jobs
+
+HOUR = timedelta(hours=1)
+LATER = datetime.now(UTC).replace(microsecond=0) + 24 * HOUR
+OWNER = "app"
+
+
+def hourly(name: str = "hourly", **values: Any) -> CronTrigger:
+    return CronTrigger("0 0 * * * ?", name, **values)
+
+
+def once(name: str = "once", **values: Any) -> SimpleTrigger:
+    return SimpleTrigger(name, start_time=LATER, **values)
+
+
+def report(**values: Any) -> JobDetail:
+    return JobDetail(jobs.Recorded, "report", data={"region": "eu"}, **values)
+
+
+def state(client: Scheduler) -> Any:
+    return [(record.trigger.key, record.generation, record.progress, record.state) for record in client.triggers()]
+
+
+def test_what_is_declared_is_stored_and_a_second_time_nothing_happens(client: Scheduler) -> None:
+    declared = [(report(), [hourly(), once()]), (JobDetail(jobs.Recorded, "kept", durable=True), [])]
+    first = client.sync(declared, owner=OWNER)
+    assert str(first).splitlines() == [
+        "+ job DEFAULT.report",
+        "+ trigger DEFAULT.hourly",
+        "+ trigger DEFAULT.once",
+        "+ job DEFAULT.kept",
+        "0 unchanged",
+    ]
+    before = state(client)
+    second = client.sync(declared, owner=OWNER)
+    assert (bool(second), str(second)) == (False, "4 unchanged")
+    assert state(client) == before
+
+
+def test_what_did_not_change_keeps_its_times_and_its_pause(client: Scheduler) -> None:
+    client.sync([(report(), [hourly(), once()])], owner=OWNER)
+    client.pause_trigger(TriggerKey("DEFAULT", "hourly"))
+    before = client.trigger_record(TriggerKey("DEFAULT", "hourly"))
+    plan = client.sync([(report(), [hourly(), once(priority=9)])], owner=OWNER)
+    assert str(plan).splitlines() == ["~ trigger DEFAULT.once (priority)", "2 unchanged"]
+    assert client.trigger_record(TriggerKey("DEFAULT", "hourly")) == before
+    assert client.trigger_state(TriggerKey("DEFAULT", "hourly")) is PublicState.PAUSED
+    changed = client.get_trigger(TriggerKey("DEFAULT", "once"))
+    assert changed is not None
+    assert changed.priority == 9
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"description": "x"}, "description"),
+        ({"durable": True}, "durable"),
+        ({"max_concurrent": 3}, "max_concurrent"),
+        ({"retry": RetryPolicy()}, "retry"),
+        ({"timeout": HOUR}, "timeout"),
+    ],
+)
+def test_a_change_of_a_job_is_named_and_its_triggers_stay(
+    client: Scheduler, changed: dict[str, Any], what: str
+) -> None:
+    client.sync([(report(), hourly())], owner=OWNER)
+    before = state(client)
+    plan = client.sync([(report(**changed), hourly())], owner=OWNER)
+    assert str(plan).splitlines() == [f"~ job DEFAULT.report ({what})", "1 unchanged"]
+    assert state(client) == before
+
+
+def test_data_is_compared_unless_the_job_keeps_it_itself(client: Scheduler) -> None:
+    client.sync([(report(), hourly())], owner=OWNER)
+    other = JobDetail(jobs.Recorded, "report", data={"region": "us"})
+    assert "job DEFAULT.report (data)" in str(client.sync([(other, hourly())], owner=OWNER, apply=False))
+    keeping = JobDetail(jobs.Recorded, "keeping", data={"count": 1}, persist_data=True)
+    client.sync([(keeping, hourly("k"))], owner=OWNER)
+    again = JobDetail(jobs.Recorded, "keeping", data={"count": 0}, persist_data=True)
+    assert not client.sync([(again, hourly("k"))], owner=OWNER)
+
+
+def test_a_plan_alone_changes_nothing(client: Scheduler) -> None:
+    plan = client.sync([(report(), hourly())], owner=OWNER, apply=False)
+    assert len(plan.changes) == 2
+    assert (client.jobs(), client.triggers()) == ([], [])
+
+
+def test_the_plan_is_announced_before_it_is_carried_out(client: Scheduler) -> None:
+    told: list[Any] = []
+
+    def announce(plan: Any) -> None:
+        told.append(str(plan))
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        client.sync([(report(), hourly())], owner=OWNER, announce=announce)
+    assert "+ job DEFAULT.report" in told[0]
+    assert client.jobs() == []
+
+
+def test_pruning_removes_what_its_owner_no_longer_declares_and_nothing_else(client: Scheduler) -> None:
+    client.schedule_job(JobDetail(jobs.Recorded, "by-hand"), once("by-hand"))
+    client.sync([(JobDetail(jobs.Recorded, "other"), once("others"))], owner="somebody else")
+    client.sync([(report(), [hourly(), once()]), (JobDetail(jobs.Recorded, "old"), once("old"))], owner=OWNER)
+    kept = client.sync([(report(), hourly())], owner=OWNER)
+    assert not kept, "without prune all stays"
+    plan = client.sync([(report(), hourly())], owner=OWNER, prune=True)
+    assert [str(change) for change in plan.changes] == [
+        "- trigger DEFAULT.old",
+        "- trigger DEFAULT.once",
+        "- job DEFAULT.old",
+    ]
+    assert {key.name for key in client.trigger_keys()} == {"hourly", "others", "by-hand"}
+    assert {key.name for key in client.job_keys()} == {"report", "other", "by-hand"}
+
+
+def test_what_somebody_replaced_by_hand_is_no_longer_the_owners(client: Scheduler) -> None:
+    client.sync([(report(), [hourly(), once()])], owner=OWNER)
+    client.reschedule_job(TriggerKey("DEFAULT", "once"), once(priority=1))
+    assert not client.sync([(report(), hourly())], owner=OWNER, prune=True)
+    assert client.check_exists(TriggerKey("DEFAULT", "once"))
+    taken_over = client.sync([(report(), [hourly(), once(priority=1)])], owner=OWNER)
+    assert [str(change) for change in taken_over.changes] == ["~ trigger DEFAULT.once (owner)"]
+
+
+def test_a_trigger_of_another_kind_takes_the_place(client: Scheduler) -> None:
+    client.sync([(report(), hourly("t"))], owner=OWNER)
+    assert "~ trigger DEFAULT.t (kind)" in str(client.sync([(report(), once("t"))], owner=OWNER))
+    assert isinstance(client.get_trigger(TriggerKey("DEFAULT", "t")), SimpleTrigger)
+
+
+def test_it_happens_whole_or_not_at_all(client: Scheduler) -> None:
+    client.sync([(report(), [hourly(), once()])], owner=OWNER)
+    before = state(client)
+    wrong = once("new", calendar="none")
+    with pytest.raises(CalendarNotFoundError):
+        client.sync([(report(), [hourly(), wrong])], owner=OWNER, prune=True)
+    assert state(client) == before
+
+
+@pytest.mark.parametrize(
+    ("declared", "error", "said"),
+    [
+        ([(report(), [hourly(), hourly()])], InvalidTriggerError, "trigger DEFAULT.hourly is declared twice"),
+        (
+            [(report(), hourly("a")), (report(), hourly("b"))],
+            InvalidTriggerError,
+            "job DEFAULT.report is declared twice",
+        ),
+        ([(report(), [])], InvalidTriggerError, "has no trigger and is not durable"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(client: Scheduler, declared: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        client.sync(declared, owner=OWNER)
+    with pytest.raises(InvalidKeyError, match="owner"):
+        client.sync([], owner="")
+
+
+def test_many_nodes_may_do_it_at_once(make_scheduler: Callable[..., Scheduler], url: str) -> None:
+    first = make_scheduler()
+    first.start()
+    several = [first] if url == "memory://" else [first, *(make_scheduler() for _ in range(3))]
+    declared = [(report(), [SimpleTrigger("now"), hourly()])]
+    plans = []
+
+    def sync(scheduler: Scheduler) -> None:
+        plans.append(scheduler.sync(declared, owner=OWNER, prune=True))
+
+    threads = [threading.Thread(target=sync, args=[one]) for one in several * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(plans) == len(threads)
+    assert jobs.next_run().trigger_key.name == "now"
+    assert first.wait_until_recorded(1, timedelta(seconds=5))
+    sync(first)
+    assert jobs.nothing_ran(), "a declared trigger that has ended is not stored anew"
+    states = [first.trigger_state(TriggerKey("DEFAULT", name)) for name in ("now", "hourly")]
+    assert states == [PublicState.COMPLETE, PublicState.NORMAL]
+
+
+def test_listeners_hear_of_what_was_done(client: Scheduler) -> None:
+    seen: list[events.Event] = []
+    client.listeners.add_listener(seen.append)
+    client.sync([(report(), hourly())], owner=OWNER)
+    client.sync([], owner=OWNER, prune=True)
+    assert [event.method for event in seen] == ["job_added", "job_scheduled", "job_unscheduled", "job_deleted"]
+    assert client.get_job_detail(JobKey("DEFAULT", "report")) is None
