@@ -12,6 +12,7 @@
     │   │   └── InvalidJobTypeError    a class or function that cannot be a job
     │   ├── InvalidJobDataError        data that cannot be stored as JSON
     │   ├── InvalidMatcherError
+    │   ├── InvalidListenerError       no listener, or one that was added already
     │   └── SettingsError              configuration
     ├── JobTypeError
     │   ├── UnknownJobTypeError        a registered name that nothing here answers to
@@ -32,6 +33,7 @@
     │   └── InstanceIdInUseError
     ├── UnableToInterruptJobError
     ├── JobCancelledError              raised in a job that looks at its cancellation
+    ├── JobTimeoutError                what an execution failed with that took too long
     └── LeaseLostError                 this node was declared dead; its work no longer counts
 
 `JobExecutionError` is the other way round: jobs raise it to tell the scheduler what to do next.

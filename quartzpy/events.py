@@ -9,7 +9,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from quartzpy.context import JobExecutionContext
     from quartzpy.job import JobDetail
@@ -96,6 +96,15 @@ class TriggerMisfired(TriggerEvent):
     """This node found that nobody fired the trigger in time, and applied its misfire instruction."""
 
     method: ClassVar[str] = "trigger_misfired"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSkipped(TriggerEvent):
+    """A fire was left out: its job was at its limit and asks for that (APScheduler's EVENT_JOB_MAX_INSTANCES)."""
+
+    method: ClassVar[str] = "job_skipped"
+    job_key: JobKey
+    scheduled_fire_time: datetime
 
 
 @dataclass(frozen=True, slots=True)

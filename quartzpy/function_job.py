@@ -123,6 +123,8 @@ def job(
     requests_recovery: bool = False,
     disallow_concurrent: bool | None = None,
     max_concurrent: int | None = None,
+    when_full: str = "block",
+    persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: timedelta | None = None,
     description: str | None = None,

@@ -167,7 +167,8 @@ class JobDetail:
 
     `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
     it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
-    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `retry`: when a
+    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `when_full`: what a
+    fire does when as many run: "block" waits for an end, "skip" leaves it out (SKIPPED in the history). `retry`: when a
     failed execution is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed.
     """
 
@@ -180,6 +181,7 @@ class JobDetail:
     requests_recovery: bool = field(default=False, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
+    when_full: str = field(default="block", kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
     timeout: timedelta | None = field(default=None, kw_only=True)
@@ -222,6 +224,8 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
+        if self.when_full not in ("block", "skip"):
+            raise InvalidJobError(f"when_full: block or skip (got {self.when_full!r})")
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None and not (isinstance(self.timeout, timedelta) and self.timeout > timedelta()):

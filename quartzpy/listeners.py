@@ -16,6 +16,7 @@ from quartzpy.errors import InvalidListenerError
 from quartzpy.events import (
     Event,
     JobExecutionVetoed,
+    JobSkipped,
     JobToBeExecuted,
     JobWasExecuted,
     TriggerComplete,
@@ -41,6 +42,8 @@ class JobListener:
     def job_execution_vetoed(self, event: JobExecutionVetoed) -> None: ...
 
     def job_was_executed(self, event: JobWasExecuted) -> None: ...
+
+    def job_skipped(self, event: JobSkipped) -> None: ...
 
 
 class TriggerListener:
@@ -84,7 +87,7 @@ class Listeners:
             InvalidListenerError: no JobListener, or added already.
         """
         _check(listener, JobListener)
-        kinds = (JobToBeExecuted, JobExecutionVetoed, JobWasExecuted)
+        kinds = (JobToBeExecuted, JobExecutionVetoed, JobWasExecuted, JobSkipped)
         self._add(listener, lambda event: isinstance(event, kinds) and _any(matchers, event.job_key))
 
     def add_trigger_listener(self, listener: TriggerListener, *matchers: KeyMatcher) -> None:

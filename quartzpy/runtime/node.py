@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 # How long the threads that only look and wait may take to end.
 JOIN_SECONDS = 10.0
+LATE_SECONDS = 0.1
+"""What became ready so late may have misfired: a trigger's own threshold may be short."""
 
 
 class SchedulerNode:
@@ -105,6 +107,7 @@ class SchedulerNode:
             job_types=self._known_types,
             hand_over=self._hand_over,
             backlog=lambda: self._completer.pending,
+            listeners=listeners,
         )
         self._misfires = MisfireHandler(
             f"{name}-misfire-handler",
@@ -278,10 +281,8 @@ class SchedulerNode:
     def scheduling_changed(self, earliest: datetime | None = None) -> None:
         """Something may be due sooner than the scheduler thread waits for."""
         self._scheduler.wakeup.set()
-        if earliest is not None and -self.store_time.seconds_until(earliest) > (
-            self._config.misfire_threshold.total_seconds()
-        ):
-            # Too late to be fired: the misfire handler decides.
+        if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
+            # Perhaps too late to be fired, by its own threshold: the misfire handler decides.
             self._misfires.wakeup.set()
 
     def _heard(self, news: Collection[News]) -> None:

@@ -9,12 +9,14 @@ from datetime import datetime
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.events import JobSkipped
+from quartzpy.listeners import Listeners
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.moves import move_of
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.worker_pool import WorkerPool
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move, SkippedTrigger
 
 SHORTEST_REST = 0.02
 """Before looking again at a due trigger that cannot be taken now: somebody's transaction holds its row."""
@@ -40,7 +42,9 @@ class SchedulerThread(Service):
         hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
+        listeners: Listeners,
     ) -> None:
+        self._listeners = listeners
         super().__init__(name)
         self._store = store
         self._clock = clock
@@ -115,9 +119,10 @@ class SchedulerThread(Service):
         epoch.know(one.fence for one in took.fired)
         epoch.know(one.fence for one in took.acquired)
         self._start(took.fired, epoch)
+        self._skipped(took.skipped)
         self._held.extend(took.acquired)
         self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)
-        if len(took.fired) + len(took.acquired) == limit:
+        if len(took.fired) + len(took.acquired) + len(took.skipped) >= limit:
             return NO_REST
         return self._rest(took.next_due)
 
@@ -158,6 +163,7 @@ class SchedulerThread(Service):
         epoch.forget(gone)
         self._held = [claim for claim in self._held if claim.fence not in fired and claim.fence not in gone]
         self._start(firing.fired, epoch)
+        self._skipped(firing.skipped)
 
     def _move(self, claim: AcquiredTrigger) -> Move | None:
         try:
@@ -170,6 +176,11 @@ class SchedulerThread(Service):
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
             self._hand_over(fired, epoch)
+
+    def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
+        for one in skipped:
+            self._logger.info("job %s is at its limit: the fire of %s is skipped", one.job_key, one.trigger_key)
+            self._listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
 
     def _settle(self, epoch: Epoch) -> None:
         asked_at = self._clock.monotonic()

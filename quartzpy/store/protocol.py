@@ -156,6 +156,15 @@ class AcquiredTrigger:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedTrigger:
+    """A fire that its job, at its limit, does not want: it is in the history, and the trigger has moved on."""
+
+    trigger_key: TriggerKey
+    job_key: JobKey
+    scheduled_fire_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Acquisition:
     """What `acquire` did. `next_due`: when the soonest trigger that this node could take, but did not, is due."""
 
@@ -163,6 +172,7 @@ class Acquisition:
     fired: Sequence[FiredTrigger] = ()
     acquired: Sequence[AcquiredTrigger] = ()
     next_due: datetime | None = None
+    skipped: Sequence[SkippedTrigger] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +191,7 @@ class Firing:
     now: datetime
     fired: Sequence[FiredTrigger] = ()
     not_due: Collection[int] = ()
+    skipped: Sequence[SkippedTrigger] = ()
 
 
 @dataclass(slots=True)

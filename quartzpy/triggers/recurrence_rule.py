@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from itertools import islice, product, takewhile
+from math import prod
 from typing import Any
 
 from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
@@ -81,6 +82,8 @@ class Rule:
         """The wall-clock times from `near` on, whatever COUNT and UNTIL say. `soon_over`: for 100 years at least."""
         near = max(start, near)
         parts = self._completed(start)
+        if not self._has_position(parts):
+            return
         try:
             if "BYSETPOS" in parts and self.frequency not in _SECONDS:
                 found = _expanded(self.frequency, self.interval, parts, self._period(start, near), soon_over)
@@ -172,6 +175,14 @@ class Rule:
                 yield wall
             else:
                 return
+
+    def _has_position(self, parts: dict[str, str]) -> bool:
+        """Whether BYSETPOS names a time at all, where the number of times in a period follows from the rule alone."""
+        if "BYSETPOS" not in parts or self.frequency not in ("DAILY", *_SECONDS):
+            return True
+        finer = _TIME_PARTS[_FREQUENCIES.index(self.frequency) - _FREQUENCIES.index("DAILY") :]
+        times = prod(len({int(value) for value in parts[part].split(",")}) for part in finer)
+        return any(abs(int(position)) <= times for position in parts["BYSETPOS"].split(","))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ def executed(second: int, *, lasts: float = 0.5, group: str = GROUP, fence: int 
         outcome=Outcome.SUCCEEDED,
         error=None,
         recovering=group == RECOVERING_JOBS,
+        attempt=1,
     )
 
 

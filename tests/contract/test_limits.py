@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, key, names, once
+from quartzpy.job import JobDetail
+from quartzpy.states import Outcome
+from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once
 
 
 def test_no_more_than_the_limit_fire_and_the_last_one_blocks_the_others(store: Harness) -> None:
@@ -96,6 +100,72 @@ def test_a_full_job_holds_up_no_other(store: Harness) -> None:
     store.schedule(job("free"), once("free", at(1)))
     store.clock.advance(2 * SECOND)
     taken = [*store.fire_due(node, limit=5), *store.fire_due(node, limit=5)]
-    assert sorted(names(taken)) == ["free", "full0"]
+    assert sorted(one.job_key.name for one in taken) == ["free", "full"]
     store.clock.advance(HOUR)
-    assert key("full1") not in store.misfire(node).misfired, "blocked, not late"
+    assert not store.misfire(node).misfired, "blocked, not late"
+
+
+# --- skipping
+
+
+def skipping(limit: int = 1, **values: Any) -> JobDetail:
+    return job(max_concurrent=limit, when_full="skip", **values)
+
+
+def test_what_a_full_job_does_not_want_is_skipped_and_moves_on(store: Harness) -> None:
+    node = store.node()
+    store.schedule(skipping(), every(10, "a"), every(10, "b"))
+    took = store.acquire(node)
+    assert names(took.fired) == ["a"]
+    [skipped] = took.skipped
+    assert (skipped.trigger_key, skipped.scheduled_fire_time) == (key("b"), at(0))
+    assert store.states("a", "b") == ["WAITING", "WAITING"]
+    progress = store.progress("b")
+    assert (progress.next_fire_time, progress.previous_fire_time, progress.times_triggered) == (at(10), None, 1)
+    [record] = store.history()
+    assert (record.outcome, record.trigger_key, record.started_at) == (Outcome.SKIPPED, key("b"), None)
+    store.clock.set(at(10))
+    assert len(store.acquire(node).skipped) == 2, "the first still runs"
+    store.complete(node, *took.fired)
+    store.clock.set(at(20))
+    assert names(store.fire_due(node)) == ["a"]
+
+
+def test_a_skipped_trigger_that_has_no_more_fire_time_goes(store: Harness) -> None:
+    node = store.node()
+    store.schedule(skipping(), once("a"), once("b"))
+    took = store.acquire(node)
+    assert len(took.skipped) == 1
+    store.store.recover(node, [])
+    assert store.states("a", "b") == ["COMPLETE", "gone"]
+    store.complete(node, *took.fired)
+    assert store.store.job(job_key()) is None
+
+
+def test_what_was_claimed_ahead_is_skipped_at_its_instant(store: Harness) -> None:
+    node = store.node()
+    store.schedule_exhausted(skipping(2), *[every(60, f"t{n}") for n in range(4)])
+    firing = store.fire(node, store.acquire(node).acquired)
+    assert (names(firing.fired), [one.trigger_key.name for one in firing.skipped]) == (["t0", "t1"], ["t2", "t3"])
+    assert store.states("t0", "t1", "t2", "t3") == ["WAITING"] * 4
+    assert store.upcoming("t3"), "computed before the fire"
+    assert not store.claims()
+
+
+def test_new_and_resumed_triggers_of_a_skipping_job_wait(store: Harness) -> None:
+    node = store.node()
+    store.schedule(skipping(), every(10, "a"), every(10, "paused"))
+    store.store.pause_triggers([key("paused")])
+    store.fire_one(node)
+    store.add_triggers(job_key(), every(10, "new", start=at(5)))
+    store.store.resume_triggers([key("paused")])
+    assert store.states("new", "paused") == ["WAITING", "WAITING"]
+
+
+def test_a_job_that_becomes_skipping_frees_what_was_blocked(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(max_concurrent=1, durable=True), every(10, "a"), every(10, "b"))
+    fired = store.fire_one(node)
+    store.schedule(skipping(durable=True), replace=True)
+    store.complete(node, fired)
+    assert store.states("a", "b") == ["WAITING", "WAITING"]

@@ -24,7 +24,7 @@ def run(scheduler: Scheduler, job: JobDetail, executions: int = 1) -> list[Outco
 
 
 def test_a_failed_job_is_tried_again_until_it_succeeds(scheduler: Scheduler) -> None:
-    policy = RetryPolicy(attempts=5, delay=MOMENT)
+    policy = RetryPolicy(attempts=5, delay=MOMENT, factor=1)
     job = JobDetail(jobs.FailingUntil, "job", data={"attempt": 3}, retry=policy)
     assert run(scheduler, job, 3) == [Outcome.FAILED, Outcome.FAILED, Outcome.SUCCEEDED]
     contexts = [jobs.next_run() for _ in range(3)]

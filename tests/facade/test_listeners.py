@@ -76,7 +76,8 @@ def test_a_veto_skips_the_execution_and_the_trigger_goes_on(scheduler: Scheduler
     scheduler.listeners.add_trigger_listener(Veto())
     often = SimpleTrigger("t", interval=timedelta(milliseconds=20), repeat_count=2)
     run(scheduler, JobDetail(kind, "job"), executions=3, trigger=often)
-    outcomes = [execution.outcome for execution in reversed(scheduler.executions())]
+    executions = sorted(scheduler.executions(), key=lambda execution: execution.scheduled_fire_time)
+    outcomes = [execution.outcome for execution in executions]
     assert outcomes == [Outcome.SKIPPED, Outcome.SUCCEEDED, Outcome.SUCCEEDED]
     assert len(seen) == 1
     assert scheduler.job_keys() == set()

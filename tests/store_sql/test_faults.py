@@ -229,3 +229,15 @@ def test_states_are_words_that_the_tables_check(store: SqlJobStore, connect: Con
         connect().execute("UPDATE qrtz_triggers SET trigger_state = 'RUNNING'")
     with pytest.raises(psycopg.errors.CheckViolation):
         connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED'")
+
+
+def test_a_late_trigger_that_cannot_be_handled_here_holds_up_no_other(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    store_due(store, "edited", job="edited")
+    store_due(store, "well", job="well")
+    connect().execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h'")
+    connect().execute("UPDATE qrtz_triggers SET kind = 'unheard of' WHERE job_name = 'edited'")
+    outcome = store.recover_misfires(node, TYPES, threshold=timedelta(minutes=1), limit=10)
+    assert [key.name for key in outcome.misfired] == ["well"]

@@ -117,6 +117,8 @@ def test_rules_of_hours_and_minutes() -> None:
     assert local(recurrence("FREQ=MINUTELY;INTERVAL=90;COUNT=3", "1997-09-02 09:00"), 9) == [
         "1997-09-02 09:00", "1997-09-02 10:30", "1997-09-02 12:00",
     ]  # fmt: skip
+    hourly = recurrence("FREQ=HOURLY;BYMINUTE=10,20,40;BYSETPOS=-1,4", "1997-09-02 09:30")
+    assert local(hourly, 2) == ["1997-09-02 09:40", "1997-09-02 10:40"]
     daily = recurrence("FREQ=DAILY;BYHOUR=9,10;BYMINUTE=0,20,40", "1997-09-02 09:00")
     minutely = recurrence("FREQ=MINUTELY;INTERVAL=20;BYHOUR=9,10", "1997-09-02 09:00")
     assert local(daily, 30) == local(minutely, 30)
@@ -294,6 +296,9 @@ def test_lines_may_be_indented_folded_and_in_small_letters() -> None:
         "FREQ=SECONDLY;INTERVAL=604800;BYDAY=TU",
         "FREQ=SECONDLY;INTERVAL=7200;BYMINUTE=30",
         "FREQ=HOURLY;INTERVAL=4;BYHOUR=2",
+        "FREQ=HOURLY;BYMINUTE=0,30,30;BYSETPOS=3,-3",
+        "FREQ=MINUTELY;BYSETPOS=-2",
+        "FREQ=DAILY;BYMONTHDAY=31;BYSETPOS=2",
         "FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY",
         "FREQ=DAILY\nEXRULE:FREQ=DAILY",
     ],

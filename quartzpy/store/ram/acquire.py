@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import FiredState, TriggerState
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node
+from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, ExecutionRecord, FiredTrigger, Node, SkippedTrigger
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import TriggerProgress
@@ -34,17 +35,24 @@ def acquire(
     now = tables.require(node)
     fired: list[FiredTrigger] = []
     acquired: list[AcquiredTrigger] = []
+    skipped: list[SkippedTrigger] = []
     for row in _eligible(tables, job_types, now, limit, now + look_ahead, misfire_threshold):
         at = row.progress.next_fire_time
         assert at is not None
         if tables.is_full(row.job):
             tables.move(row, TriggerState.BLOCKED)
-        elif at <= now and (row.pending.instants or row.pending.is_complete):
+        elif row.job.skips and tables.free_slots(row.job) == 0 and at <= now and _moves_on_by_itself(row):
+            skipped.append(skip_row(tables, node, row, *_following(row), now))
+        elif at <= now and _moves_on_by_itself(row):
             fired.append(_fire_by_itself(tables, node, row, now))
         else:
             acquired.append(_claim(tables, node, row, now))
     left = next(iter(tables.due.on_time(job_types, now, misfire_threshold)), None)
-    return Acquisition(now, tuple(fired), tuple(acquired), None if left is None else left.at)
+    return Acquisition(now, tuple(fired), tuple(acquired), None if left is None else left.at, tuple(skipped))
+
+
+def _moves_on_by_itself(row: TriggerRow) -> bool:
+    return bool(row.pending.instants or row.pending.is_complete)
 
 
 def _eligible(
@@ -56,7 +64,7 @@ def _eligible(
         if len(chosen) >= limit or entry.at > until:
             break
         row = tables.triggers[TriggerKey(entry.group, entry.name)]
-        slots = tables.free_slots(row.job)
+        slots = None if row.job.skips else tables.free_slots(row.job)
         if slots is not None:
             # Of one that is full, one trigger: it finds the job full, and is blocked.
             if taken[row.job.key] >= max(slots, 1):
@@ -74,11 +82,44 @@ def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Acquir
     return AcquiredTrigger(fence, row.load(), row.progress, row.generation, None if stored is None else stored.calendar)
 
 
-def _fire_by_itself(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> FiredTrigger:
+def _following(row: TriggerRow) -> tuple[TriggerProgress, Horizon]:
     following, *later = row.pending.instants or (None,)
     progress = TriggerProgress(following, row.progress.next_fire_time, row.progress.times_triggered + 1)
-    pending = Horizon(tuple(instant for instant in later if instant), row.pending.is_complete)
-    return fire_row(tables, node, row, tables.next_number(), progress, pending, now)
+    return progress, Horizon(tuple(instant for instant in later if instant), row.pending.is_complete)
+
+
+def _fire_by_itself(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> FiredTrigger:
+    return fire_row(tables, node, row, tables.next_number(), *_following(row), now)
+
+
+def skip_row(
+    tables: Tables, node: Node, row: TriggerRow, progress: TriggerProgress, pending: Horizon, now: datetime
+) -> SkippedTrigger:
+    """Move a trigger on without a fire, as its job asks when it is at its limit."""
+    scheduled = row.progress.next_fire_time
+    assert scheduled is not None
+    fence = tables.next_number()
+    tables.history.append(
+        ExecutionRecord(
+            fence=fence,
+            trigger_key=row.key,
+            job_key=row.job.key,
+            instance_id=node.instance_id,
+            scheduled_fire_time=scheduled,
+            fire_time=now,
+            started_at=None,
+            ended_at=now,
+            outcome=Outcome.SKIPPED,
+            error=None,
+            recovering=row.key.group == RECOVERING_JOBS,
+            attempt=row.attempt,
+        )
+    )
+    moved = replace(progress, previous_fire_time=row.progress.previous_fire_time)
+    over = progress.next_fire_time is None
+    state = TriggerState.COMPLETE if over else TriggerState.WAITING
+    tables.move(row, state, progress=moved, pending=pending, fence=fence if over else None)
+    return SkippedTrigger(row.key, row.job.key, scheduled)
 
 
 def fire_row(
@@ -93,7 +134,7 @@ def fire_row(
     """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
     job = row.job
     execution = _fired_row(node, row, fence, FiredState.EXECUTING, now)
-    fills_job = tables.free_slots(job) == 1
+    fills_job = not job.skips and tables.free_slots(job) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from quartzpy.states import FiredState, TriggerState
-from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node
-from quartzpy.store.ram.acquire import fire_row
+from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node, SkippedTrigger
+from quartzpy.store.ram.acquire import fire_row, skip_row
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -16,6 +16,7 @@ def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
     now = tables.require(node)
     fired: list[FiredTrigger] = []
     not_due: set[int] = set()
+    skipped: list[SkippedTrigger] = []
     for move in sorted(moves, key=_in_order):
         claim = claim_of(tables, node, move.acquired.fence)
         if claim is None:
@@ -29,8 +30,11 @@ def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
             progress = TriggerProgress(
                 move.progress.next_fire_time, claim.scheduled_time, move.progress.times_triggered
             )
+            if row.job.skips and tables.free_slots(row.job) == 0:
+                skipped.append(skip_row(tables, node, row, progress, move.horizon, now))
+                continue
             fired.append(fire_row(tables, node, row, claim.fence, progress, move.horizon, now))
-    return Firing(now, tuple(fired), frozenset(not_due))
+    return Firing(now, tuple(fired), frozenset(not_due), tuple(skipped))
 
 
 def _in_order(move: Move) -> tuple[bool, object, int]:

@@ -37,7 +37,7 @@ AFTER_UNBLOCKING = {
 class JobRow:
     """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
 
-    __slots__ = ("_detail", "data", "job_type", "key", "limit", "owner", "retry", "triggers")
+    __slots__ = ("_detail", "data", "job_type", "key", "limit", "owner", "retry", "skips", "triggers")
 
     def __init__(self, detail: JobDetail) -> None:
         self.key = detail.key
@@ -47,6 +47,7 @@ class JobRow:
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
+        self.skips = detail.when_full == "skip"
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
@@ -289,8 +290,8 @@ class Tables:
         return None if job.limit is None else max(0, job.limit - self._running[job.key])
 
     def is_full(self, job: JobRow) -> bool:
-        """Whether as many executions run as this job allows."""
-        return self.free_slots(job) == 0
+        """Whether as many executions run as this job allows, and what fires waits."""
+        return not job.skips and self.free_slots(job) == 0
 
     def claim(self, row: FiredRow) -> None:
         self.fired[row.fence] = row

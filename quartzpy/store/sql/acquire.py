@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, SkippedTrigger
 from quartzpy.store.sql.rows import taken
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -20,7 +20,7 @@ TAKEN = """
 taken AS MATERIALIZED (
     SELECT t.fate, t.given_fence, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.job_data::text AS trigger_data,
+           t.times_triggered, t.attempt, t.max_concurrent, t.skips_when_full, t.job_data::text AS trigger_data,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
@@ -30,6 +30,15 @@ taken AS MATERIALIZED (
         ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
       LEFT JOIN $calendars c ON c.sched_name = %(sched)s AND c.calendar_name = t.calendar_name
      WHERE t.fate <> 'BLOCK'
+),
+-- What a job that is at its limit does not run, as it asks: its trigger has moved on.
+skipped AS (
+    INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt)
+    SELECT t.given_fence, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, %(instance)s, %(epoch)s::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt
+      FROM moved t WHERE t.fate = 'SKIP'
+        ON CONFLICT DO NOTHING
 )
 """
 
@@ -69,7 +78,7 @@ due AS MATERIALIZED (
      CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
-               t.max_concurrent,
+               t.max_concurrent, t.skips_when_full,
                t.next_fire_time <= node.at
                    AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS fires_now
           FROM $triggers t
@@ -97,7 +106,8 @@ limited AS MATERIALIZED (
      WHERE d.max_concurrent IS NOT NULL
 ),
 fitting AS (
-    SELECT l.*, l.running + count(*) FILTER (WHERE l.fires_now)
+    SELECT l.*, NOT l.skips_when_full
+                AND l.running + count(*) FILTER (WHERE l.fires_now)
                                 OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent AS fills_job
       FROM limited l WHERE l.place <= l.max_concurrent - l.running
 ),
@@ -111,18 +121,23 @@ fated AS MATERIALIZED (
       FROM fitting f
     UNION ALL
     SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true
-      FROM limited l WHERE l.running >= l.max_concurrent
+      FROM limited l WHERE l.running >= l.max_concurrent AND NOT l.skips_when_full
+    UNION ALL
+    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, nextval('$fences'),
+           CASE WHEN l.fires_now THEN 'SKIP' ELSE 'CLAIM' END, false
+      FROM limited l WHERE l.skips_when_full AND l.place > l.max_concurrent - l.running
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
                CASE WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE'
                     WHEN m.fills_job THEN 'BLOCKED' ELSE 'WAITING' END END,
-           fence = CASE WHEN m.fate = 'CLAIM' OR (m.fate = 'FIRE' AND cardinality(t.upcoming) = 0) THEN m.fence END,
+           fence = CASE WHEN m.fate = 'CLAIM' OR (m.fate IN ('FIRE', 'SKIP') AND cardinality(t.upcoming) = 0)
+                        THEN m.fence END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = CASE m.fate WHEN 'FIRE' THEN t.upcoming[1] ELSE t.next_fire_time END,
-           upcoming = CASE m.fate WHEN 'FIRE' THEN t.upcoming[2:] ELSE t.upcoming END,
-           times_triggered = t.times_triggered + CASE m.fate WHEN 'FIRE' THEN 1 ELSE 0 END
+           next_fire_time = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[1] ELSE t.next_fire_time END,
+           upcoming = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[2:] ELSE t.upcoming END,
+           times_triggered = t.times_triggered + CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN 1 ELSE 0 END
       FROM fated m
      WHERE t.ctid = m.row
     RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, m.fills_job, t.*
@@ -136,7 +151,7 @@ claims AS (
            t.job_type, %(instance)s, %(epoch)s::bigint,
            CASE t.fate WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
            t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb
-      FROM taken t
+      FROM taken t WHERE t.fate <> 'SKIP'
 ),
 {BLOCK_SIBLINGS}
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
@@ -190,4 +205,5 @@ def acquire(
         tuple(one for one in found if isinstance(one, FiredTrigger)),
         tuple(one for one in found if isinstance(one, AcquiredTrigger)),
         next_due,
+        tuple(one for one in found if isinstance(one, SkippedTrigger)),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node
+from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node, SkippedTrigger
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, TAKEN
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import GUARD
@@ -27,7 +27,8 @@ wanted AS (
         AS w(fence, next_fire_time, upcoming, is_complete, times_triggered)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.next_fire_time AS scheduled_time,
+    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.skips_when_full,
+           t.next_fire_time AS scheduled_time,
            t.prev_fire_time AS previous_time, t.priority, w.*
       FROM node
      CROSS JOIN wanted w
@@ -39,9 +40,11 @@ ready AS MATERIALIZED (
        FOR NO KEY UPDATE OF t SKIP LOCKED
 ),
 chosen AS MATERIALIZED (
-    SELECT *, 1 AS place, 0 AS running, false AS fills_job FROM ready WHERE max_concurrent IS NULL
+    SELECT *, 1 AS place, 0 AS running, 'FIRE' AS fate, false AS fills_job FROM ready WHERE max_concurrent IS NULL
     UNION ALL
-    SELECT f.*, f.running + count(*) OVER (PARTITION BY f.job_group, f.job_name) >= f.max_concurrent
+    SELECT f.*, CASE WHEN f.place <= f.max_concurrent - f.running THEN 'FIRE' ELSE 'SKIP' END,
+           NOT f.skips_when_full
+           AND f.running + count(*) OVER (PARTITION BY f.job_group, f.job_name) >= f.max_concurrent
       FROM (SELECT l.*, row_number() OVER (PARTITION BY l.job_group, l.job_name
                                                ORDER BY l.scheduled_time, l.priority DESC) AS place, r.running
               FROM ready l
@@ -50,26 +53,29 @@ chosen AS MATERIALIZED (
                  WHERE r.sched_name = %(sched)s AND r.job_group = l.job_group AND r.job_name = l.job_name
                    AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS r
              WHERE l.max_concurrent IS NOT NULL) AS f
-     WHERE f.place <= f.max_concurrent - f.running
+     WHERE f.skips_when_full OR f.place <= f.max_concurrent - f.running
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE WHEN c.next_fire_time IS NULL THEN 'COMPLETE'
                                 WHEN c.fills_job THEN 'BLOCKED' ELSE 'WAITING' END,
            fence = CASE WHEN c.next_fire_time IS NULL THEN c.fence END,
-           prev_fire_time = t.next_fire_time,
+           prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = c.next_fire_time,
            upcoming = c.upcoming::timestamptz[],
            upcoming_is_complete = c.is_complete,
            times_triggered = c.times_triggered
       FROM chosen c
      WHERE t.ctid = c.row
-    RETURNING 'FIRE'::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, c.fills_job, t.*
+    RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, c.fills_job, t.*
 ),
 {TAKEN},
 claims AS (
     UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at
-      FROM moved WHERE f.fence = moved.given_fence
+      FROM moved WHERE f.fence = moved.given_fence AND moved.fate = 'FIRE'
+),
+unclaimed AS (
+    DELETE FROM $fired_triggers f USING moved WHERE f.fence = moved.given_fence AND moved.fate = 'SKIP'
 ),
 {BLOCK_SIBLINGS}
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
@@ -118,6 +124,7 @@ UNKNOWN_FIRES = """
 SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
        coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
+       coalesce(t.skips_when_full, false),
        f.trigger_data::text, coalesce(t.kind, 'simple'),
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
@@ -161,7 +168,13 @@ def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
         session.send(STILL_CLAIMED, **at_node, fences=fences),
     )
     now, still_claimed = still_standing(node, left)
-    return Firing(now, tuple(_fires(fired.rows)), frozenset(still_claimed))
+    found = [taken(row) for row in fired.rows]
+    return Firing(
+        now,
+        tuple(one for one in found if isinstance(one, FiredTrigger)),
+        frozenset(still_claimed),
+        tuple(one for one in found if isinstance(one, SkippedTrigger)),
+    )
 
 
 def release(session: SqlSession, node: Node, fences: Collection[int]) -> None:

@@ -16,8 +16,8 @@ from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
 
 _JOB = """
-SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.persists_data,
-       j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
+SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.skips_when_full,
+       j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
 """
 JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
@@ -25,8 +25,8 @@ JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_na
 LIST_JOBS = """
 SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
            AND t.job_name = j.job_name),
-       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.persists_data,
-       j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
+       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.skips_when_full,
+       j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
  WHERE sched_name = %(sched)s
  ORDER BY job_group, job_name

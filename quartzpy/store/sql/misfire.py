@@ -7,6 +7,7 @@ flight, each row guarded by what it was read with. What changed hands meanwhile 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +20,8 @@ from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession, still_standing
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+logger = logging.getLogger(__name__)
 
 LATE = """
 WITH node AS MATERIALIZED (SELECT $now AS at)
@@ -120,8 +123,17 @@ def recover_misfires(
     (now,) = still_standing(node, standing)
     if not found.rows:
         return MisfireOutcome(now)
-    late = [_late(row) for row in found.rows[:limit]]
-    moves = [_moved(one, found.rows[0][0]) for one in late]
+    late, moves = [], []
+    for row in found.rows[:limit]:
+        try:
+            one = _late(row)
+            moves.append(_moved(one, found.rows[0][0]))
+            late.append(one)
+        except Exception:
+            # A library that this node lacks, a row that somebody edited: the others are handled all the same.
+            logger.exception("trigger %s.%s cannot be handled here", row[1], row[2])
+    if not moves:
+        return MisfireOutcome(now)
     [written] = session.locked(
         session.send(
             MOVE,

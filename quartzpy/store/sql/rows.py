@@ -12,9 +12,9 @@ from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.retry import RetryPolicy
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -66,6 +66,7 @@ def job(
     description: str | None,
     durable: bool,
     max_concurrent: int | None,
+    skips_when_full: bool,
     persist_data: bool,
     requests_recovery: bool,
     retry: str | None,
@@ -80,6 +81,7 @@ def job(
         description=description,
         durable=durable,
         max_concurrent=max_concurrent,
+        when_full="skip" if skips_when_full else "block",
         persist_data=persist_data,
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
@@ -98,11 +100,12 @@ def _no_calendar() -> None:
     return None
 
 
-def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
+def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
     """A row of `acquire.TAKEN`."""
     (
         fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
-        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, trigger_data, kind,
+        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, skips_when_full,
+        trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision, _,
     ) = row  # fmt: skip
@@ -110,6 +113,8 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
         misfire, misfire_threshold, calendar, trigger_data,
     )  # fmt: skip
+    if fate == "SKIP":
+        return SkippedTrigger(TriggerKey(trigger_group, trigger_name), JobKey(job_group, job_name), scheduled)
     if fate == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
         return AcquiredTrigger(
@@ -139,7 +144,8 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger:
         load_trigger=load_trigger,
         load_calendar=partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, persists_data,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, skips_when_full,
+            persists_data,
             requests_recovery, retry, timeout, stored_data,
         ),
     )  # fmt: skip

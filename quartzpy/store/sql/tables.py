@@ -54,6 +54,8 @@ job_details = Table(
     Column("is_durable", Boolean, nullable=False),
     # So many executions at once in the whole cluster; 1 is Quartz's DisallowConcurrentExecution, NULL no limit.
     Column("max_concurrent", Integer),
+    # At its limit: fires are skipped (true), or wait (false, as in Quartz).
+    Column("skips_when_full", Boolean, nullable=False, server_default=text("false")),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
@@ -87,6 +89,7 @@ triggers = Table(
     # Copies of the job's, so that claiming reads one table by one index.
     Column("job_type", Name, nullable=False),
     Column("max_concurrent", Integer),
+    Column("skips_when_full", Boolean, nullable=False, server_default=text("false")),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
     Column("schedule", JSONB, nullable=False),
