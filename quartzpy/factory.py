@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Self
 
 from quartzpy.clock import SystemClock
@@ -12,12 +13,14 @@ from quartzpy.config_sources import URL, load_settings
 from quartzpy.errors import SettingsError
 from quartzpy.job import job_types
 from quartzpy.job_factory import JobFactory, new_instance
+from quartzpy.plugin import Plugin
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.sql.store import SqlJobStore
 
 IN_MEMORY = "memory://"
+PLUGINS = "quartzpy.plugins"
 
 
 def installed_version() -> str:
@@ -40,18 +43,41 @@ def make_store(url: str, config: SchedulerConfig) -> JobStore:
     return SqlJobStore(url, config)
 
 
+def plugin_of(given: Plugin | str) -> Plugin:
+    """A plugin, or the one whose entry point in the group "quartzpy.plugins" has this name.
+
+    Raises:
+        SettingsError: no plugin, or no such entry point.
+    """
+    if not isinstance(given, str):
+        if not isinstance(given, Plugin):
+            raise SettingsError(f"plugins: initialize, start and shutdown are needed (got {given!r})")
+        return given
+    found = {point.name: point for point in entry_points(group=PLUGINS)}
+    if given not in found:
+        raise SettingsError(f"plugins: no entry point {given!r} in the group {PLUGINS}; there are {sorted(found)}")
+    return plugin_of(found[given].load()())
+
+
 class Scheduler(BaseScheduler):
     """A scheduler on the database at `url`: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
     `memory://` keeps everything in this process. The settings are those of `SchedulerConfig`; nothing is
-    connected before the first call that needs it. `job_factory` makes the instances of jobs: see
-    `quartzpy.job_factory`.
+    connected before the first call that needs it. `job_factory` makes the instances of jobs (see
+    `quartzpy.job_factory`); `plugins` live with the scheduler (see `quartzpy.plugins`).
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, a wrong value.
     """
 
-    def __init__(self, url: str, *, job_factory: JobFactory = new_instance, **settings: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        job_factory: JobFactory = new_instance,
+        plugins: Sequence[Plugin | str] = (),
+        **settings: Any,
+    ) -> None:
         config = SchedulerConfig.of(settings)
         super().__init__(
             make_store(url, config),
@@ -60,11 +86,17 @@ class Scheduler(BaseScheduler):
             job_types=job_types,
             version=installed_version(),
             job_factory=job_factory,
+            plugins=[plugin_of(one) for one in plugins],
         )
 
     @classmethod
     def from_config(
-        cls, path: str | os.PathLike[str] | None = None, *, job_factory: JobFactory = new_instance, **settings: Any
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        job_factory: JobFactory = new_instance,
+        plugins: Sequence[Plugin | str] = (),
+        **settings: Any,
     ) -> Self:
         """A scheduler from what is set outside the program: `Scheduler.from_config()`.
 
@@ -83,4 +115,4 @@ class Scheduler(BaseScheduler):
                 "QUARTZPY_URL (QUARTZPY_DSN is the command line's only), or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
-        return cls(found.pop(URL), job_factory=job_factory, **found)
+        return cls(found.pop(URL), job_factory=job_factory, plugins=plugins, **found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -29,12 +31,15 @@ from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
+from quartzpy.plugin import Plugin
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.store.protocol import (
     JobStore,
 )
 from quartzpy.transaction_verbs import TransactionVerbs
 from quartzpy.verbs import SchedulingVerbs
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,10 @@ class BaseScheduler(SchedulingVerbs):
         job_types: JobTypes,
         version: str,
         job_factory: JobFactory = new_instance,
+        plugins: Sequence[Plugin] = (),
     ) -> None:
         self._job_factory = job_factory
+        self._plugins = tuple(plugins)
         self._store = store
         self._config = config
         self._clock = clock
@@ -84,6 +91,8 @@ class BaseScheduler(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        for plugin in self._plugins:
+            plugin.initialize(self)
 
     # --- life
 
@@ -125,13 +134,23 @@ class BaseScheduler(SchedulingVerbs):
                 self._starting.cancel()
                 self._starting = None
             self.listeners.emit(SchedulerStarting())
+            is_first = self._node is None
             if self._node is None:
                 self._node = self._new_node()
                 self._opened = True
                 self._running_since = self._clock.now()
             else:
                 self._node.resume()
+        if is_first:
+            self._each_plugin("start")
         self.listeners.emit(SchedulerStarted())
+
+    def _each_plugin(self, method: str) -> None:
+        for plugin in self._plugins:
+            try:
+                getattr(plugin, method)()
+            except Exception:
+                logger.exception("plugin %r: %s failed", plugin, method)
 
     def _new_node(self) -> SchedulerNode:
         node = SchedulerNode(
@@ -186,6 +205,7 @@ class BaseScheduler(SchedulingVerbs):
             if self._starting is not None:
                 self._starting.cancel()
         self.listeners.emit(SchedulerShuttingDown())
+        self._each_plugin("shutdown")
         if node is None:
             self._store.close()
             drained = True

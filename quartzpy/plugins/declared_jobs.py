@@ -1,0 +1,91 @@
+"""Jobs that a file declares, kept in step with it (Quartz's `XMLSchedulingDataProcessorPlugin`)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from quartzpy.config import as_duration
+from quartzpy.declarations import load_definitions
+from quartzpy.errors import QuartzpyError
+from quartzpy.sync import SyncPlan
+
+logger = logging.getLogger(__name__)
+
+
+class DeclaredJobs:
+    """Makes the store hold what the files declare: at the start, and again when one of them changes.
+
+    The files stand over what is stored under the same names; what did not change keeps its fire times and pauses.
+    With `prune`, what the files no longer declare is removed; what others stored never is. All nodes may have the
+    plugin: they do it one after the other, and the second finds nothing to do. A changed file that cannot be read is
+    logged, and what is stored stays as it is.
+    """
+
+    def __init__(
+        self,
+        *paths: str | Path,
+        owner: str = "declared-jobs",
+        prune: bool = True,
+        reread_every: timedelta | str | None = "10s",
+    ) -> None:
+        self._paths = [Path(path) for path in paths]
+        self._owner = owner
+        self._prune = prune
+        self._pause = None if reread_every is None else as_duration(reread_every, "reread_every").total_seconds()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._scheduler: Any = None
+
+    def initialize(self, scheduler: Any) -> None:
+        """Read the files. Raises SettingsError: one cannot be read, or is wrong."""
+        self._scheduler = scheduler
+        self._definitions()
+
+    def start(self) -> None:
+        seen = self._stamps()
+        self.sync()
+        if self._pause is not None:
+            self._thread = threading.Thread(
+                target=self._watch, args=(self._pause, seen), name="quartzpy-declared-jobs", daemon=True
+            )
+            self._thread.start()
+
+    def shutdown(self) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(5)
+
+    def sync(self) -> SyncPlan:
+        """Make the store hold what the files say now; what was done."""
+        plan: SyncPlan = self._scheduler.sync(self._definitions(), owner=self._owner, prune=self._prune)
+        return plan
+
+    def _definitions(self) -> list[Any]:
+        return [pair for path in self._paths for pair in load_definitions(path)]
+
+    def _stamps(self) -> list[tuple[int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+    def _watch(self, pause: float, seen: list[tuple[int, int] | None]) -> None:
+        while not self._ended.wait(pause):
+            stamps = self._stamps()
+            if stamps == seen:
+                continue
+            try:
+                logger.info("%s: read again:\n%s", ", ".join(map(str, self._paths)), self.sync())
+                seen = stamps
+            except QuartzpyError:
+                logger.exception("the declared jobs stay as they are")
+                seen = stamps
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

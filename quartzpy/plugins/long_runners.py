@@ -1,0 +1,54 @@
+"""Asks executions to stop that run too long (Quartz's `JobInterruptMonitorPlugin`)."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+from quartzpy.clock import SystemClock
+from quartzpy.config import as_duration
+from quartzpy.events import Event, JobToBeExecuted, JobWasExecuted
+from quartzpy.runtime.deadlines import Deadlines
+
+
+class InterruptLongRunners:
+    """Interrupts what runs longer than `after` ("10m") on this node: the job sees `context.cancelled`.
+
+    The job's data may say another span, or "never", under the key `interrupt_after`. A job's own `timeout` is the
+    better way where one knows it: it also makes the execution fail.
+    """
+
+    KEY = "interrupt_after"
+
+    def __init__(self, after: timedelta | str) -> None:
+        self._after = as_duration(after, "after")
+        self._deadlines = Deadlines("quartzpy-long-runners", SystemClock())
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        self._scheduler: Any = None
+
+    def initialize(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        scheduler.listeners.add_listener(self._watch, JobToBeExecuted, JobWasExecuted)
+
+    def start(self) -> None: ...
+
+    def shutdown(self) -> None:
+        self._deadlines.close()
+
+    def _watch(self, event: Event) -> None:
+        if isinstance(event, JobToBeExecuted):
+            own = event.context.job_data.get(self.KEY)
+            if own == "never":
+                return
+            span = self._after if own is None else as_duration(own, self.KEY)
+            identity = event.context.fire_instance_id
+            number = self._deadlines.add(span.total_seconds(), lambda: self._scheduler.interrupt_execution(identity))
+            with self._lock:
+                self._numbers[identity] = number
+        elif isinstance(event, JobWasExecuted):
+            with self._lock:
+                ended = self._numbers.pop(event.context.fire_instance_id, None)
+            if ended is not None:
+                self._deadlines.call_off(ended)

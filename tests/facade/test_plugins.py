@@ -1,0 +1,261 @@
+"""Plugins, and the jobs that files declare."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from datetime import time as clock_time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quartzpy import (
+    CronTrigger,
+    DailyTimeIntervalTrigger,
+    JobDetail,
+    RetryPolicy,
+    Scheduler,
+    SimpleTrigger,
+    TriggerKey,
+)
+from quartzpy.declarations import load_definitions
+from quartzpy.errors import SettingsError
+from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
+from quartzpy.states import Outcome
+from tests.facade import jobs
+
+SOON = timedelta(seconds=10)
+
+TOML = """
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "report"
+group = "billing"
+data = { region = "eu" }
+timeout = "30m"
+max_concurrent = 3
+retry = { attempts = 5, delay = "1m", on = ["ValueError"] }
+
+  [[job.trigger]]
+  expression = "0 0 2 ? * MON-FRI"
+  time_zone = "Europe/Berlin"
+
+  [[job.trigger]]
+  kind = "simple"
+  name = "often"
+  interval = "90s"
+  start_time = 2030-01-01T00:00:00Z
+  misfire_threshold = "5s"
+
+[[job]]
+type = "tests.facade.functions:plain"
+name = "function"
+args = [7]
+kwargs = { text = "declared" }
+
+  [[job.trigger]]
+  kind = "daily_time_interval"
+  interval = 30
+  unit = "minute"
+  start_time_of_day = 08:00:00
+  days_of_week = [2, 3]
+"""
+YAML = """
+job:
+  - type: tests.facade.jobs:Recorded
+    name: report
+    data: {region: eu}
+    trigger:
+      - {expression: "0 0 2 ? * MON-FRI", time_zone: Europe/Berlin}
+      - {kind: simple, name: often, interval: 90s, start_time: 2030-01-01T00:00:00Z}
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
+    (report, triggers), (function, daily) = load_definitions(write(tmp_path / "jobs.toml", TOML))
+    assert report == JobDetail(
+        jobs.Recorded,
+        "report",
+        "billing",
+        data={"region": "eu"},
+        timeout=timedelta(minutes=30),
+        max_concurrent=3,
+        retry=RetryPolicy(attempts=5, delay=timedelta(minutes=1), on=["ValueError"]),
+    )
+    assert triggers == [
+        CronTrigger("0 0 2 ? * MON-FRI", "report", "billing", time_zone="Europe/Berlin"),
+        SimpleTrigger(
+            "often",
+            "billing",
+            interval=timedelta(seconds=90),
+            start_time=datetime(2030, 1, 1, tzinfo=UTC),
+            misfire_threshold=timedelta(seconds=5),
+        ),
+    ]
+    assert function.data == {"args": [7], "kwargs": {"text": "declared"}}
+    assert daily == [
+        DailyTimeIntervalTrigger(
+            "function",
+            interval=30,
+            unit="minute",  # type: ignore[arg-type]
+            start_time_of_day=clock_time(8),
+            days_of_week=[2, 3],  # type: ignore[arg-type]
+        )
+    ]
+
+
+def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
+    [(report, triggers)] = load_definitions(write(tmp_path / "jobs.yaml", YAML))
+    assert report == JobDetail(jobs.Recorded, "report", data={"region": "eu"})
+    assert [trigger.name for trigger in triggers] == ["report", "often"]
+    assert triggers[1].start_time == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[job", "not TOML"),
+        ("[job]", r"job is a list of tables"),
+        ("jobs = 3", r"'jobs' is not known; did you mean job\?"),
+        ('[[job]]\nname = "x"', "job 1: type is missing"),
+        ('[[job]]\ntype = "x"', "job 1: name is missing"),
+        ('[[job]]\ntype = "x"\nname = "x"\ndurabel = true', r"'durabel' is not known; did you mean durable\?"),
+        ('[[job]]\ntype = "nowhere:X"\nname = "x"', r"job 1 \(x\): No module named 'nowhere'"),
+        ('[[job]]\ntype = "tests.facade.jobs:Nobody"\nname = "x"', "is registered by no module"),
+        (
+            '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\ntimeout = "soon"',
+            "timeout: a timedelta, or 500ms",
+        ),
+        ('[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\nretry = { attempt = 3 }', "did you mean attempts"),
+        ('[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\nretry = { attempts = 1 }', "from 2 to"),
+        ('[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\ntrigger = 3', "trigger is a list of tables"),
+        (
+            '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n[[job.trigger]]\nkind = "weekly"',
+            r"trigger|kind: one of",
+        ),
+        (
+            '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n[[job.trigger]]\nexpresion = "x"',
+            r"job 1 \(x\): trigger 1: 'expresion' is not known; did you mean expression\?",
+        ),
+        (
+            '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n[[job.trigger]]\nexpression = "0 0 25 * * ?"',
+            "25",
+        ),
+    ],
+)
+def test_what_a_file_says_wrongly_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load_definitions(write(tmp_path / "jobs.toml", text))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml: cannot be read"):
+        load_definitions(tmp_path / "none.toml")
+    with pytest.raises(SettingsError, match="not YAML"):
+        load_definitions(write(tmp_path / "bad.yml", "a: [b"))
+
+
+def test_declared_jobs_follow_their_file(make_scheduler: Callable[..., Scheduler], tmp_path: Path) -> None:
+    path = write(tmp_path / "jobs.toml", TOML)
+    scheduler = make_scheduler(plugins=[DeclaredJobs(path, reread_every="20ms")])
+    assert scheduler.jobs() == [], "not before it starts"
+    scheduler.start()
+    assert {key.name for key in scheduler.job_keys()} == {"report", "function"}
+    before = scheduler.trigger_record(TriggerKey("billing", "often"))
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "by-hand", durable=True), SimpleTrigger("by-hand"))
+
+    changed = TOML[: TOML.index('[[job]]\ntype = "tests.facade.functions')].replace("0 0 2 ?", "0 0 3 ?")
+    write(path, changed)
+    os.utime(path, (time.time() + 5, time.time() + 5))
+    wait_for(lambda: {key.name for key in scheduler.job_keys()} == {"report", "by-hand"})
+    record = scheduler.get_trigger(TriggerKey("billing", "report"))
+    assert isinstance(record, CronTrigger)
+    assert record.expression == "0 0 3 ? * MON-FRI"
+    assert scheduler.trigger_record(TriggerKey("billing", "often")) == before
+
+    write(path, "[[job")
+    os.utime(path, (time.time() + 9, time.time() + 9))
+    time.sleep(0.1)
+    assert scheduler.check_exists(TriggerKey("billing", "often")), "what cannot be read changes nothing"
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_file_that_is_wrong_is_refused_before_anything_is_connected(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="not TOML"):
+        Scheduler("postgresql+psycopg://nobody@localhost:1/none", plugins=[DeclaredJobs(write(tmp_path / "a", "[["))])
+
+
+def test_executions_are_logged(make_scheduler: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "quartzpy.executions"):
+        scheduler = make_scheduler(plugins=[ExecutionLog()])
+        scheduler.start()
+        scheduler.schedule_job(JobDetail(jobs.Recorded, "well"), SimpleTrigger("a"))
+        scheduler.schedule_job(JobDetail(jobs.Raising, "badly", data={"what": "Exception"}), SimpleTrigger("b"))
+        assert scheduler.wait_until_recorded(2, SOON)
+    said = [record.getMessage() for record in caplog.records if record.name == "quartzpy.executions"]
+    assert any(line.startswith("DEFAULT.well starts: fire ") for line in said)
+    assert any(line.startswith("DEFAULT.well is SUCCEEDED after 0:00:0") for line in said)
+    assert any(line.endswith("ValueError('wrong')") and "DEFAULT.badly is FAILED" in line for line in said)
+
+
+def test_long_runners_are_interrupted(make_scheduler: Callable[..., Scheduler]) -> None:
+    scheduler = make_scheduler(plugins=[InterruptLongRunners("50ms")])
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.Waiting, "long"), SimpleTrigger("a"))
+    own = JobDetail(jobs.Waiting, "never", data={InterruptLongRunners.KEY: "never"})
+    scheduler.schedule_job(own, SimpleTrigger("b"))
+    assert scheduler.wait_until_recorded(1, SOON)
+    assert [(one.job_key.name, one.outcome) for one in scheduler.executions()] == [("long", Outcome.CANCELLED)]
+    assert [row.job_key.name for row in scheduler.running()] == ["never"]
+
+
+class Recording:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def initialize(self, scheduler: Any) -> None:
+        self.seen.append(f"initialize {scheduler.name}")
+
+    def start(self) -> None:
+        self.seen.append("start")
+        raise RuntimeError("wrong")
+
+    def shutdown(self) -> None:
+        self.seen.append("shutdown")
+        raise RuntimeError("wrong")
+
+
+def test_a_plugin_lives_with_its_scheduler(make_scheduler: Callable[..., Scheduler]) -> None:
+    plugin = Recording()
+    scheduler = make_scheduler(plugins=[plugin])
+    assert plugin.seen == ["initialize facade"]
+    scheduler.start()
+    scheduler.standby()
+    scheduler.start()
+    assert plugin.seen == ["initialize facade", "start"], "once; what it raises harms nothing"
+    scheduler.shutdown()
+    assert plugin.seen == ["initialize facade", "start", "shutdown"]
+
+
+def test_a_plugin_is_found_by_its_entry_point() -> None:
+    scheduler = Scheduler("memory://", plugins=["execution-log"])
+    assert scheduler.listeners.all()
+    with pytest.raises(SettingsError, match=r"no entry point 'nothing'.*execution-log"):
+        Scheduler("memory://", plugins=["nothing"])
+    with pytest.raises(SettingsError, match="initialize, start and shutdown"):
+        Scheduler("memory://", plugins=[object()])  # type: ignore[list-item]
