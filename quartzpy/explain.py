@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.job import JobDetail
-from quartzpy.states import TriggerState
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
 
 
@@ -24,6 +24,8 @@ class Situation:
     all_paused: bool
     trigger_group_paused: bool
     job_group_paused: bool
+    manual_mode: bool
+    job_mode: JobMode | None
     misfire_threshold: timedelta
     knows_type: bool
     """Whether this process knows the type of its job."""
@@ -89,6 +91,12 @@ def _takers(seen: Situation) -> list[str]:
 
 def _why_paused(seen: Situation) -> str:
     reasons = []
+    if seen.job_mode is JobMode.DISABLED:
+        reasons.append("its job is disabled")
+    if seen.job_mode is JobMode.MANUAL:
+        reasons.append("its job runs by hand only")
+    if seen.manual_mode:
+        reasons.append("the scheduler is in manual mode")
     if seen.all_paused:
         reasons.append("everything is (pause_all)")
     if seen.trigger_group_paused:

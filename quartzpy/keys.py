@@ -19,6 +19,8 @@ RETRYING_JOBS = "RETRYING_JOBS"
 """The group of triggers that run a job again after it failed, as its retry policy says."""
 MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
 """The group of triggers made by `trigger_job`: not DEFAULT as in Quartz, so that pausing DEFAULT swallows none."""
+UNSCHEDULED_GROUPS = (MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS)
+"""The groups of triggers that no schedule made: they fire also where recurring ones do not, in manual mode."""
 
 UNNAMED = "<a unique name>"
 """Where no name is given, by identity: a job or trigger then gets one that nothing else has."""

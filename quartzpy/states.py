@@ -32,6 +32,16 @@ class PublicState(StrEnum):
     BLOCKED = "BLOCKED"
 
 
+class JobMode(StrEnum):
+    """Which triggers of a job fire."""
+
+    ENABLED = "ENABLED"
+    MANUAL = "MANUAL"
+    """Only those made by hand (`trigger_job`), retries and recoveries."""
+    DISABLED = "DISABLED"
+    """None."""
+
+
 class FiredState(StrEnum):
     """What a row of `fired_triggers` says."""
 

@@ -15,6 +15,7 @@ from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import (
     CalendarNotFoundError,
+    IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
     JobNotFoundError,
@@ -42,7 +43,7 @@ from quartzpy.function_job import job as job_of_function
 from quartzpy.job import JobDetail
 from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.states import PublicState, TriggerState
+from quartzpy.states import JobMode, PublicState, TriggerState
 from quartzpy.store.protocol import (
     CheckIn,
     ExecutionRecord,
@@ -348,9 +349,13 @@ class SchedulingVerbs(ABC):
 
         Raises:
             JobNotFoundError: the job is not stored.
+            IllegalStateChangeError: it is disabled.
         """
-        if self._usable_store().job(key) is None:
+        mode = self._usable_store().job_mode(key)
+        if mode is None:
             raise JobNotFoundError(f"job {key} is not stored")
+        if mode is JobMode.DISABLED:
+            raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
         start = None if delay is None else self._usable_store().now() + delay
         trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)
         self.schedule(trigger)
@@ -475,6 +480,53 @@ class SchedulingVerbs(ABC):
         self._changed(self._usable_store().resume_all())
         self._tell(TriggersResumed(None))
 
+    def disable_job(self, key: JobKey) -> None:
+        """Let no trigger of a job fire, present or later ones, nor `trigger_job`, until `enable_job`.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+        """
+        self._set_mode(key, JobMode.DISABLED)
+
+    def enable_job(self, key: JobKey) -> None:
+        """Let all triggers of a job fire again, also those that were paused one by one. Errors as in `disable_job`."""
+        self._set_mode(key, JobMode.ENABLED)
+
+    def run_job_by_hand_only(self, key: JobKey) -> None:
+        """Let a job run by `trigger_job` only (and by retries and recoveries), until `enable_job`: manual mode.
+
+        Errors as in `disable_job`.
+        """
+        self._set_mode(key, JobMode.MANUAL)
+
+    def job_mode(self, key: JobKey) -> JobMode | None:
+        """ENABLED, MANUAL or DISABLED; None where the job is not stored."""
+        return self._usable_store().job_mode(key)
+
+    def _set_mode(self, key: JobKey, mode: JobMode) -> None:
+        store = self._usable_store()
+        if store.job_mode(key) is None:
+            raise JobNotFoundError(f"job {key} is not stored")
+        self._changed(store.set_job_mode(key, mode))
+        self._tell(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
+
+    def enter_manual_mode(self) -> None:
+        """Let nothing fire by its schedule in the whole cluster; what is triggered by hand does.
+
+        `resume_all` does not end it, `leave_manual_mode` does.
+        """
+        self._usable_store().set_manual(True)
+        self._tell(TriggersPaused(None))
+
+    def leave_manual_mode(self) -> None:
+        """Let triggers fire by their schedules again, also those that were paused one by one meanwhile or before."""
+        self._changed(self._usable_store().set_manual(False))
+        self._tell(TriggersResumed(None))
+
+    @property
+    def is_in_manual_mode(self) -> bool:
+        return self._usable_store().is_manual()
+
     def reset_trigger_from_error(self, key: TriggerKey) -> None:
         """Let a trigger in ERROR fire again.
 
@@ -518,6 +570,8 @@ class SchedulingVerbs(ABC):
             all_paused=store.all_paused(),
             trigger_group_paused=key.group in store.paused_trigger_groups(),
             job_group_paused=of.group in store.paused_job_groups(),
+            manual_mode=store.is_manual(),
+            job_mode=store.job_mode(of),
             misfire_threshold=self._config.misfire_threshold,
             knows_type=self._knows_type(record.job_type),
             last=[row for row in store.list_executions(LIST_LIMIT) if row.trigger_key == key],

@@ -85,10 +85,12 @@ CREATE TABLE qrtz_job_details (
     requests_recovery BOOLEAN NOT NULL,
     retry_policy JSONB,
     timeout INTERVAL,
+    mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
     owner VARCHAR(200),
     job_data JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
-    CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0)
+    CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
+    CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED'))
 );
 
 CREATE TABLE qrtz_locks (
@@ -102,7 +104,7 @@ CREATE TABLE qrtz_paused_trigger_groups (
     scope VARCHAR(8) NOT NULL,
     group_name VARCHAR(200) NOT NULL,
     CONSTRAINT qrtz_paused_trigger_groups_pkey PRIMARY KEY (sched_name, scope, group_name),
-    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL'))
+    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL'))
 );
 
 CREATE TABLE qrtz_scheduler_state (

@@ -18,7 +18,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, Outcome, PublicState, TriggerState
+from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, TriggerState
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -634,6 +634,23 @@ class JobStore(Protocol):
         ...
 
     def resume_all(self) -> datetime | None: ...
+
+    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+        """Say which triggers of a job fire, present ones and later ones; the soonest fire time of what may fire.
+
+        A job that is not stored is passed over. ENABLED resumes all its triggers.
+        """
+        ...
+
+    def job_mode(self, key: JobKey) -> JobMode | None:
+        """None where the job is not stored."""
+        ...
+
+    def set_manual(self, on: bool) -> datetime | None:
+        """Let only triggers fire that no schedule made, or all again; the soonest fire time of what may fire."""
+        ...
+
+    def is_manual(self) -> bool: ...
 
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         """ERROR becomes what a newly stored trigger would be."""

@@ -136,9 +136,11 @@ def upgrade() -> None:
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("retry_policy", JSONB(), nullable=True),
         sa.Column("timeout", sa.Interval(), nullable=True),
+        sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
+        sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
         schema=schema,
     )
@@ -154,7 +156,9 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("scope", sa.String(length=8), nullable=False),
         sa.Column("group_name", Name, nullable=False),
-        sa.CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_paused_trigger_groups_scope_check"),
+        sa.CheckConstraint(
+            "scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"
+        ),
         sa.PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
         schema=schema,
     )

@@ -17,6 +17,7 @@ from quartzpy import (
     Jitter,
     JobDetail,
     JobKey,
+    JobMode,
     PublicState,
     RecurrenceTrigger,
     Scheduler,
@@ -27,6 +28,7 @@ from quartzpy import (
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
+    IllegalStateChangeError,
     JobNotFoundError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
@@ -279,3 +281,24 @@ def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Sched
     instants = [record.progress.next_fire_time, *record.upcoming]
     assert instants == trigger.upcoming(len(instants))
     assert len(instants) >= 4
+
+
+def test_a_disabled_job_says_so(client: Scheduler) -> None:
+    job = JobDetail(jobs.Recorded, "job", durable=True)
+    client.schedule_job(job, SimpleTrigger("t", start_time=LATER))
+    client.disable_job(job.key)
+    assert client.job_mode(job.key) is JobMode.DISABLED
+    with pytest.raises(IllegalStateChangeError, match="is disabled; call enable_job"):
+        client.trigger_job(job.key)
+    assert "as its job is disabled" in client.why(TriggerKey("DEFAULT", "t"))[0]
+    client.run_job_by_hand_only(job.key)
+    assert "as its job runs by hand only" in client.why(TriggerKey("DEFAULT", "t"))[0]
+    assert client.trigger_job(job.key)
+    client.enable_job(job.key)
+    client.enter_manual_mode()
+    assert client.is_in_manual_mode
+    assert "as the scheduler is in manual mode" in client.why(TriggerKey("DEFAULT", "t"))[0]
+    client.leave_manual_mode()
+    assert client.trigger_state(TriggerKey("DEFAULT", "t")) is PublicState.NORMAL
+    with pytest.raises(JobNotFoundError):
+        client.disable_job(JobKey("DEFAULT", "none"))

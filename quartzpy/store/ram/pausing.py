@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import TriggerState
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.ram.tables import PAUSED_STATES, Pauses, Tables, TriggerRow
 
 _PAUSING = {
@@ -29,6 +29,8 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow]) -> datetime | None:
     """Let triggers wait again, or be blocked while their job runs. A late one is left to the misfire step."""
     times = []
     for row in list(rows):
+        if tables.pauses.forbid(row.key, row.job):
+            continue
         if row.state in PAUSED_STATES and row.progress.next_fire_time is not None:
             blocked = tables.is_full(row.job)
             tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
@@ -105,8 +107,28 @@ def pause_all(tables: Tables) -> None:
 
 
 def resume_all(tables: Tables) -> datetime | None:
-    tables.pauses = Pauses()
+    tables.pauses = Pauses(manual=tables.pauses.manual)
     return _resume(tables, tables.triggers.values())
+
+
+def set_mode(tables: Tables, key: JobKey, mode: JobMode) -> datetime | None:
+    """See `JobStore.set_job_mode`."""
+    job = tables.jobs.get(key)
+    if job is None:
+        return None
+    job.mode = mode
+    _pause(tables, [row for row in job.triggers.values() if tables.pauses.forbid(row.key, job)])
+    return None if mode is JobMode.DISABLED else _resume(tables, job.triggers.values())
+
+
+def set_manual(tables: Tables, on: bool) -> datetime | None:
+    """See `JobStore.set_manual`."""
+    tables.pauses.manual = on
+    scheduled = [row for row in tables.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS]
+    if on:
+        _pause(tables, scheduled)
+        return None
+    return _resume(tables, scheduled)
 
 
 def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:

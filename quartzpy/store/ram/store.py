@@ -17,7 +17,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import PublicState
+from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
     Acquisition,
     CheckIn,
@@ -256,6 +256,23 @@ class RamJobStore:
     def resume_all(self) -> datetime | None:
         with self._lock:
             return pausing.resume_all(self._tables)
+
+    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+        with self._lock:
+            return pausing.set_mode(self._tables, key, mode)
+
+    def job_mode(self, key: JobKey) -> JobMode | None:
+        with self._lock:
+            job = self._tables.jobs.get(key)
+            return None if job is None else job.mode
+
+    def set_manual(self, on: bool) -> datetime | None:
+        with self._lock:
+            return pausing.set_manual(self._tables, on)
+
+    def is_manual(self) -> bool:
+        with self._lock:
+            return self._tables.pauses.manual
 
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         with self._lock:

@@ -16,8 +16,8 @@ from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
-from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import FiredState, TriggerState
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.states import FiredState, JobMode, TriggerState
 from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.triggers.horizon import Horizon
@@ -37,11 +37,12 @@ AFTER_UNBLOCKING = {
 class JobRow:
     """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
 
-    __slots__ = ("_detail", "data", "job_type", "key", "limit", "owner", "retry", "skips", "triggers")
+    __slots__ = ("_detail", "data", "job_type", "key", "limit", "mode", "owner", "retry", "skips", "triggers")
 
     def __init__(self, detail: JobDetail) -> None:
         self.key = detail.key
         self.triggers: dict[TriggerKey, TriggerRow] = {}
+        self.mode = JobMode.ENABLED
         self.become(detail)
 
     def become(self, detail: JobDetail) -> None:
@@ -164,11 +165,24 @@ class Pauses:
     """What was paused for triggers that come later too."""
 
     everything: bool = False
+    manual: bool = False
     trigger_groups: set[str] = field(default_factory=set)
     job_groups: set[str] = field(default_factory=set)
 
-    def cover(self, trigger_key: TriggerKey, job_key: JobKey) -> bool:
-        return self.everything or trigger_key.group in self.trigger_groups or job_key.group in self.job_groups
+    def cover(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Whether a trigger of this job that is stored now is paused."""
+        return (
+            self.everything
+            or trigger_key.group in self.trigger_groups
+            or job.key.group in self.job_groups
+            or self.forbid(trigger_key, job)
+        )
+
+    def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Whether manual mode, or the mode of its job, keeps a trigger from firing."""
+        if self.manual or job.mode is JobMode.MANUAL:
+            return trigger_key.group not in UNSCHEDULED_GROUPS or job.mode is JobMode.DISABLED
+        return job.mode is JobMode.DISABLED
 
 
 class Tables:
@@ -272,7 +286,7 @@ class Tables:
     def state_of_new(self, trigger_key: TriggerKey, job: JobRow) -> TriggerState:
         """The state of a trigger that is stored now."""
         blocked = self.is_full(job)
-        if self.pauses.cover(trigger_key, job.key):
+        if self.pauses.cover(trigger_key, job):
             return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
         return TriggerState.BLOCKED if blocked else TriggerState.WAITING
 

@@ -62,6 +62,7 @@ def again(name: str, fired: str, kind: Again) -> str:
            CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{kind.group}')
                                      OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+                     OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')

@@ -11,11 +11,12 @@ from typing import Any
 from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.states import JobMode
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
-from quartzpy.store.sql.scheduling import state_of
+from quartzpy.store.sql.scheduling import MODE_FORBIDS, UNSCHEDULED, state_of
 from quartzpy.store.sql.session import SqlSession, Transaction
 
 # Which triggers a request is about.
@@ -25,6 +26,8 @@ BY_TRIGGER = """
 BY_JOB = """
 (t.job_group, t.job_name) IN (SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[]))
 """
+SCHEDULED = f"t.trigger_group NOT IN {UNSCHEDULED}"
+BY_JOB_SCHEDULED = f"{BY_JOB} AND {SCHEDULED}"
 BY_TRIGGER_GROUP = MATCHES.format(column="t.trigger_group")
 BY_JOB_GROUP = MATCHES.format(column="t.job_group")
 ALL = "true"
@@ -53,7 +56,7 @@ WITH held AS (
     SELECT t.trigger_group, t.trigger_name
       FROM $triggers t
      WHERE t.sched_name = %(sched)s AND {{which}} AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-       AND t.next_fire_time IS NOT NULL
+       AND t.next_fire_time IS NOT NULL AND NOT {MODE_FORBIDS.format(row="t")}
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
@@ -73,7 +76,7 @@ FORGET = f"""
 DELETE FROM $paused_groups
  WHERE sched_name = %(sched)s AND scope = %(scope)s AND {MATCHES.format(column="group_name")}
 """
-FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s"
+FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND scope <> 'MANUAL'"
 
 RESET_FROM_ERROR = f"""
 UPDATE $triggers t
@@ -87,12 +90,20 @@ SELECT trigger_state FROM $triggers
  WHERE sched_name = %(sched)s AND trigger_group = %(group)s AND trigger_name = %(name)s
 """
 
-ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE = "ALL", "TRIGGER", "JOB"
+SET_MODE = """
+UPDATE $job_details SET mode = %(mode)s
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+RETURNING job_name
+"""
+MODE = "SELECT mode FROM $job_details WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
+FORGET_MANUAL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND scope = 'MANUAL'"
+
+ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE, MANUAL_SCOPE = "ALL", "TRIGGER", "JOB", "MANUAL"
 
 _STATEMENTS = {
     (verb, which): (text.format(which=which, skip=""), text.format(which=which, skip="SKIP LOCKED"))
     for verb, text in (("pause", _PAUSE), ("resume", _RESUME))
-    for which in (BY_TRIGGER, BY_JOB, BY_TRIGGER_GROUP, BY_JOB_GROUP, ALL)
+    for which in (BY_TRIGGER, BY_JOB, BY_JOB_SCHEDULED, BY_TRIGGER_GROUP, BY_JOB_GROUP, SCHEDULED, ALL)
 }
 
 
@@ -172,6 +183,31 @@ def pause_all(session: SqlSession) -> None:
 
 def resume_all(session: SqlSession) -> datetime | None:
     return _resume(session, ALL, {}, session.send(FORGET_ALL))
+
+
+def set_mode(session: SqlSession, key: JobKey, mode: JobMode) -> datetime | None:
+    """See `JobStore.set_job_mode`."""
+    change = session.send(SET_MODE, group=key.group, name=key.name, mode=mode)
+    if mode is JobMode.ENABLED:
+        return _resume(session, BY_JOB, _keys([key]), change)
+    which = BY_JOB if mode is JobMode.DISABLED else BY_JOB_SCHEDULED
+    _pause(session, which, _keys([key]), change)
+    # Those made by hand go on where the job was disabled before.
+    return None if mode is JobMode.DISABLED else _resume(session, BY_JOB, _keys([key]))
+
+
+def mode_of(session: SqlSession, key: JobKey) -> JobMode | None:
+    """See `JobStore.job_mode`."""
+    rows = session.read_one(MODE, group=key.group, name=key.name)
+    return JobMode(rows[0][0]) if rows else None
+
+
+def set_manual(session: SqlSession, on: bool) -> datetime | None:
+    """See `JobStore.set_manual`."""
+    if on:
+        _pause(session, SCHEDULED, {}, session.send(REMEMBER, scope=MANUAL_SCOPE, names=["*"]))
+        return None
+    return _resume(session, SCHEDULED, {}, session.send(FORGET_MANUAL))
 
 
 def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:

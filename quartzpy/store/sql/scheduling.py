@@ -16,7 +16,7 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.complete import ORPHANED_JOBS
@@ -60,15 +60,25 @@ UPDATE $triggers t SET job_type = j.job_type, max_concurrent = j.max_concurrent,
 """
 
 # What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
-NEW_STATE = """
+UNSCHEDULED = f"({', '.join(repr(group) for group in UNSCHEDULED_GROUPS)})"
+# The mode of its job, or manual mode, keeps a trigger from firing.
+MODE_FORBIDS = f"""
+(EXISTS (SELECT FROM $job_details m
+          WHERE m.sched_name = %(sched)s AND m.job_group = {{row}}.job_group AND m.job_name = {{row}}.job_name
+            AND (m.mode = 'DISABLED' OR (m.mode = 'MANUAL' AND {{row}}.trigger_group NOT IN {UNSCHEDULED})))
+ OR ({{row}}.trigger_group NOT IN {UNSCHEDULED}
+     AND EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s AND p.scope = 'MANUAL')))
+"""
+NEW_STATE = f"""
 CASE WHEN EXISTS (SELECT FROM $paused_groups p
                    WHERE p.sched_name = %(sched)s
-                     AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {row}.trigger_group)
-                          OR (p.scope = 'JOB' AND p.group_name = {row}.job_group)))
+                     AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {{row}}.trigger_group)
+                          OR (p.scope = 'JOB' AND p.group_name = {{row}}.job_group)))
+          OR {MODE_FORBIDS}
      THEN 'PAUSED' ELSE '' END ||
-CASE WHEN NOT {job}.skips_when_full AND {job}.max_concurrent <= (
+CASE WHEN NOT {{job}}.skips_when_full AND {{job}}.max_concurrent <= (
               SELECT count(*) FROM $fired_triggers f
-               WHERE f.sched_name = %(sched)s AND f.job_group = {row}.job_group AND f.job_name = {row}.job_name
+               WHERE f.sched_name = %(sched)s AND f.job_group = {{row}}.job_group AND f.job_name = {{row}}.job_name
                  AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
      THEN '_BLOCKED' ELSE '' END
 """

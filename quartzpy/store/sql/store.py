@@ -12,7 +12,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import PublicState
+from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
     Acquisition,
     CheckIn,
@@ -227,6 +227,18 @@ class SqlJobStore:
 
     def resume_all(self) -> datetime | None:
         return pausing.resume_all(self._session)
+
+    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+        return pausing.set_mode(self._session, key, mode)
+
+    def job_mode(self, key: JobKey) -> JobMode | None:
+        return pausing.mode_of(self._session, key)
+
+    def set_manual(self, on: bool) -> datetime | None:
+        return pausing.set_manual(self._session, on)
+
+    def is_manual(self) -> bool:
+        return bool(lookups.paused(self._session, pausing.MANUAL_SCOPE))
 
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         return pausing.reset_from_error(self._session, key)

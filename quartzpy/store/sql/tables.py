@@ -6,6 +6,8 @@ that runs, and no other; the comments say for which.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -27,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.states import FiredState, JobMode, Outcome, TriggerState
 
 metadata = MetaData()
 
@@ -35,7 +37,7 @@ Name = String(MAX_NAME_LENGTH)
 Instant = DateTime(timezone=True)
 
 
-def _one_of(column: str, words: type[TriggerState] | type[FiredState] | type[Outcome]) -> str:
+def _one_of(column: str, words: type[StrEnum]) -> str:
     return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
 
 
@@ -60,11 +62,14 @@ job_details = Table(
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
     Column("timeout", Interval),
+    # MANUAL: only triggers made by hand fire; DISABLED: none does.
+    Column("mode", String(10), nullable=False, server_default=text("'ENABLED'")),
     # Who declared it (Scheduler.sync): pruning removes only what is its owner's.
     Column("owner", Name),
     Column("job_data", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
+    CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
 )
 
 calendars = Table(
@@ -178,11 +183,12 @@ paused_groups = Table(
     "qrtz_paused_trigger_groups",
     metadata,
     Column("sched_name", Name, nullable=False),
-    # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: every trigger
+    # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: every trigger; MANUAL: every one that
+    # a schedule made
     Column("scope", String(8), nullable=False),
     Column("group_name", Name, nullable=False),
     PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
-    CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL')", name="qrtz_paused_trigger_groups_scope_check"),
+    CheckConstraint("scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL')", name="qrtz_paused_trigger_groups_scope_check"),
 )
 
 fired_triggers = Table(
