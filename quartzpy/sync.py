@@ -68,7 +68,7 @@ def checked(definitions: Iterable[tuple[JobDetail, Trigger | Iterable[Trigger]]]
         triggers = [given] if isinstance(given, Trigger) else list(given)
         if not triggers and not job.durable:
             raise InvalidTriggerError(f"job {job.key} has no trigger and is not durable: it would go at once")
-        pairs.append((job, [replace(trigger, job_key=job.key) for trigger in triggers]))
+        pairs.append((job, [trigger.bound_to(job.key) for trigger in triggers]))
     declared: list[tuple[str, list[JobKey | TriggerKey]]] = [
         ("job", [job.key for job, _ in pairs]),
         ("trigger", [trigger.key for _, triggers in pairs for trigger in triggers]),

@@ -648,4 +648,4 @@ def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:
         return trigger
     if trigger.job_key is not None:
         raise InvalidTriggerError(f"trigger {trigger.key} names job {trigger.job_key}, not {job.key}")
-    return replace(trigger, job_key=job.key)
+    return trigger.bound_to(job.key)

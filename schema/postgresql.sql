@@ -93,6 +93,8 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED'))
 );
 
+CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
+
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,
     lock_name VARCHAR(40) NOT NULL,

@@ -39,13 +39,8 @@ class PreparedTrigger:
 
 def look_ahead(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON) -> Horizon:
     """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
-    instants: list[datetime] = []
-    while len(instants) < count:
-        progress = trigger.triggered(progress, calendar)
-        if progress.next_fire_time is None:
-            return Horizon(tuple(instants), is_complete=True)
-        instants.append(progress.next_fire_time)
-    return Horizon(tuple(instants))
+    instants = trigger.following(progress, calendar, count)
+    return Horizon(tuple(instants), is_complete=len(instants) < count)
 
 
 def prepare(

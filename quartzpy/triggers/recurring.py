@@ -80,6 +80,18 @@ class RecurringTrigger(Trigger):
             return progress
         return TriggerProgress(self.next_included(fired, calendar), fired, progress.times_triggered + 1)
 
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        if calendar is not None:
+            return super().following(progress, calendar, count)
+        # As the general way, without a value for each step between.
+        instants: list[datetime] = []
+        at = progress.next_fire_time
+        while at is not None and len(instants) < count:
+            at = self.next_after(at)
+            if at is not None:
+                instants.append(at)
+        return instants
+
     def after_misfire(
         self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
     ) -> tuple[Self, TriggerProgress]:

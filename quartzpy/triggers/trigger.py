@@ -143,6 +143,12 @@ class Trigger(ABC):
         """This trigger with `now` as its start where it has none."""
         return self if self.start_time is not None else replace(self, start_time=now)
 
+    def bound_to(self, job_key: JobKey) -> Self:
+        """This trigger, for that job. Nothing else changes, so nothing is checked again: they come by thousands."""
+        bound = object.__new__(type(self))
+        bound.__dict__.update(self.__dict__, job_key=job_key)
+        return bound
+
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
         """The first fire time strictly after `instant`, within start and end; calendars are not asked."""
@@ -154,6 +160,16 @@ class Trigger(ABC):
     @abstractmethod
     def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
         """The progress after firing at `progress.next_fire_time`."""
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
+        instants: list[datetime] = []
+        while len(instants) < count:
+            progress = self.triggered(progress, calendar)
+            if progress.next_fire_time is None:
+                break
+            instants.append(progress.next_fire_time)
+        return instants
 
     @abstractmethod
     def after_misfire(

@@ -144,6 +144,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
         schema=schema,
     )
+    op.create_index(
+        "qrtz_job_details_mode",
+        "qrtz_job_details",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("mode <> 'ENABLED'"),
+        schema=schema,
+    )
     op.create_table(
         "qrtz_locks",
         sa.Column("sched_name", Name, nullable=False),

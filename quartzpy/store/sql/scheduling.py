@@ -82,8 +82,16 @@ CASE WHEN NOT {{job}}.skips_when_full AND {{job}}.max_concurrent <= (
                  AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
      THEN '_BLOCKED' ELSE '' END
 """
-_STATE_WORD = """
-CASE {suffixes} WHEN '' THEN 'WAITING' WHEN '_BLOCKED' THEN 'BLOCKED' ELSE {suffixes} END
+# Nothing is paused, limited or by hand only: asked once a statement, not once a row.
+ORDINARY = """
+(SELECT NOT EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s)
+    AND NOT EXISTS (SELECT FROM $job_details m WHERE m.sched_name = %(sched)s AND m.mode <> 'ENABLED')
+    AND NOT EXISTS (SELECT FROM $fired_triggers f
+                     WHERE f.sched_name = %(sched)s AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))
+"""
+_STATE_WORD = f"""
+CASE WHEN {ORDINARY} THEN 'WAITING'
+     ELSE CASE {{suffixes}} WHEN '' THEN 'WAITING' WHEN '_BLOCKED' THEN 'BLOCKED' ELSE {{suffixes}} END END
 """
 
 

@@ -72,6 +72,13 @@ job_details = Table(
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
 )
 
+# storing: whether any job is not simply enabled
+Index(
+    "qrtz_job_details_mode",
+    job_details.c.sched_name,
+    postgresql_where=text("mode <> 'ENABLED'"),
+)
+
 calendars = Table(
     "qrtz_calendars",
     metadata,
