@@ -76,7 +76,10 @@ def _parsed(where: Path, text: str) -> object:
 def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Definitions:
     """The jobs and triggers of a parsed document. Errors as in `load_definitions`."""
     whole = _table(document, where, {"job"})
-    jobs = whole.get("job", [])
+    if "job" not in whole:
+        # An empty file is more often an accident than a wish to have no jobs.
+        raise SettingsError(f"{where}: declares no job; where that is meant, write job = []")
+    jobs = whole["job"]
     if not isinstance(jobs, list):
         raise SettingsError(f"{where}: job is a list of tables ([[job]])")
     return [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)]

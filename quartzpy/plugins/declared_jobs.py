@@ -21,8 +21,8 @@ class DeclaredJobs:
 
     The files stand over what is stored under the same names; what did not change keeps its fire times and pauses.
     With `prune`, what the files no longer declare is removed; what others stored never is. All nodes may have the
-    plugin: they do it one after the other, and the second finds nothing to do. A changed file that cannot be read is
-    logged, and what is stored stays as it is.
+    plugin: they do it one after the other, and the second finds nothing to do. A file is read again when it changed
+    and then stood still for `reread_every`; one that cannot be read is logged, and what is stored stays as it is.
     """
 
     def __init__(
@@ -71,16 +71,18 @@ class DeclaredJobs:
         return [_stamp(path) for path in self._paths]
 
     def _watch(self, pause: float, seen: list[tuple[int, int] | None]) -> None:
+        before = seen
         while not self._ended.wait(pause):
             stamps = self._stamps()
-            if stamps == seen:
+            if stamps == seen or stamps != before:
+                # Unchanged, or perhaps still being written: half a file declares half of the jobs.
+                before = stamps
                 continue
             try:
                 logger.info("%s: read again:\n%s", ", ".join(map(str, self._paths)), self.sync())
-                seen = stamps
             except QuartzpyError:
                 logger.exception("the declared jobs stay as they are")
-                seen = stamps
+            seen = stamps
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
