@@ -123,6 +123,14 @@ class JobExecutionContext:
         return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
 
     @property
+    def covers(self) -> tuple[datetime, ...]:
+        """The instants that nobody fired and this one run stands for, after a misfire; else the scheduled instant.
+
+        At most 1,000 are remembered.
+        """
+        return self._fired.covers or (self.scheduled_fire_time,)
+
+    @property
     def attempt(self) -> int:
         """Which attempt this is: 1, or more where the job's retry policy runs it again after it failed."""
         return self._fired.attempt

@@ -6,12 +6,13 @@ the types that this process knows: defining a subclass of `Job` registers it.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -234,6 +235,26 @@ class JobDetail:
     @property
     def key(self) -> JobKey:
         return JobKey(self.group, self.name)
+
+    def with_values(self, changes: Mapping[str, Any]) -> JobDetail:
+        """This job with other values; its key stays.
+
+        Raises:
+            InvalidJobError: a name that there is not, or a wrong value.
+        """
+        known = sorted({one.name for one in fields(self)} - {"name", "group"})
+        for name in changes:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+                raise InvalidJobError(f"{name!r} is no value of a job that can be changed; {hint}")
+        # The two say one thing: whichever is given decides.
+        limits: dict[str, Any] = {}
+        if "max_concurrent" in changes:
+            limits = {"disallow_concurrent": None}
+        elif "disallow_concurrent" in changes:
+            limits = {"max_concurrent": None}
+        return replace(self, **{**limits, **changes})
 
     @property
     def job_type(self) -> str:

@@ -300,6 +300,23 @@ class SchedulingVerbs(ABC):
         if jobs:
             self.delete_jobs(jobs)
 
+    def modify_job(self, key: JobKey, **changes: Any) -> JobDetail:
+        """Replace values of a stored job, named as `JobDetail` names them; its triggers stay. The job as it is then.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidJobError: a name that a job's values do not have, or its key; a wrong value.
+        """
+        store = self._usable_store()
+        known = store.job(key)
+        if known is None:
+            raise JobNotFoundError(f"job {key} is not stored")
+        changed = known.with_values(changes)
+        self._check_job(changed)
+        store.store_jobs([JobEntry(changed)], replace=True)
+        self._tell(JobAdded(changed))
+        return changed
+
     def unschedule_job(self, key: TriggerKey) -> bool:
         """Remove a trigger, and its job where that has no other and is not durable; whether it was there."""
         return bool(self.unschedule_jobs([key]))

@@ -140,6 +140,7 @@ CREATE TABLE qrtz_triggers (
     prev_fire_time TIMESTAMP WITH TIME ZONE,
     upcoming TIMESTAMP WITH TIME ZONE[] DEFAULT '{}' NOT NULL,
     upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
+    covers TIMESTAMP WITH TIME ZONE[],
     generation BIGINT NOT NULL,
     times_triggered BIGINT DEFAULT 0 NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,

@@ -81,6 +81,7 @@ class FiredTrigger:
         pending: Horizon,
         times_triggered: int,
         attempt: int,
+        covers: tuple[datetime, ...],
         retry: str | None,
         timeout: timedelta | None,
         persists_data: bool,
@@ -105,6 +106,7 @@ class FiredTrigger:
         self.pending = pending
         self.times_triggered = times_triggered
         self.attempt = attempt
+        self.covers = covers
         self.retry = retry
         self.timeout = timeout
         self.persists_data = persists_data

@@ -208,6 +208,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("upcoming_is_complete", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("covers", sa.ARRAY(Instant), nullable=True),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),

@@ -327,6 +327,28 @@ class Player:
     def _do_delete_job(self, scheduler: BaseScheduler, action: Case) -> bool:
         return scheduler.delete_job(_job_key(action["job"]))
 
+    def _do_delete_jobs(self, scheduler: BaseScheduler, action: Case) -> bool:
+        keys = [_job_key(job) for job in action["jobs"]]
+        return len(scheduler.delete_jobs(keys)) == len(keys)
+
+    def _do_unschedule_jobs(self, scheduler: BaseScheduler, action: Case) -> bool:
+        keys = [_trigger_key(trigger) for trigger in action["triggers"]]
+        return len(scheduler.unschedule_jobs(keys)) == len(keys)
+
+    def _do_schedule_jobs(self, scheduler: BaseScheduler, action: Case) -> None:
+        pairs = [
+            (self._job(one["job"]), [self._trigger(trigger) for trigger in one["triggers"]]) for one in action["jobs"]
+        ]
+        scheduler.schedule_jobs(pairs, replace=action.get("replace", False))
+
+    def _do_check_exists(self, scheduler: BaseScheduler, action: Case) -> bool:
+        return scheduler.check_exists(
+            _trigger_key(action["trigger"]) if "trigger" in action else _job_key(action["job"])
+        )
+
+    def _do_get_paused_trigger_groups(self, scheduler: BaseScheduler, action: Case) -> list[str]:
+        return self._paused(scheduler)
+
     def _do_trigger_job(self, scheduler: BaseScheduler, action: Case) -> None:
         scheduler.trigger_job(_job_key(action["job"]), action.get("data"))
 

@@ -13,7 +13,7 @@ from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_ke
 
 def test_no_more_than_the_limit_fire_and_the_last_one_blocks_the_others(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(job(max_concurrent=3), *[once(f"t{n}") for n in range(5)], once("later", at(100)))
+    store.schedule(job(max_concurrent=3), *[once(f"t{n}", priority=9 - n) for n in range(5)], once("later", at(100)))
     first = store.fire_due(a, limit=2)
     assert names(first) == ["t0", "t1"]
     assert store.states("t2", "later") == ["WAITING", "WAITING"]
@@ -25,7 +25,7 @@ def test_no_more_than_the_limit_fire_and_the_last_one_blocks_the_others(store: H
 
 def test_each_end_lets_as_many_follow(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=2), *[once(f"t{n}") for n in range(6)])
+    store.schedule(job(max_concurrent=2), *[once(f"t{n}", priority=9 - n) for n in range(6)])
     running = store.fire_due(node)
     seen = names(running)
     while running:
@@ -39,7 +39,7 @@ def test_each_end_lets_as_many_follow(store: Harness) -> None:
 
 def test_a_recurring_trigger_of_a_full_job_is_blocked_itself(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=2), every(10, "a"), every(10, "b"))
+    store.schedule(job(max_concurrent=2), every(10, "a", priority=6), every(10, "b"))
     [one, _] = store.fire_due(node)
     assert store.states("a", "b") == ["BLOCKED", "BLOCKED"]
     store.complete(node, one)
@@ -48,7 +48,7 @@ def test_a_recurring_trigger_of_a_full_job_is_blocked_itself(store: Harness) -> 
 
 def test_the_limit_holds_for_what_is_claimed_ahead(store: Harness) -> None:
     node = store.node()
-    store.schedule_exhausted(job(max_concurrent=2), *[every(60, f"t{n}") for n in range(4)])
+    store.schedule_exhausted(job(max_concurrent=2), *[every(60, f"t{n}", priority=9 - n) for n in range(4)])
     claims = [*store.acquire(node).acquired, *store.acquire(node).acquired]
     fired = store.fire(node, claims).fired
     assert len(fired) == 2
@@ -60,7 +60,7 @@ def test_the_limit_holds_for_what_is_claimed_ahead(store: Harness) -> None:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_new_triggers_of_a_full_job_are_blocked(store: Harness, limit: int) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=limit), *[once(f"t{n}") for n in range(limit)])
+    store.schedule(job(max_concurrent=limit), *[once(f"t{n}", priority=9 - n) for n in range(limit)])
     store.fire_due(node)
     store.add_triggers(job().key, once("new", at(5)))
     assert store.state("new") == "BLOCKED"
@@ -76,7 +76,7 @@ def test_a_new_trigger_of_a_job_with_room_waits(store: Harness) -> None:
 
 def test_a_dead_nodes_executions_no_longer_count(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(job(max_concurrent=2), *[once(f"t{n}") for n in range(4)])
+    store.schedule(job(max_concurrent=2), *[once(f"t{n}", priority=9 - n) for n in range(4)])
     assert len(store.fire_due(a)) == 2
     store.recover(b, a)
     assert names(store.fire_due(b)) == ["t2", "t3"]
@@ -84,7 +84,7 @@ def test_a_dead_nodes_executions_no_longer_count(store: Harness) -> None:
 
 def test_a_lower_limit_holds_from_the_next_fire_on(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=3), *[once(f"t{n}") for n in range(3)])
+    store.schedule(job(max_concurrent=3), *[once(f"t{n}", priority=9 - n) for n in range(3)])
     running = store.fire_due(node)
     store.schedule(job(max_concurrent=1), every(10, "t9"), replace=True)
     assert store.state("t9") == "BLOCKED"
@@ -114,7 +114,7 @@ def skipping(limit: int = 1, **values: Any) -> JobDetail:
 
 def test_what_a_full_job_does_not_want_is_skipped_and_moves_on(store: Harness) -> None:
     node = store.node()
-    store.schedule(skipping(), every(10, "a"), every(10, "b"))
+    store.schedule(skipping(), every(10, "a", priority=6), every(10, "b"))
     took = store.acquire(node)
     assert names(took.fired) == ["a"]
     [skipped] = took.skipped
@@ -133,7 +133,7 @@ def test_what_a_full_job_does_not_want_is_skipped_and_moves_on(store: Harness) -
 
 def test_a_skipped_trigger_that_has_no_more_fire_time_goes(store: Harness) -> None:
     node = store.node()
-    store.schedule(skipping(), once("a"), once("b"))
+    store.schedule(skipping(), once("a", priority=6), once("b"))
     took = store.acquire(node)
     assert len(took.skipped) == 1
     store.store.recover(node, [])
@@ -144,7 +144,7 @@ def test_a_skipped_trigger_that_has_no_more_fire_time_goes(store: Harness) -> No
 
 def test_what_was_claimed_ahead_is_skipped_at_its_instant(store: Harness) -> None:
     node = store.node()
-    store.schedule_exhausted(skipping(2), *[every(60, f"t{n}") for n in range(4)])
+    store.schedule_exhausted(skipping(2), *[every(60, f"t{n}", priority=9 - n) for n in range(4)])
     firing = store.fire(node, store.acquire(node).acquired)
     assert (names(firing.fired), [one.trigger_key.name for one in firing.skipped]) == (["t0", "t1"], ["t2", "t3"])
     assert store.states("t0", "t1", "t2", "t3") == ["WAITING"] * 4
@@ -164,7 +164,7 @@ def test_new_and_resumed_triggers_of_a_skipping_job_wait(store: Harness) -> None
 
 def test_a_job_that_becomes_skipping_frees_what_was_blocked(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=1, durable=True), every(10, "a"), every(10, "b"))
+    store.schedule(job(max_concurrent=1, durable=True), every(10, "a", priority=6), every(10, "b"))
     fired = store.fire_one(node)
     store.schedule(skipping(durable=True), replace=True)
     store.complete(node, fired)

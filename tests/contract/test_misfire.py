@@ -9,6 +9,7 @@ import pytest
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import TriggerState
+from quartzpy.store.protocol import Node
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.horizon import look_ahead
 from quartzpy.triggers.simple import SimpleTrigger
@@ -295,3 +296,50 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
     with pytest.raises(LeaseLostError):
         store.misfire(a)
     assert store.progress("every").next_fire_time == START
+
+
+# --- what one fire stands for
+
+
+def covers(store: Harness, node: Node) -> list[datetime]:
+    [fired] = store.fire_due(node)
+    return list(fired.covers)
+
+
+def test_one_fire_stands_for_all_that_was_missed(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), cron(misfire="fire_once_now"))
+    missed = CronTrigger(HOURLY, start_time=START, time_zone="UTC").upcoming(3)
+    store.clock.set(missed[2] + 10 * MINUTE)
+    store.misfire(node)
+    assert covers(store, node) == missed
+    store.clock.set(missed[2] + HOUR)
+    assert covers(store, node) == [], "the next one stands for itself"
+
+
+def test_a_simple_trigger_covers_what_its_count_allows(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(30, times=3, misfire="reschedule_now_with_remaining_repeat_count"))
+    store.clock.advance(HOUR)
+    store.misfire(node)
+    assert covers(store, node) == [at(0), at(30), at(60)]
+
+
+@pytest.mark.parametrize("instruction", ["do_nothing", "ignore"])
+def test_nothing_stands_for_what_is_left_out_or_made_up_for(store: Harness, instruction: str) -> None:
+    node = store.node()
+    store.schedule(job(), cron(misfire=instruction))
+    store.clock.advance(2.5 * HOUR)
+    store.misfire(node)
+    store.clock.advance(HOUR)
+    fired = store.fire_due(node, threshold=9 * HOUR)
+    assert fired
+    assert all(one.covers == () for one in fired)
+
+
+def test_what_is_covered_is_bounded(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1, misfire="reschedule_now_with_existing_repeat_count"))
+    store.clock.advance(HOUR)
+    store.misfire(node)
+    assert covers(store, node) == [at(n) for n in range(1000)]

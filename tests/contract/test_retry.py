@@ -148,7 +148,7 @@ def test_a_retry_in_a_paused_group_waits_until_it_is_resumed(store: Harness, pau
 
 def test_an_execution_can_be_asked_to_stop_from_anywhere(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
-    store.schedule(job(), once("one"), once("two"))
+    store.schedule(job(), once("one", priority=6), once("two"))
     [one, two] = store.fire_due(b)
     assert not store.store.cancel_requests(b)
     assert store.store.request_cancel(one.fence)

@@ -29,6 +29,7 @@ from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
     IllegalStateChangeError,
+    InvalidJobError,
     JobNotFoundError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
@@ -302,3 +303,22 @@ def test_a_disabled_job_says_so(client: Scheduler) -> None:
     assert client.trigger_state(TriggerKey("DEFAULT", "t")) is PublicState.NORMAL
     with pytest.raises(JobNotFoundError):
         client.disable_job(JobKey("DEFAULT", "none"))
+
+
+def test_a_stored_job_is_modified_and_keeps_its_triggers(client: Scheduler) -> None:
+    job = JobDetail(jobs.Recorded, "job", data={"a": 1}, max_concurrent=3)
+    client.schedule_job(job, SimpleTrigger("t", start_time=LATER))
+    before = client.trigger_record(TriggerKey("DEFAULT", "t"))
+    assert client.modify_job(job.key, description="new", timeout=HOUR).description == "new"
+    assert client.trigger_record(TriggerKey("DEFAULT", "t")) == before
+    stored = client.get_job_detail(job.key)
+    assert stored is not None
+    assert (stored.description, stored.timeout, stored.max_concurrent, stored.data) == ("new", HOUR, 3, {"a": 1})
+    assert client.modify_job(job.key, disallow_concurrent=True).max_concurrent == 1
+    assert client.modify_job(job.key, max_concurrent=None).disallow_concurrent is False
+    with pytest.raises(InvalidJobError, match="did you mean timeout"):
+        client.modify_job(job.key, timeuot=HOUR)
+    with pytest.raises(InvalidJobError, match="'name' is no value"):
+        client.modify_job(job.key, name="other")
+    with pytest.raises(JobNotFoundError):
+        client.modify_job(JobKey("DEFAULT", "none"), durable=True)

@@ -158,6 +158,7 @@ def fire_row(
         pending=pending,
         times_triggered=progress.times_triggered,
         attempt=row.attempt,
+        covers=row.covers,
         retry=job.retry,
         timeout=job.timeout,
         persists_data=job.persists_data,
@@ -168,6 +169,7 @@ def fire_row(
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
     )
+    row.covers = ()
     tables.claim(execution)
     if fills_job:
         for sibling in job.triggers.values():

@@ -11,7 +11,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.store.ram.tables import Tables, TriggerRow
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, covered, moved_to
 
 
 def recover_misfires(
@@ -35,6 +35,7 @@ def _misfire(tables: Tables, row: TriggerRow, now: datetime) -> datetime | None:
     if progress.next_fire_time is None:
         tables.move(row, TriggerState.COMPLETE, progress=progress, pending=Horizon(is_complete=True))
         return None
+    row.covers = row.covers or covered(row.load(), row.progress, progress, calendar, now)
     moved = moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, calendar)
     row.bare = replace(trigger, data=None)
     tables.move(row, TriggerState.WAITING, progress=progress, pending=moved.horizon)

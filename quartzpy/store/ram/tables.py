@@ -92,6 +92,7 @@ class TriggerRow:
     __slots__ = (
         "attempt",
         "bare",
+        "covers",
         "data",
         "error",
         "fence",
@@ -119,6 +120,7 @@ class TriggerRow:
         self.progress = progress
         self.pending = pending
         self.attempt = 1
+        self.covers: tuple[datetime, ...] = ()
         self.owner: str | None = None
         self.fence: int | None = None
         self.error: str | None = None

@@ -24,7 +24,7 @@ taken AS MATERIALIZED (
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
-           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.fills_job
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered
       FROM moved t
       JOIN $job_details j
         ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
@@ -78,7 +78,7 @@ due AS MATERIALIZED (
      CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
-               t.max_concurrent, t.skips_when_full,
+               t.max_concurrent, t.skips_when_full, t.covers,
                t.next_fire_time <= node.at
                    AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS fires_now
           FROM $triggers t
@@ -113,18 +113,19 @@ fitting AS (
 ),
 fated AS MATERIALIZED (
     SELECT d.at, d.row, d.next_fire_time AS scheduled_time, d.prev_fire_time AS previous_time,
-           nextval('$fences') AS fence, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS fills_job
+           nextval('$fences') AS fence, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS fills_job,
+           d.covers
       FROM due d WHERE d.max_concurrent IS NULL
     UNION ALL
     SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fences'),
-           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job
+           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job, f.covers
       FROM fitting f
     UNION ALL
-    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true
+    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true, NULL
       FROM limited l WHERE l.running >= l.max_concurrent AND NOT l.skips_when_full
     UNION ALL
     SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, nextval('$fences'),
-           CASE WHEN l.fires_now THEN 'SKIP' ELSE 'CLAIM' END, false
+           CASE WHEN l.fires_now THEN 'SKIP' ELSE 'CLAIM' END, false, NULL
       FROM limited l WHERE l.skips_when_full AND l.place > l.max_concurrent - l.running
 ),
 moved AS (
@@ -137,10 +138,12 @@ moved AS (
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[1] ELSE t.next_fire_time END,
            upcoming = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[2:] ELSE t.upcoming END,
+           covers = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN NULL ELSE t.covers END,
            times_triggered = t.times_triggered + CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN 1 ELSE 0 END
       FROM fated m
      WHERE t.ctid = m.row
-    RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, m.fills_job, t.*
+    RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, m.fills_job,
+              m.covers AS covered, t.*
 ),
 {TAKEN},
 claims AS (

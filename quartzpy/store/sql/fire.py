@@ -27,7 +27,7 @@ wanted AS (
         AS w(fence, next_fire_time, upcoming, is_complete, times_triggered)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.skips_when_full,
+    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.skips_when_full, t.covers,
            t.next_fire_time AS scheduled_time,
            t.prev_fire_time AS previous_time, t.priority, w.*
       FROM node
@@ -62,12 +62,14 @@ moved AS (
            fence = CASE WHEN c.next_fire_time IS NULL THEN c.fence END,
            prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = c.next_fire_time,
+           covers = NULL,
            upcoming = c.upcoming::timestamptz[],
            upcoming_is_complete = c.is_complete,
            times_triggered = c.times_triggered
       FROM chosen c
      WHERE t.ctid = c.row
-    RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, c.fills_job, t.*
+    RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, c.fills_job,
+              c.covers AS covered, t.*
 ),
 {TAKEN},
 claims AS (
@@ -130,7 +132,7 @@ SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.j
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, false
+       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, NULL::timestamptz[]
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

@@ -18,7 +18,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession, still_standing
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, covered, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
@@ -56,9 +56,9 @@ wanted AS (
     SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
                          %(next)s::timestamptz[], %(previous)s::timestamptz[], %(times)s::bigint[],
                          %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[], %(complete)s::bool[],
-                         %(revisions)s::bigint[])
+                         %(revisions)s::bigint[], %(covers)s::text[])
         AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision)
+             start_time, schedule, upcoming, is_complete, revision, covers)
 ),
 held AS MATERIALIZED (
     SELECT w.*
@@ -76,7 +76,8 @@ moved AS (
     UPDATE $triggers t
        SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time,
            times_triggered = h.times_triggered, start_time = h.start_time, schedule = h.schedule::jsonb,
-           upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete
+           upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
+           covers = coalesce(t.covers, h.covers::timestamptz[])
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NOT NULL
@@ -150,6 +151,10 @@ def recover_misfires(
             upcoming=[m.horizon.instants for m in moves],
             complete=[m.horizon.is_complete for m in moves],
             revisions=[one.revision for one in late],
+            covers=[
+                covered(one.trigger, one.progress, m.progress, one.calendar, found.rows[0][0]) or None
+                for one, m in zip(late, moves, strict=True)
+            ],
         ),
     )
     done = {TriggerKey(group, name) for group, name in written.rows}

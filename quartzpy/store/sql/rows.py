@@ -107,7 +107,8 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
         previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, skips_when_full,
         trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
-        durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision, _,
+        durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
+        covers,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -135,6 +136,7 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
         pending=Horizon(tuple(upcoming), is_complete),
         times_triggered=times_triggered,
         attempt=attempt,
+        covers=tuple(covers or ()),
         retry=retry,
         timeout=timeout,
         persists_data=persists_data,

@@ -111,6 +111,8 @@ triggers = Table(
     # The fire times after the next one; none follow them where upcoming_is_complete.
     Column("upcoming", ARRAY(Instant), nullable=False, server_default=text("'{}'")),
     Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
+    # The missed instants that the next fire stands for.
+    Column("covers", ARRAY(Instant)),
     Column("generation", BigInteger, nullable=False),
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
     # Which attempt at its execution a fire of this trigger is: above 1 for a retry.
