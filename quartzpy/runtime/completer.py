@@ -9,7 +9,7 @@ from datetime import datetime
 
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
-from quartzpy.runtime.job_runner import Execution
+from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.moves import refill_of
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime

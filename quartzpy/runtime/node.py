@@ -29,7 +29,8 @@ from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
-from quartzpy.runtime.job_runner import Execution, JobRunner
+from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.news_listener import NewsListener
 from quartzpy.runtime.outage import Outage

@@ -20,7 +20,8 @@ from quartzpy.listeners import Listeners
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import LoopWork
-from quartzpy.runtime.job_runner import Execution, JobRunner
+from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger, JobStore

@@ -1,0 +1,34 @@
+"""A fire that is running on this node: who can ask it to stop, and how."""
+
+from __future__ import annotations
+
+from quartzpy.cancellation import Cancellation
+from quartzpy.context import JobExecutionContext
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.event_loop import LoopWork
+from quartzpy.store.protocol import FiredTrigger
+
+CUT_OFF_AFTER = 0.2
+"""Seconds that an `async def` job has to end by itself when it is asked to stop. A thread cannot be cut off."""
+
+
+class Execution:
+    """A fire that is running, or about to."""
+
+    def __init__(self, fired: FiredTrigger, epoch: Epoch) -> None:
+        self.fired = fired
+        self.epoch = epoch
+        self.cancelled = Cancellation()
+        self.timed_out = False
+        self.context: JobExecutionContext | None = None
+        self.work: LoopWork | None = None
+
+    def stop(self) -> None:
+        """Ask it to stop; cut off what can be."""
+        self.cancelled.set()
+        if self.work is not None:
+            self.work.cancel_after(CUT_OFF_AFTER)
+
+    def time_out(self) -> None:
+        self.timed_out = True
+        self.stop()
