@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
@@ -19,6 +20,10 @@ from tests.database import TEMPLATE, Server, empty_tables, server
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
 _SHARED = pytest.StashKey[Path]()
+
+# A busy machine is no failure: nothing in the suite is timed.
+settings.register_profile("quartzpy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("quartzpy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

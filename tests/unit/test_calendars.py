@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quartzpy.calendars.annual import AnnualCalendar
@@ -155,7 +155,6 @@ INSTANTS = st.one_of(
 )
 
 
-@settings(deadline=None)  # calendars that leave nothing are looked at for a while
 @given(calendars(), INSTANTS, st.integers(0, 99))
 def test_the_next_included_instant_is_included_and_none_before_it_is(
     calendar: WallClockCalendar, instant: datetime, percent: int

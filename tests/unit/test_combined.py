@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quartzpy.calendars.weekly import WeeklyCalendar
@@ -118,7 +118,6 @@ WHOLES = st.one_of(
 INSTANTS = instants(2025, 2028)
 
 
-@settings(deadline=None)  # triggers that never agree are followed for a while
 @given(WHOLES, INSTANTS)
 def test_the_next_fire_is_later_and_none_lies_between(trigger: Trigger, instant: datetime) -> None:
     following = trigger.next_after(instant)

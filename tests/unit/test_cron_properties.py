@@ -127,7 +127,7 @@ def odd_instants(zone: str) -> tuple[datetime, ...]:
 
 
 @given(expressions, st.sampled_from(ZONES), instants, policies)
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_next_after_is_later_satisfies_and_is_inverted_by_previous_before(
     text: str, zone: str, start: datetime, policy: DaylightSaving
 ) -> None:
@@ -146,7 +146,7 @@ def test_next_after_is_later_satisfies_and_is_inverted_by_previous_before(
 
 
 @given(expressions, instants)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_in_utc_nothing_matches_between_two_answers_and_the_answers_do(text: str, start: datetime) -> None:
     expression = CronExpression(text)
     at = start
@@ -159,7 +159,7 @@ def test_in_utc_nothing_matches_between_two_answers_and_the_answers_do(text: str
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"])
 @given(data=st.data())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_around_a_change_quartz_fires_at_the_wall_clock_times_that_are_shown_last(
     zone: str, data: st.DataObject
 ) -> None:
@@ -181,7 +181,7 @@ def test_around_a_change_quartz_fires_at_the_wall_clock_times_that_are_shown_las
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 def test_a_fixed_time_fires_exactly_once_on_every_day_of_every_zone(data: st.DataObject) -> None:
     zone = data.draw(st.sampled_from(ZONES))
     changes = odd_instants(zone)
