@@ -538,7 +538,10 @@ class JobStore(Protocol):
         ...
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        """Delete at most `limit` executions that ended longer ago; how many went."""
+        """Delete at most `limit` executions that ended longer ago; how many went.
+
+        So do triggers that a job, or a misfire, ended: once the last fire time that they show is so long ago.
+        """
         ...
 
     # --- scheduling

@@ -512,3 +512,21 @@ def test_a_late_trigger_that_was_blocked_fires_at_once_when_it_is_released(store
     store.clock.advance(30 * SECOND)
     assert store.complete(node, fired).earliest_unblocked == at(10)
     assert names([store.fire_one(node)]) == ["every"]
+
+
+def test_ended_triggers_go_with_the_history(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("ended"), every(10, "ended"))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    store.schedule(job("declared"), every(10, "declared"))
+    store.store.own("somebody", [], [key("declared")])
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    store.schedule(job("running"), once("running"))
+    store.fire_one(node)
+    store.store.purge_history(HOUR, limit=100)
+    assert store.states("ended", "declared", "running") == ["COMPLETE"] * 3
+    store.clock.advance(2 * HOUR)
+    store.store.purge_history(HOUR, limit=100)
+    assert store.states("ended", "declared", "running") == ["gone", "COMPLETE", "COMPLETE"]
+    assert store.store.job(job_key("ended")) is None
+    assert store.store.job(job_key("declared")) is not None

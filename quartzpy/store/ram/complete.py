@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quartzpy.keys import RECOVERING_JOBS, JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
@@ -135,4 +135,15 @@ def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
         else:
             kept.append(record)
     tables.history = kept
+    _purge_ended(tables, before)
     return purged
+
+
+def _purge_ended(tables: Tables, before: datetime) -> None:
+    """Remove triggers that a job or a misfire ended. Declared ones stay: their owner would store them anew."""
+    for row in list(tables.by_state[TriggerState.COMPLETE].values()):
+        progress = row.progress
+        last = progress.next_fire_time or progress.previous_fire_time or row.bare.anchor
+        if row.fence is None and row.owner is None and last < before:
+            tables.remove_trigger(row)
+            tables.drop_orphans([row.job.key])

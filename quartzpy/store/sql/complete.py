@@ -180,6 +180,18 @@ DELETE FROM $job_details j
  WHERE j.sched_name = %(sched)s AND j.job_group = over.job_group AND j.job_name = over.job_name
 """
 
+# Triggers that a job or a misfire ended. Declared ones stay: their owner would store them anew.
+PURGE_ENDED = """
+DELETE FROM $triggers t
+ USING (SELECT o.trigger_group, o.trigger_name FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_state = 'COMPLETE' AND o.fence IS NULL AND o.owner IS NULL
+           AND coalesce(o.next_fire_time, o.prev_fire_time, o.start_time) < $now - %(older_than)s::interval
+         LIMIT %(limit)s::int
+           FOR UPDATE SKIP LOCKED) AS ended
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = ended.trigger_group AND t.trigger_name = ended.trigger_name
+RETURNING t.job_group, t.job_name
+"""
+
 REQUEST_CANCEL = """
 UPDATE $fired_triggers SET cancel_requested = true
  WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s AND state = 'EXECUTING'
@@ -283,4 +295,11 @@ def cancel_requests(session: SqlSession, node: Node) -> set[int]:
 
 def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
     """Delete old history; see `JobStore.purge_history`."""
-    return session.unlocked(session.send(PURGE, older_than=older_than, limit=limit))[0].touched
+    purged, ended = session.unlocked(
+        session.send(PURGE, older_than=older_than, limit=limit),
+        session.send(PURGE_ENDED, older_than=older_than, limit=limit),
+    )
+    if ended.rows:
+        groups, names = zip(*sorted(set(ended.rows)), strict=True)
+        session.unlocked(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+    return purged.touched
