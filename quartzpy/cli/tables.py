@@ -80,7 +80,7 @@ def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: b
 @shared_options
 def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
     """Jobs with what they run and under which rules."""
-    columns = ("job", "type", "triggers", "durable", "at once", "recovers", "timeout", "description")
+    columns = ("job", "type", "triggers", "durable", "limit", "recovers", "timeout", "description")
     with client(dsn, name, schema) as scheduler:
         rows: list[Sequence[Any]] = [
             (
