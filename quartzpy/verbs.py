@@ -167,13 +167,16 @@ class SchedulingVerbs(ABC):
         entries = [JobEntry(job, [prepare_one(trigger) for trigger in triggers]) for job, triggers in bound]
         earliest = self._usable_store().store_jobs(entries, replace=replace)
         self._changed(earliest)
-        for job, triggers in bound:
+        self._tell_of_stored(bound)
+        assert earliest is not None or not everything
+        return earliest if earliest is not None else self._usable_store().now()
+
+    def _tell_of_stored(self, pairs: Iterable[tuple[JobDetail | None, Iterable[Trigger]]]) -> None:
+        for job, triggers in pairs:
             if job is not None:
                 self._tell(JobAdded(job))
             for trigger in triggers:
                 self._tell(JobScheduled(trigger))
-        assert earliest is not None or not everything
-        return earliest if earliest is not None else self._usable_store().now()
 
     def _check_job(self, job: JobDetail) -> None:
         job_data.encode(job.data, max_bytes=self._config.max_job_data_bytes)
@@ -258,16 +261,10 @@ class SchedulingVerbs(ABC):
         done = self._usable_store().exclusively(work)
         if apply and done:
             self._changed(self._clock.now())
-            self._tell_of(done)
+            self._tell_of_stored(done.store)
+            for key in [*done.keys("-", "trigger"), *done.keys("-", "job")]:
+                self._tell(JobUnscheduled(key) if isinstance(key, TriggerKey) else JobDeleted(key))
         return done
-
-    def _tell_of(self, done: SyncPlan) -> None:
-        for job, triggers in done.store:
-            self._tell(JobAdded(job))
-            for trigger in triggers:
-                self._tell(JobScheduled(trigger))
-        for key in [*done.keys("-", "trigger"), *done.keys("-", "job")]:
-            self._tell(JobUnscheduled(key) if isinstance(key, TriggerKey) else JobDeleted(key))
 
     @abstractmethod
     def _inside(self, store: JobStore) -> SchedulingVerbs:

@@ -62,7 +62,7 @@ class Attempt:
     def instantiate(self) -> Job | None:
         self._is_made = False
         try:
-            job = self._runner.new_instance(self._execution.fired.job_type)
+            job = self._runner.new_instance(self._fired.job_type)
         except BaseException as error:
             self._error = error
             return None
@@ -204,12 +204,12 @@ class Attempt:
         return asked.noticed if self._error is None else isinstance(self._error, STOPPED)
 
     def _timeout(self, error: BaseException | None) -> JobTimeoutError:
-        timed_out = JobTimeoutError(f"took longer than its timeout of {self._execution.fired.timeout}")
+        timed_out = JobTimeoutError(f"took longer than its timeout of {self._fired.timeout}")
         timed_out.__cause__ = error
         return timed_out
 
     def _fail(self, completion: Completion, error: BaseException) -> None:
-        fired = self._execution.fired
+        fired = self._fired
         completion.outcome = Outcome.FAILED
         completion.error = describe(error)
         completion.instruction = self._instruction(error)

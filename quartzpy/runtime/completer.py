@@ -146,7 +146,7 @@ class Completer(Service):
 
     def _refill(self, completion: Completion) -> None:
         """Compute the instants that the trigger will need next, where it has few left."""
-        if completion.refill is not None:
+        if completion.refill is not None or completion.is_recorded:
             return
         try:
             completion.refill = refill_of(completion.fired)

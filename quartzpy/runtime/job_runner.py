@@ -10,7 +10,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
-from quartzpy.clock import Clock
 from quartzpy.context import JobExecutionContext
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
@@ -39,7 +38,6 @@ class JobRunner:
         *,
         job_types: JobTypes,
         job_factory: JobFactory,
-        clock: Clock,
         store_time: StoreTime,
         loop: Loop,
         scheduler: Any,
@@ -56,12 +54,11 @@ class JobRunner:
         self.unblocked = unblocked
         self._job_types = job_types
         self._job_factory = job_factory
-        self._clock = clock
-        self._store_time = store_time
+        self.store_time = store_time
         self._loop = loop
         self._scheduler = scheduler
         self._ended = ended
-        self._max_job_data_bytes = max_job_data_bytes
+        self.max_job_data_bytes = max_job_data_bytes
         self._lock = threading.Lock()
         self._running: dict[int, Execution] = {}
 
@@ -123,11 +120,3 @@ class JobRunner:
         )
         execution.context = context
         return context
-
-    @property
-    def store_time(self) -> StoreTime:
-        return self._store_time
-
-    @property
-    def max_job_data_bytes(self) -> int:
-        return self._max_job_data_bytes

@@ -82,7 +82,6 @@ class SchedulerNode:
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
-            clock=clock,
             store_time=self.store_time,
             loop=self._loop,
             deadlines=self._deadlines,

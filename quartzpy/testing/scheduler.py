@@ -88,7 +88,6 @@ class SchedulerHarness(SchedulingVerbs):
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
-            clock=self.clock,
             store_time=StoreTime(self.clock),
             loop=_OwnLoop(),
             deadlines=_NoDeadlines("no deadlines", self.clock),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, create_engine, text
 
 from quartzpy import Scheduler
 from tests.facade import jobs
@@ -43,3 +44,15 @@ def scheduler(make_scheduler: Callable[..., Scheduler]) -> Scheduler:
     running = make_scheduler()
     running.start()
     return running
+
+
+@pytest.fixture
+def engine(postgres_dsn: str) -> Iterator[Engine]:
+    """A user's own way to the database, with tables of theirs."""
+    made = create_engine(postgres_dsn)
+    with made.begin() as connection:
+        for table in ("orders", "payments"):
+            connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table} (number int)"))
+            connection.execute(text(f"DELETE FROM {table}"))
+    yield made
+    made.dispose()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 from quartzpy import JobDetail, RetryPolicy, Scheduler, SimpleTrigger
 from quartzpy.states import Outcome
@@ -18,16 +18,6 @@ SOON = timedelta(seconds=10)
 @pytest.fixture
 def url(postgres_dsn: str) -> str:
     return postgres_dsn
-
-
-@pytest.fixture
-def engine(postgres_dsn: str) -> Iterator[Engine]:
-    made = create_engine(postgres_dsn)
-    with made.begin() as connection:
-        connection.execute(text("CREATE TABLE IF NOT EXISTS payments (number int)"))
-        connection.execute(text("DELETE FROM payments"))
-    yield made
-    made.dispose()
 
 
 def payments(engine: Engine) -> int:

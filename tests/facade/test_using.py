@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.orm import Session
 
 from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
@@ -24,16 +24,6 @@ KEY = TriggerKey("DEFAULT", "t")
 @pytest.fixture
 def url(postgres_dsn: str) -> str:
     return postgres_dsn
-
-
-@pytest.fixture
-def engine(postgres_dsn: str) -> Iterator[Engine]:
-    made = create_engine(postgres_dsn)
-    with made.begin() as connection:
-        connection.execute(text("CREATE TABLE IF NOT EXISTS orders (number int)"))
-        connection.execute(text("DELETE FROM orders"))
-    yield made
-    made.dispose()
 
 
 def a_job(kind: Any = jobs.Recorded, name: str = "job") -> JobDetail:

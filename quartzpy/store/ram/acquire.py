@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, ExecutionRecord, FiredTrigger, Node, SkippedTrigger
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, SkippedTrigger
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import TriggerProgress
@@ -99,22 +99,7 @@ def skip_row(
     scheduled = row.progress.next_fire_time
     assert scheduled is not None
     fence = tables.next_number()
-    tables.history.append(
-        ExecutionRecord(
-            fence=fence,
-            trigger_key=row.key,
-            job_key=row.job.key,
-            instance_id=node.instance_id,
-            scheduled_fire_time=scheduled,
-            fire_time=now,
-            started_at=None,
-            ended_at=now,
-            outcome=Outcome.SKIPPED,
-            error=None,
-            recovering=row.key.group == RECOVERING_JOBS,
-            attempt=row.attempt,
-        )
-    )
+    tables.history.append(_fired_row(node, row, fence, FiredState.EXECUTING, now).ended(Outcome.SKIPPED, now))
     moved = replace(progress, previous_fire_time=row.progress.previous_fire_time)
     over = progress.next_fire_time is None
     state = TriggerState.COMPLETE if over else TriggerState.WAITING

@@ -6,6 +6,15 @@ import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from quartzpy.context import (
+    ORIGINAL_FIRE_TIME,
+    ORIGINAL_GROUP,
+    ORIGINAL_NAME,
+    ORIGINAL_SCHEDULED_FIRE_TIME,
+    RETRIED_GROUP,
+    RETRIED_NAME,
+    RETRIED_SCHEDULED_FIRE_TIME,
+)
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import TriggerState
 from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
@@ -18,10 +27,10 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
     """Store a trigger that fires once, at the instant that its node did not finish. The names are Quartz's."""
     original = {
-        "QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME": row.trigger_key.name,
-        "QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP": row.trigger_key.group,
-        "QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.fire_time),
-        "QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.scheduled_time),
+        ORIGINAL_NAME: row.trigger_key.name,
+        ORIGINAL_GROUP: row.trigger_key.group,
+        ORIGINAL_FIRE_TIME: _milliseconds(row.fire_time),
+        ORIGINAL_SCHEDULED_FIRE_TIME: _milliseconds(row.scheduled_time),
     }
     name = f"recover_{row.instance_id[:150]}_{row.fence}"
     _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
@@ -30,9 +39,9 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
 def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta) -> TriggerRow:
     """Store a trigger that fires once, for the next attempt at an execution that failed."""
     original = {
-        "QRTZ_RETRIED_TRIGGER_NAME": row.trigger_key.name,
-        "QRTZ_RETRIED_TRIGGER_GROUP": row.trigger_key.group,
-        "QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING": _milliseconds(row.scheduled_time),
+        RETRIED_NAME: row.trigger_key.name,
+        RETRIED_GROUP: row.trigger_key.group,
+        RETRIED_SCHEDULED_FIRE_TIME: _milliseconds(row.scheduled_time),
     }
     name = f"retry_{row.attempt}_{row.fence}"
     return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, row.attempt + 1, original)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from quartzpy.keys import RECOVERING_JOBS, JobKey
+from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, ExecutionRecord, FiredTrigger, Node
 from quartzpy.store.ram.again import retry
@@ -28,7 +28,9 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
                 fenced.add(completion.fired.fence)
             continue
         tables.drop(row)
-        tables.history.append(_record(row, completion))
+        tables.history.append(
+            row.ended(completion.outcome, completion.ended_at, started_at=completion.started_at, error=completion.error)
+        )
         _store_data(tables, row, completion)
         if row.limited:
             released.add(row.job_key)
@@ -48,23 +50,6 @@ def _was_recorded(tables: Tables, node: Node, fence: int) -> bool:
     return any(
         record.fence == fence and record.instance_id == node.instance_id and record.outcome is not Outcome.TERMINATED
         for record in tables.history
-    )
-
-
-def _record(row: FiredRow, completion: Completion) -> ExecutionRecord:
-    return ExecutionRecord(
-        fence=row.fence,
-        trigger_key=row.trigger_key,
-        job_key=row.job_key,
-        instance_id=row.instance_id,
-        scheduled_fire_time=row.scheduled_time,
-        fire_time=row.fire_time,
-        started_at=completion.started_at,
-        ended_at=completion.ended_at,
-        outcome=completion.outcome,
-        error=completion.error,
-        recovering=row.trigger_key.group == RECOVERING_JOBS,
-        attempt=row.attempt,
     )
 
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.errors import InstanceIdInUseError
-from quartzpy.keys import RECOVERING_JOBS, JobKey
+from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import CheckIn, ExecutionRecord, Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, Node, NodeRecord, RecoveryOutcome
 from quartzpy.store.ram.again import recovery
 from quartzpy.store.ram.fire import give_back
-from quartzpy.store.ram.tables import AFTER_UNBLOCKING, FiredRow, Tables
+from quartzpy.store.ram.tables import AFTER_UNBLOCKING, Tables
 
 
 def register(
@@ -98,27 +98,10 @@ def _free(tables: Tables, now: datetime) -> tuple[int, int, int]:
             recovery(tables, row, job)
             recovered += 1
         else:
-            tables.history.append(_lost(row, now))
+            tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
             lost += 1
     tables.unblock(unblocked)
     return recovered, lost, released
-
-
-def _lost(row: FiredRow, now: datetime) -> ExecutionRecord:
-    return ExecutionRecord(
-        fence=row.fence,
-        trigger_key=row.trigger_key,
-        job_key=row.job_key,
-        instance_id=row.instance_id,
-        scheduled_fire_time=row.scheduled_time,
-        fire_time=row.fire_time,
-        started_at=None,
-        ended_at=now,
-        outcome=Outcome.TERMINATED,
-        error="its node stopped while executing it",
-        recovering=row.trigger_key.group == RECOVERING_JOBS,
-        attempt=row.attempt,
-    )
 
 
 def _repair(tables: Tables) -> int:

@@ -16,8 +16,8 @@ from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import FiredState, JobMode, TriggerState
+from quartzpy.keys import RECOVERING_JOBS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.states import FiredState, JobMode, Outcome, TriggerState
 from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.triggers.horizon import Horizon
@@ -155,6 +155,25 @@ class FiredRow:
     trigger_data: str | None
     cancel_requested: bool = False
     fired: FiredTrigger | None = None
+
+    def ended(
+        self, outcome: Outcome, at: datetime, *, started_at: datetime | None = None, error: str | None = None
+    ) -> ExecutionRecord:
+        """What the history says of it."""
+        return ExecutionRecord(
+            fence=self.fence,
+            trigger_key=self.trigger_key,
+            job_key=self.job_key,
+            instance_id=self.instance_id,
+            scheduled_fire_time=self.scheduled_time,
+            fire_time=self.fire_time,
+            started_at=started_at,
+            ended_at=at,
+            outcome=outcome,
+            error=error,
+            recovering=self.trigger_key.group == RECOVERING_JOBS,
+            attempt=self.attempt,
+        )
 
     @property
     def counts(self) -> bool:

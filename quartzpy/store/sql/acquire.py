@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, SkippedTrigger
-from quartzpy.store.sql.rows import taken
+from quartzpy.store.protocol import Acquisition, Node
+from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
 # What a fired or claimed trigger is made of, in the order of `rows.TAKEN`; `moved` says what became of it.
@@ -202,11 +202,5 @@ def acquire(
         session.send(ACQUIRE, **values, limit=limit, look_ahead=look_ahead), session.send(NEXT_DUE, **values)
     )
     now, next_due = still_standing(node, left)
-    found = [taken(row) for row in took.rows]
-    return Acquisition(
-        now,
-        tuple(one for one in found if isinstance(one, FiredTrigger)),
-        tuple(one for one in found if isinstance(one, AcquiredTrigger)),
-        next_due,
-        tuple(one for one in found if isinstance(one, SkippedTrigger)),
-    )
+    fired, acquired, skipped = parted(took.rows)
+    return Acquisition(now, fired, acquired, next_due, skipped)

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quartzpy.context import (
+    ORIGINAL_FIRE_TIME,
+    ORIGINAL_GROUP,
+    ORIGINAL_NAME,
+    ORIGINAL_SCHEDULED_FIRE_TIME,
+    RETRIED_GROUP,
+    RETRIED_NAME,
+    RETRIED_SCHEDULED_FIRE_TIME,
+)
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 
 _FIRED_AT = "floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text"
@@ -31,10 +40,10 @@ RECOVERY = Again(
     at="f.scheduled_time",
     attempt="f.attempt",
     original=f"""
-        'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
-        'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
-        'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING', {_FIRED_AT},
-        'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', {_SCHEDULED_AT}""",
+        '{ORIGINAL_NAME}', f.trigger_name,
+        '{ORIGINAL_GROUP}', f.trigger_group,
+        '{ORIGINAL_FIRE_TIME}', {_FIRED_AT},
+        '{ORIGINAL_SCHEDULED_FIRE_TIME}', {_SCHEDULED_AT}""",
 )
 RETRY = Again(
     group=RETRYING_JOBS,
@@ -42,9 +51,9 @@ RETRY = Again(
     at="$now + f.retry_after",
     attempt="f.attempt + 1",
     original=f"""
-        'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
-        'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
-        'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', {_SCHEDULED_AT}""",
+        '{RETRIED_NAME}', f.trigger_name,
+        '{RETRIED_GROUP}', f.trigger_group,
+        '{RETRIED_SCHEDULED_FIRE_TIME}', {_SCHEDULED_AT}""",
 )
 
 

@@ -6,14 +6,13 @@ blocked by another trigger of its job) no longer matches by state and fence, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
-from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node, SkippedTrigger
+from quartzpy.store.protocol import Acquisition, Firing, Move, Node
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, TAKEN
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import GUARD
-from quartzpy.store.sql.rows import taken
+from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
 FIRE = f"""
@@ -170,13 +169,8 @@ def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
         session.send(STILL_CLAIMED, **at_node, fences=fences),
     )
     now, still_claimed = still_standing(node, left)
-    found = [taken(row) for row in fired.rows]
-    return Firing(
-        now,
-        tuple(one for one in found if isinstance(one, FiredTrigger)),
-        frozenset(still_claimed),
-        tuple(one for one in found if isinstance(one, SkippedTrigger)),
-    )
+    ran, _, skipped = parted(fired.rows)
+    return Firing(now, ran, frozenset(still_claimed), skipped)
 
 
 def release(session: SqlSession, node: Node, fences: Collection[int]) -> None:
@@ -195,11 +189,4 @@ def settle(session: SqlSession, node: Node, known: Collection[int]) -> Acquisiti
     )
     (now,) = still_standing(node, standing)
     release(session, node, claims.rows[0][0])
-    return Acquisition(now, tuple(_fires(fires.rows)))
-
-
-def _fires(rows: list[tuple[Any, ...]]) -> Iterator[FiredTrigger]:
-    for row in rows:
-        fired = taken(row)
-        assert isinstance(fired, FiredTrigger)
-        yield fired
+    return Acquisition(now, parted(fires.rows)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any
@@ -98,6 +98,18 @@ def calendar_from_text(text: str) -> Calendar:
 
 def _no_calendar() -> None:
     return None
+
+
+def parted(
+    found: Iterable[tuple[Any, ...]],
+) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
+    """Rows of `acquire.TAKEN`, by what became of them: fired, claimed, skipped."""
+    values = [taken(row) for row in found]
+    return (
+        tuple(one for one in values if isinstance(one, FiredTrigger)),
+        tuple(one for one in values if isinstance(one, AcquiredTrigger)),
+        tuple(one for one in values if isinstance(one, SkippedTrigger)),
+    )
 
 
 def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:

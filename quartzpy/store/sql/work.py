@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import psycopg
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -63,9 +61,3 @@ class WorkTransaction:
     def close(self) -> None:
         """Give the connection back; what was not committed is rolled back."""
         self._connection.close()
-
-    def __enter__(self) -> WorkTransaction:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
