@@ -17,7 +17,7 @@ from benchmarks.harness import machine, report
 from quartzpy.job import JobDetail
 from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobEntry, Node
+from quartzpy.store.protocol import Completion, JobEntry, Node, Opening
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.testing import ManualClock
 from quartzpy.triggers.horizon import prepare
@@ -56,9 +56,9 @@ def fires_per_second(store: RamJobStore, clock: ManualClock, node: Node, fires: 
     while done < fires:
         began = time.perf_counter()
         took = store.acquire(
-            node, ["bench"], limit=BATCH, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=10)
+            node, [Opening("bench")], limit=BATCH, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=10)
         )
-        moves = [move_of(claim) for claim in took.acquired]
+        moves = [move_of(claim, clock.now()) for claim in took.acquired]
         fired = [*took.fired, *(store.fire(node, moves).fired if moves else ())]
         now = clock.now()
         completions = [Completion(one, now, now, Outcome.SUCCEEDED, refill=refill_of(one)) for one in fired]

@@ -7,12 +7,14 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.keys import check_name, unique_name
+from quartzpy.placement import DEFAULT_EXECUTOR
 
 AUTO = "AUTO"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -40,6 +42,55 @@ def automatic_instance_id() -> str:
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
 
 
+MOST_WORKERS = 5_000
+
+
+def checked_groups(limits: object) -> dict[str, int]:
+    """The limits of execution groups, each a number from 0. Raises SettingsError."""
+    if not isinstance(limits, Mapping):
+        raise SettingsError(f"execution_groups: a mapping of groups to limits (got {limits!r})")
+    for group, limit in limits.items():
+        if not isinstance(group, str) or not group or type(limit) is not int or limit < 0:
+            raise SettingsError(f"execution_groups: {group!r} needs a limit of 0 or more (got {limit!r})")
+    return dict(limits)
+
+
+class ExecutorKind(StrEnum):
+    """What the workers of a pool are."""
+
+    THREADS = "threads"
+    ASYNCIO = "asyncio"
+    """Slots on the node's event loop, for `async def` jobs only."""
+    PROCESSES = "processes"
+    """Processes of their own: for jobs that compute, and for those that must be cut off when they do not stop."""
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """A worker pool: what its workers are, and how many."""
+
+    kind: ExecutorKind | str
+    workers: int
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises SettingsError."""
+        if self.kind not in list(ExecutorKind):
+            raise SettingsError(f"executors: a kind is one of {', '.join(ExecutorKind)} (got {self.kind!r})")
+        object.__setattr__(self, "kind", ExecutorKind(self.kind))
+        if type(self.workers) is not int or not 1 <= self.workers <= MOST_WORKERS:
+            raise SettingsError(f"executors: workers must be from 1 to {MOST_WORKERS} (got {self.workers!r})")
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """The pool that a setting says: itself, or a text such as "processes:4". Raises SettingsError."""
+        if isinstance(value, cls):
+            return value
+        kind, colon, workers = str(value).partition(":")
+        if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
+            raise SettingsError(f"executors: threads:20, asyncio:500 or processes:4 (got {value!r})")
+        return cls(kind.strip(), int(workers))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SchedulerConfig:
     """All settings with their defaults. Spans of time are timedeltas, or texts such as "5s".
@@ -54,7 +105,17 @@ class SchedulerConfig:
     """This node's name in the cluster; AUTO makes a unique one at each start."""
 
     workers: int = 10
-    """How many executions this node runs at once."""
+    """How many executions this node runs at once in its default executor: threads, and the event loop beside them."""
+
+    executors: Mapping[str, ExecutorConfig | str] = field(default_factory=dict, hash=False)
+    """More worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`."""
+
+    execution_groups: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """At most so many executions of a job's `execution_group` at once on this node: `{"reports": 2, "*": 10}`. "*" is
+    the limit of each group that is not named, "_" that of jobs without a group; 0 leaves them to other nodes."""
+
+    labels: tuple[str, ...] = ()
+    """What this node has: jobs that `requires` a label run only where it is."""
 
     batch_size: int = 200
     """At most so many triggers are claimed by one transaction (never more than there are free workers)."""
@@ -125,7 +186,7 @@ class SchedulerConfig:
             check_name(self.instance_id, "instance_id")
         except InvalidKeyError as error:
             raise SettingsError(str(error)) from None
-        self._check_range("workers", 0, 5_000)
+        self._check_range("workers", 0, MOST_WORKERS)
         self._check_range("batch_size", 1, 10_000)
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
@@ -135,11 +196,24 @@ class SchedulerConfig:
         if isinstance(self.job_modules, str) or not all(isinstance(m, str) for m in self.job_modules):
             raise SettingsError(f"job_modules: a tuple of module names (got {self.job_modules!r})")
         given(self, "job_modules", tuple(self.job_modules))
+        self._check_places()
         least = 3 * self.checkin_interval + self.lock_timeout
         if self.failure_window < least:
             raise SettingsError(
                 f"failure_window {self.failure_window} must be at least checkin_interval x 3 + lock_timeout = {least}"
             )
+
+    def _check_places(self) -> None:
+        if isinstance(self.labels, str) or not all(isinstance(label, str) and label for label in self.labels):
+            raise SettingsError(f"labels: a tuple of texts (got {self.labels!r})")
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if not isinstance(self.executors, Mapping):
+            raise SettingsError(f"executors: a mapping of names to pools (got {self.executors!r})")
+        if DEFAULT_EXECUTOR in self.executors:
+            raise SettingsError(f"executors: {DEFAULT_EXECUTOR!r} is the pool that the setting workers sizes")
+        pools = {name: ExecutorConfig.of(value) for name, value in self.executors.items()}
+        object.__setattr__(self, "executors", pools)
+        object.__setattr__(self, "execution_groups", checked_groups(self.execution_groups))
 
     def _check_range(self, name: str, least: int, most: int) -> None:
         value = getattr(self, name)

@@ -182,6 +182,8 @@ def _from_text(wanted: Any, text: str, subject: str) -> Any:
         if not all(parts):
             raise SettingsError(f"{subject}: one between two commas is empty (got {text!r})")
         return parts
+    if _is_table(wanted):
+        return _pairs(wanted, text, subject)
     if _is_text(wanted):
         return text
     raise _only_by_keyword(subject)
@@ -199,6 +201,10 @@ def _from_toml(wanted: Any, value: Any, subject: str) -> Any:
         if isinstance(value, list) and all(isinstance(part, str) for part in value):
             return tuple(value)
         raise SettingsError(f"{subject}: a list of texts is needed (got {value!r})")
+    if _is_table(wanted):
+        if isinstance(value, dict):
+            return value
+        raise SettingsError(f"{subject}: a table is needed (got {value!r})")
     for accepted, name in ((bool, "true or false"), (int, "a whole number"), (float, "a number"), (str, "a text")):
         if wanted is accepted or (accepted is str and _is_text(wanted)):
             # By identity, because in Python true is a whole number too.
@@ -218,6 +224,23 @@ def _apart(hint: Any) -> tuple[Any, bool]:
 
 def _is_list_of_texts(wanted: Any) -> bool:
     return get_origin(wanted) is tuple and get_args(wanted) == (str, ...)
+
+
+def _is_table(wanted: Any) -> bool:
+    return get_origin(wanted) is Mapping
+
+
+def _pairs(wanted: Any, text: str, subject: str) -> dict[str, Any]:
+    """What `name=value,name=value` says."""
+    if text.strip().lower() == "none":
+        return {}
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise SettingsError(f"{subject}: name=value, with commas between them (got {text!r})")
+        found[name] = _from_text(int, value, f"{subject}: {name}") if int in get_args(wanted) else value
+    return found
 
 
 def _is_text(wanted: Any) -> bool:

@@ -127,6 +127,9 @@ def job(
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: timedelta | None = None,
+    executor: str | None = None,
+    execution_group: str | None = None,
+    requires: Sequence[str] = (),
     description: str | None = None,
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 

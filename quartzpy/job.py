@@ -11,7 +11,7 @@ import importlib
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -24,7 +24,9 @@ from quartzpy.errors import (
 )
 from quartzpy.job_data import encode
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, given_name
+from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
+from quartzpy.states import WhenFull
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
@@ -169,8 +171,12 @@ class JobDetail:
     `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
     it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
     most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `when_full`: what a
-    fire does when as many run: "block" waits for an end, "skip" leaves it out (SKIPPED in the history). `retry`: when a
-    failed execution is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed.
+    fire does when as many run; see `WhenFull`. `retry`: when a failed execution is tried again. `timeout`: an execution
+    that takes longer is asked to stop, and has failed.
+
+    Where it runs: `executor` names the worker pool (a setting of the nodes; None is the default one),
+    `execution_group` the group whose limit on each node it counts against, `requires` the labels that a node must have.
+    Nodes that cannot run it leave it to the others.
     """
 
     job: type[Job] | str
@@ -182,10 +188,13 @@ class JobDetail:
     requests_recovery: bool = field(default=False, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
-    when_full: str = field(default="block", kw_only=True)
+    when_full: str = field(default=WhenFull.BLOCK, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
     timeout: timedelta | None = field(default=None, kw_only=True)
+    executor: str | None = field(default=None, kw_only=True)
+    execution_group: str | None = field(default=None, kw_only=True)
+    requires: Sequence[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -214,6 +223,9 @@ class JobDetail:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
             given(self, "max_concurrent", 1)
+        placement = Placement.of(self.executor, self.execution_group, self.requires)
+        given(self, "executor", placement.executor or None)
+        given(self, "requires", placement.requires)
 
     def _check_limits(self) -> None:
         limit = self.max_concurrent
@@ -225,8 +237,9 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
-        if self.when_full not in ("block", "skip"):
-            raise InvalidJobError(f"when_full: block or skip (got {self.when_full!r})")
+        if self.when_full not in list(WhenFull):
+            raise InvalidJobError(f"when_full: {', '.join(WhenFull)} (got {self.when_full!r})")
+        object.__setattr__(self, "when_full", WhenFull(self.when_full))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None and not (isinstance(self.timeout, timedelta) and self.timeout > timedelta()):
@@ -235,6 +248,11 @@ class JobDetail:
     @property
     def key(self) -> JobKey:
         return JobKey(self.group, self.name)
+
+    @property
+    def placement(self) -> Placement:
+        """Where it may run."""
+        return Placement(self.executor or "", self.execution_group or "", tuple(self.requires))
 
     def with_values(self, changes: Mapping[str, Any]) -> JobDetail:
         """This job with other values; its key stays.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
 from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig
+from quartzpy.config import SchedulerConfig, checked_groups
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import (
     InvalidValueError,
@@ -280,6 +280,20 @@ class BaseScheduler(SchedulingVerbs):
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock, knows_type=self._knows_type)
+
+    # --- this node
+
+    def set_execution_groups(self, limits: Mapping[str, int]) -> None:
+        """Limit execution groups on this node anew, as the setting `execution_groups` does; what runs goes on.
+
+        Raises:
+            SettingsError: a limit is no number from 0.
+            SchedulerStateError: the scheduler was not started.
+        """
+        self._check_usable()
+        if self._node is None:
+            raise SchedulerStateError("the scheduler was not started; give execution_groups as a setting")
+        self._node.set_groups(checked_groups(limits))
 
     # --- interrupting
 

@@ -42,6 +42,19 @@ class JobMode(StrEnum):
     """None."""
 
 
+class WhenFull(StrEnum):
+    """What a fire does when as many executions of its job run as may."""
+
+    BLOCK = "block"
+    """Wait for an end, as Quartz does: each trigger of the job waits with its next fire."""
+    SKIP = "skip"
+    """Leave it out, as APScheduler's max_instances does: SKIPPED in the history."""
+    BUFFER_ONE = "buffer_one"
+    """One waits for an end and stands for all of its trigger that became due meanwhile; other triggers' are skipped."""
+    CANCEL_OTHER = "cancel_other"
+    """Ask the execution that runs longest to stop, and take its place when it has."""
+
+
 class FiredState(StrEnum):
     """What a row of `fired_triggers` says."""
 

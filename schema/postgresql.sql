@@ -80,7 +80,8 @@ CREATE TABLE qrtz_job_details (
     job_type VARCHAR(200) NOT NULL,
     is_durable BOOLEAN NOT NULL,
     max_concurrent INTEGER,
-    skips_when_full BOOLEAN DEFAULT false NOT NULL,
+    when_full VARCHAR(12) DEFAULT 'block' NOT NULL,
+    placement TEXT DEFAULT '' NOT NULL,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
     retry_policy JSONB,
@@ -90,7 +91,8 @@ CREATE TABLE qrtz_job_details (
     job_data JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
-    CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED'))
+    CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
+    CONSTRAINT qrtz_job_details_when_full_check CHECK (when_full IN ('block', 'skip', 'buffer_one', 'cancel_other'))
 );
 
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
@@ -119,6 +121,7 @@ CREATE TABLE qrtz_scheduler_state (
     last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
     checkin_count BIGINT NOT NULL,
     checkin_interval INTERVAL NOT NULL,
+    capabilities JSONB DEFAULT '{}' NOT NULL,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
 )
  WITH (fillfactor = 50);
@@ -131,7 +134,8 @@ CREATE TABLE qrtz_triggers (
     job_name VARCHAR(200) NOT NULL,
     job_type VARCHAR(200) NOT NULL,
     max_concurrent INTEGER,
-    skips_when_full BOOLEAN DEFAULT false NOT NULL,
+    when_full VARCHAR(12) DEFAULT 'block' NOT NULL,
+    placement TEXT DEFAULT '' NOT NULL,
     description TEXT,
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
@@ -166,7 +170,9 @@ CREATE TABLE qrtz_triggers (
 
 CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
+CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
+
+CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers (sched_name, job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 

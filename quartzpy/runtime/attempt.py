@@ -62,7 +62,7 @@ class Attempt:
     def instantiate(self) -> Job | None:
         self._is_made = False
         try:
-            job = self._runner.new_instance(self._fired.job_type)
+            job = self._runner.new_instance(self._execution)
         except BaseException as error:
             self._error = error
             return None

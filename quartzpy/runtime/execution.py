@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quartzpy.cancellation import Cancellation
 from quartzpy.context import JobExecutionContext
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.store.protocol import FiredTrigger
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.executors import Executor
 
 CUT_OFF_AFTER = 0.2
 """Seconds that an `async def` job has to end by itself when it is asked to stop. A thread cannot be cut off."""
@@ -15,9 +20,10 @@ CUT_OFF_AFTER = 0.2
 class Execution:
     """A fire that is running, or about to."""
 
-    def __init__(self, fired: FiredTrigger, epoch: Epoch) -> None:
+    def __init__(self, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None) -> None:
         self.fired = fired
         self.epoch = epoch
+        self.executor = executor
         self.cancelled = Cancellation()
         self.timed_out = False
         self.context: JobExecutionContext | None = None

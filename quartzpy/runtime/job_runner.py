@@ -10,7 +10,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
+from quartzpy.config import ExecutorKind
 from quartzpy.context import JobExecutionContext
+from quartzpy.errors import InvalidJobError
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
@@ -99,8 +101,21 @@ class JobRunner:
 
     # --- what an attempt needs
 
-    def new_instance(self, job_type: str) -> Job:
-        return self._job_factory(self._job_types.find(job_type))
+    def new_instance(self, execution: Execution) -> Job:
+        """What `execute` is called on. Whatever the factory raises; InvalidJobError: not for its executor."""
+        job_class = self._job_types.find(execution.fired.job_type)
+        executor = execution.executor
+        if executor is not None and executor.processes is not None:
+            return executor.processes.stand_in(execution)
+        if (
+            executor is not None
+            and executor.kind is ExecutorKind.ASYNCIO
+            and not inspect.iscoroutinefunction(job_class.execute)
+        ):
+            raise InvalidJobError(
+                f"executor {executor.name!r} runs async def jobs only; {job_class.__qualname__}.execute is a plain one"
+            )
+        return self._job_factory(job_class)
 
     def context_for(
         self,

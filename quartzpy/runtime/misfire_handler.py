@@ -20,7 +20,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import JobStore, Lane
 
 BACKLOG_REST = 0.05
 """Between two slices of one backlog. Without it the node that holds the lock tends to win it again."""
@@ -40,7 +40,7 @@ class MisfireHandler(Service):
         store_time: StoreTime,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
-        job_types: Callable[[], Sequence[str]],
+        lanes: Callable[[], Sequence[Lane]],
         scheduling_changed: Callable[[datetime | None], None],
         listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
@@ -51,7 +51,7 @@ class MisfireHandler(Service):
         self._store_time = store_time
         self._config = config
         self._epoch = epoch
-        self._job_types = job_types
+        self._lanes = lanes
         self._scheduling_changed = scheduling_changed
         self._listeners = listeners
         self._lease_lost = lease_lost
@@ -68,7 +68,7 @@ class MisfireHandler(Service):
         began = self._clock.monotonic()
         outcome = self._store.recover_misfires(
             epoch.node,
-            self._job_types(),
+            self._lanes(),
             threshold=self._config.misfire_threshold,
             limit=self._config.misfire_batch_size,
         )

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from quartzpy.states import WhenFull
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, Move
-from quartzpy.triggers.horizon import REFILL_BELOW, Horizon, look_ahead, refill
+from quartzpy.triggers.horizon import MOST_COVERED, REFILL_BELOW, Horizon, look_ahead, refill
 
 
-def move_of(claim: AcquiredTrigger) -> Move:
-    """Where a claimed trigger goes when it fires.
+def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
+    """Where a claimed trigger goes when it fires at `now`.
 
     Raises:
         ArithmeticError: its next fire time cannot be computed.
     """
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
+    stands_for = [claim.progress.next_fire_time]
+    if claim.when_full in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER):
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(stands_for) < MOST_COVERED:
+            stands_for.append(progress.next_fire_time)
+            progress = claim.trigger.triggered(progress, claim.calendar)
+    covers = tuple(instant for instant in stands_for if instant) if len(stands_for) > 1 else ()
     if progress.next_fire_time is None:
-        return Move(claim, progress, Horizon(is_complete=True))
-    return Move(claim, progress, look_ahead(claim.trigger, progress, claim.calendar))
+        return Move(claim, progress, Horizon(is_complete=True), covers)
+    return Move(claim, progress, look_ahead(claim.trigger, progress, claim.calendar), covers)
 
 
 def refill_of(fired: FiredTrigger) -> Horizon | None:

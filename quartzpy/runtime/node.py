@@ -6,13 +6,13 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config import AUTO, SchedulerConfig, automatic_instance_id
+from quartzpy.config import AUTO, ExecutorConfig, SchedulerConfig, automatic_instance_id
 from quartzpy.errors import (
     AuthenticationError,
     InstanceIdInUseError,
@@ -24,27 +24,31 @@ from quartzpy.events import NodesRecovered
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
+from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.executors import Executors
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.news_listener import NewsListener
 from quartzpy.runtime.outage import Outage
+from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.scheduler_thread import SchedulerThread
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
-from quartzpy.runtime.worker_pool import WorkerPool
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, News, Node, RecoveryOutcome
 
 logger = logging.getLogger(__name__)
 
 # How long the threads that only look and wait may take to end.
 JOIN_SECONDS = 10.0
+# How long what still runs at the end of a node may take to be cut off.
+CLOSE_SECONDS = 1.0
 LATE_SECONDS = 0.1
 """What became ready so late may have misfired: a trigger's own threshold may be short."""
 
@@ -69,7 +73,6 @@ class SchedulerNode:
         self._clock = clock
         self._job_types = job_types
         self.instance_id = automatic_instance_id() if config.instance_id == AUTO else config.instance_id
-        self._runnable: tuple[str, ...] = ()
         self._unknown: frozenset[str] = frozenset()
         self._epoch: Epoch | None = None
         self._epoch_lock = threading.Lock()
@@ -78,7 +81,13 @@ class SchedulerNode:
         name = f"quartzpy-{self.instance_id}"
         self._loop = EventLoopThread(f"{name}-event-loop")
         self._deadlines = Deadlines(f"{name}-deadlines", clock)
-        self._pool = WorkerPool(config.workers, f"{name}-worker")
+        self._executors = Executors(
+            config.workers,
+            {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()},
+            f"{name}-worker",
+            partial(self._new_processes, job_factory),
+        )
+        self._capacity = Capacity(self._executors, config.labels, config.execution_groups)
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
@@ -103,16 +112,16 @@ class SchedulerNode:
         self._scheduler = SchedulerThread(
             f"{name}-scheduler",
             **common,
-            pool=self._pool,
-            job_types=self._known_types,
+            capacity=self._capacity,
             hand_over=self._hand_over,
+            cancelled=self._stop_local,
             backlog=lambda: self._completer.pending,
             listeners=listeners,
         )
         self._misfires = MisfireHandler(
             f"{name}-misfire-handler",
             **common,
-            job_types=self._known_types,
+            lanes=lambda: self._capacity.lanes,
             scheduling_changed=self.scheduling_changed,
             listeners=listeners,
         )
@@ -163,7 +172,7 @@ class SchedulerNode:
             return self._drain(timeout)
         for service in (self._scheduler, self._misfires, self._news):
             service.join(JOIN_SECONDS)
-        if self._pool.taken == 0:
+        if self._executors.taken == 0:
             return self._drain(JOIN_SECONDS)
         threading.Thread(
             target=self._drain, args=(timeout,), name=f"quartzpy-{self.instance_id}-drain", daemon=True
@@ -179,7 +188,7 @@ class SchedulerNode:
         for service in (self._scheduler, self._misfires, self._news):
             service.join(JOIN_SECONDS)
         self._try(self._scheduler.release_all)
-        drained = self._pool.wait_until_idle(left()) and self._completer.wait_until_empty(left())
+        drained = self._executors.wait_until_idle(left) and self._completer.wait_until_empty(left())
         if not drained:
             abandoned = self._runner.interrupt(lambda execution: True)
             logger.warning("%d executions did not end in time and are left to be recovered", abandoned)
@@ -193,8 +202,8 @@ class SchedulerNode:
         if epoch is not None and not epoch.lost:
             epoch.lose()
             self._try(partial(self._store.leave, epoch.node))
-        self._pool.close()
-        self._loop.close(1.0)
+        self._executors.close(CLOSE_SECONDS)
+        self._loop.close(CLOSE_SECONDS)
         self._deadlines.close()
         self._store.close()
         logger.info("node %s stopped", self.instance_id)
@@ -243,6 +252,7 @@ class SchedulerNode:
                 raise
             asked_at = self._clock.monotonic()
             node = register(gone=gone)
+        self._store.publish(node, self._capacity.capabilities)
         return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
 
     def _gone_predecessor(self) -> int | None:
@@ -321,29 +331,48 @@ class SchedulerNode:
         self._listeners.emit(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
     def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
-        self._pool.submit([partial(self._runner.run, Execution(one, epoch)) for one in fired])
+        self._capacity.take([one.placement for one in fired])
+        self._executors.submit(
+            [
+                (executor, partial(self._runner.run, Execution(one, epoch, executor)))
+                for one in fired
+                for executor in (self._executors.of(one.placement),)
+            ]
+        )
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:
             execution.epoch.forget([execution.fired.fence])
         else:
             self._completer.put(execution, completion)
-        if self._pool.release():
+        placement = execution.fired.placement
+        group_was_full = self._capacity.give_back(placement)
+        if self._executors.of(placement).pool.release() or group_was_full:
             self._scheduler.wakeup.set()
 
-    def _known_types(self) -> tuple[str, ...]:
-        return self._runnable
+    def _stop_local(self, fences: Collection[int]) -> None:
+        if fences:
+            self._runner.interrupt(lambda execution: execution.fired.fence in fences)
+
+    def _new_processes(self, job_factory: JobFactory, name: str, size: int) -> ProcessWorkers:
+        return ProcessWorkers(
+            f"quartzpy-{self.instance_id}-process-{name}",
+            size,
+            job_types=self._job_types,
+            job_factory=job_factory,
+            job_modules=self._config.job_modules,
+            max_job_data_bytes=self._config.max_job_data_bytes,
+        )
 
     def _learn_types(self) -> None:
         """What this node can run: the registered types, and those that it may import because a job names them."""
-        waiting = self._store.waiting_job_types()
-        unknown = frozenset(name for name in waiting if not self._knows(name))
+        waiting = self._store.waiting_lanes()
+        unknown = frozenset(name for name in {lane.job_type for lane in waiting} if not self._knows(name))
         if unknown - self._unknown:
             logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
         self._unknown = unknown
-        runnable = tuple(self._job_types.names())
-        if runnable != self._runnable:
-            self._runnable = runnable
+        if self._capacity.know(self._job_types.names(), {lane for lane in waiting if lane.placement}):
+            self._store.publish(self._present_epoch().node, self._capacity.capabilities)
             self._scheduler.wakeup.set()
 
     def _knows(self, job_type: str) -> bool:
@@ -356,6 +385,12 @@ class SchedulerNode:
             return False
 
     # --- for the facade
+
+    def set_groups(self, groups: Mapping[str, int]) -> None:
+        """Limit execution groups on this node anew."""
+        self._capacity.set_groups(groups)
+        self._store.publish(self._present_epoch().node, self._capacity.capabilities)
+        self._scheduler.wakeup.set()
 
     @property
     def in_standby(self) -> bool:

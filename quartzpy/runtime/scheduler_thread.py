@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.events import JobSkipped
 from quartzpy.listeners import Listeners
+from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.moves import move_of
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.runtime.worker_pool import WorkerPool
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move, SkippedTrigger
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move, Opening, SkippedTrigger
 
 SHORTEST_REST = 0.02
 """Before looking again at a due trigger that cannot be taken now: somebody's transaction holds its row."""
+FULL_REST = 0.5
+"""While nothing is free: the end of an execution wakes the thread; this is the net under that."""
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
 """With more ended executions than this waiting to be recorded, nothing more is fired."""
@@ -35,11 +37,11 @@ class SchedulerThread(Service):
         store: JobStore,
         clock: Clock,
         store_time: StoreTime,
-        pool: WorkerPool,
+        capacity: Capacity,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
-        job_types: Callable[[], Sequence[str]],
         hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
+        cancelled: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
@@ -49,11 +51,11 @@ class SchedulerThread(Service):
         self._store = store
         self._clock = clock
         self._store_time = store_time
-        self._pool = pool
+        self._capacity = capacity
         self._config = config
         self._epoch = epoch
-        self._job_types = job_types
         self._hand_over = hand_over
+        self._cancelled = cancelled
         self._backlog = backlog
         self._lease_lost = lease_lost
         self._standby = True
@@ -101,16 +103,17 @@ class SchedulerThread(Service):
             self._resting.set()
             return STANDBY_REST
         self._fire_held(epoch)
-        slots = self._pool.free - len(self._held)
-        if slots <= 0 or self._backlog() > BACKLOG_LIMIT:
+        openings = self._capacity.openings(claim.placement for claim in self._held)
+        if not openings or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
-        return self._acquire(epoch, min(slots, self._config.batch_size))
+        return self._acquire(epoch, openings)
 
-    def _acquire(self, epoch: Epoch, limit: int) -> float:
+    def _acquire(self, epoch: Epoch, openings: Sequence[Opening]) -> float:
+        limit = min(workers_of(openings), self._config.batch_size)
         asked_at = self._clock.monotonic()
         took = self._store.acquire(
             epoch.node,
-            self._job_types(),
+            openings,
             limit=limit,
             look_ahead=self._config.look_ahead,
             misfire_threshold=self._config.misfire_threshold,
@@ -120,9 +123,11 @@ class SchedulerThread(Service):
         epoch.know(one.fence for one in took.acquired)
         self._start(took.fired, epoch)
         self._skipped(took.skipped)
+        self._cancelled(took.cancelled)
         self._held.extend(took.acquired)
         self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)
-        if len(took.fired) + len(took.acquired) + len(took.skipped) >= limit:
+        opened = self._capacity.learn(took.placed)
+        if opened or len(took.fired) + len(took.acquired) + len(took.skipped) >= limit:
             return NO_REST
         return self._rest(took.next_due)
 
@@ -146,15 +151,14 @@ class SchedulerThread(Service):
             if self.wakeup.wait(min(self._until_held(), 1.0)) and self._until_held() > SHORTEST_REST:
                 self._release(epoch, self._held)
             return NO_REST
-        self._pool.wait_for_free(0.5)
-        return NO_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
+        return FULL_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
 
     def _fire_held(self, epoch: Epoch) -> None:
         now = self._store_time.now()
         due = [claim for claim in self._held if (claim.progress.next_fire_time or now) <= now]
         if not due:
             return
-        moves = [move for claim in due if (move := self._move(claim)) is not None]
+        moves = [move for claim in due if (move := self._move(claim, now)) is not None]
         asked_at = self._clock.monotonic()
         firing = self._store.fire(epoch.node, moves)
         self._store_time.learn(firing.now, asked_at)
@@ -164,10 +168,11 @@ class SchedulerThread(Service):
         self._held = [claim for claim in self._held if claim.fence not in fired and claim.fence not in gone]
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
+        self._cancelled(firing.cancelled)
 
-    def _move(self, claim: AcquiredTrigger) -> Move | None:
+    def _move(self, claim: AcquiredTrigger, now: datetime) -> Move | None:
         try:
-            return move_of(claim)
+            return move_of(claim, now)
         except ArithmeticError as error:
             # It fires this once, and its schedule ends here: better than firing nothing else any more.
             self._logger.error("the next fire time of %s cannot be computed: %s", claim.key, error)

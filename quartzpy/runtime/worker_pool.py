@@ -42,12 +42,6 @@ class WorkerPool:
         with self._lock:
             return self._taken
 
-    def wait_for_free(self, timeout: float) -> int:
-        """How many slots are free, after waiting for the first up to `timeout` seconds."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._taken < self.size or self._closed, timeout)
-            return self.size - self._taken
-
     def wait_until_idle(self, timeout: float | None) -> bool:
         """Wait until no slot is taken; whether that came."""
         with self._changed:
@@ -65,8 +59,7 @@ class WorkerPool:
         with self._changed:
             self._taken -= 1
             is_first = self._taken == self.size - 1
-            # Whoever waits, waits for the first free slot or for the last.
-            if is_first or self._taken == 0:
+            if self._taken == 0:
                 self._changed.notify_all()
             return is_first
 

@@ -8,17 +8,18 @@ epoch's row is gone they change nothing and raise `LeaseLostError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, TriggerState
+from quartzpy.placement import Capabilities
+from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, TriggerState, WhenFull
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -48,6 +49,7 @@ class NodeRecord:
     last_checkin: datetime
     checkin_count: int
     checkin_interval: timedelta
+    capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,35 @@ class CheckIn:
 
     now: datetime
     nodes: tuple[NodeRecord, ...]
+
+
+class Lane(NamedTuple):
+    """The triggers of jobs of one type that ask for one placement (as text: empty where they run anywhere)."""
+
+    job_type: str
+    placement: str = ""
+
+
+MANY = 1_000_000
+
+
+class Opening(NamedTuple):
+    """A lane that a node has room for.
+
+    Of all openings with the same `executor` at most `workers` fires are taken, of all with the same `group` at most
+    `room`.
+    """
+
+    job_type: str
+    placement: str = ""
+    executor: str = ""
+    workers: int = MANY
+    group: str = ""
+    room: int = MANY
+
+    @property
+    def lane(self) -> Lane:
+        return Lane(self.job_type, self.placement)
 
 
 class FiredTrigger:
@@ -81,6 +112,7 @@ class FiredTrigger:
         pending: Horizon,
         times_triggered: int,
         attempt: int,
+        placement: str,
         covers: tuple[datetime, ...],
         retry: str | None,
         timeout: timedelta | None,
@@ -106,6 +138,7 @@ class FiredTrigger:
         self.pending = pending
         self.times_triggered = times_triggered
         self.attempt = attempt
+        self.placement = placement
         self.covers = covers
         self.retry = retry
         self.timeout = timeout
@@ -151,6 +184,8 @@ class AcquiredTrigger:
     progress: TriggerProgress
     generation: int
     calendar: Calendar | None = None
+    placement: str = ""
+    when_full: str = WhenFull.BLOCK
 
     @property
     def key(self) -> TriggerKey:
@@ -168,22 +203,33 @@ class SkippedTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Acquisition:
-    """What `acquire` did. `next_due`: when the soonest trigger that this node could take, but did not, is due."""
+    """What `acquire` did.
+
+    `next_due`: when the soonest trigger that this node could take, but did not, is due. `placed`: the lanes with a
+    placement that triggers wait in, whoever can take them. `cancelled`: executions that were asked to stop, where no
+    news tells of it.
+    """
 
     now: datetime
     fired: Sequence[FiredTrigger] = ()
     acquired: Sequence[AcquiredTrigger] = ()
     next_due: datetime | None = None
     skipped: Sequence[SkippedTrigger] = ()
+    placed: Collection[Lane] = ()
+    cancelled: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where an acquired trigger goes when it fires; computed outside the lock."""
+    """Where an acquired trigger goes when it fires; computed outside the lock.
+
+    `covers`: the instants that the fire stands for, where they are more than one.
+    """
 
     acquired: AcquiredTrigger
     progress: TriggerProgress
     horizon: Horizon
+    covers: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +240,7 @@ class Firing:
     fired: Sequence[FiredTrigger] = ()
     not_due: Collection[int] = ()
     skipped: Sequence[SkippedTrigger] = ()
+    cancelled: Collection[int] = ()
 
 
 @dataclass(slots=True)
@@ -462,6 +509,10 @@ class JobStore(Protocol):
         """Renew the lease. Takes no shared lock. Raises LeaseLostError: the epoch is gone."""
         ...
 
+    def publish(self, node: Node, capabilities: Capabilities) -> None:
+        """Tell the others what this node can run, in its row of `scheduler_state`."""
+        ...
+
     def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
         """Remove the nodes of `dead` that did not check in since those records were read, and free what they held.
 
@@ -489,18 +540,21 @@ class JobStore(Protocol):
     def acquire(
         self,
         node: Node,
-        job_types: Sequence[str],
+        openings: Sequence[Opening],
         *,
         limit: int,
         look_ahead: timedelta,
         misfire_threshold: timedelta,
     ) -> Acquisition:
-        """Claim at most `limit` WAITING triggers of these job types, soonest first, then by priority.
+        """Claim at most `limit` WAITING triggers of these lanes, soonest first, then by priority.
 
         Eligible: due before now + `look_ahead` and not later than its misfire threshold (unless it ignores
-        misfires); of a job that disallows concurrent execution at most one, and none while it executes. What is
-        due already and has its following instants stored is fired in the same transaction: it goes to WAITING,
-        BLOCKED (with all other triggers of its job, where that disallows concurrent execution) or COMPLETE.
+        misfires); not more of an executor, or a group, than its openings say; of a job that is full none, but for what
+        `WhenFull` says: SKIP records it as SKIPPED and moves its trigger on; BUFFER_ONE makes it BLOCKED, or skips it
+        where another trigger of the job is; CANCEL_OTHER makes it BLOCKED and asks the oldest execution to stop, of
+        several that are due the newest only. What is due already and has its following instants stored is fired in the
+        same transaction: it goes to WAITING, BLOCKED (with all other triggers of its job, where that is full by now
+        and blocks) or COMPLETE; the last two rules let a fire stand for all instants of its trigger that have passed.
         The others become ACQUIRED. Rows held by somebody's open transaction are skipped.
         """
         ...
@@ -532,9 +586,9 @@ class JobStore(Protocol):
         ...
 
     def recover_misfires(
-        self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+        self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        """Apply the misfire instruction to at most `limit` triggers that nobody fired in time."""
+        """Apply the misfire instruction to at most `limit` triggers of these lanes that nobody fired in time."""
         ...
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
@@ -685,8 +739,8 @@ class JobStore(Protocol):
 
     def all_paused(self) -> bool: ...
 
-    def waiting_job_types(self) -> set[str]:
-        """The registered names of the jobs that WAITING triggers are for."""
+    def waiting_lanes(self) -> set[Lane]:
+        """The lanes that WAITING triggers are in."""
         ...
 
     def list_jobs(self, limit: int) -> list[JobRecord]: ...

@@ -24,7 +24,7 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger, JobStore
+from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger, JobStore, Lane, Opening
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.verbs import SchedulingVerbs
 
@@ -128,12 +128,12 @@ class SchedulerHarness(SchedulingVerbs):
             self._handle_misfires()
             due = self._store.acquire(
                 self._node,
-                self._job_types.names(),
+                [Opening(*lane) for lane in self._lanes()],
                 limit=MOST_AT_ONCE,
                 look_ahead=timedelta(),
                 misfire_threshold=self._config.misfire_threshold,
             )
-            moves = [move_of(claim) for claim in due.acquired]
+            moves = [move_of(claim, self.now) for claim in due.acquired]
             fired = [*due.fired, *(self._store.fire(self._node, moves).fired if moves else ())]
             executions += [record for one in fired for record in self._run(one)]
             if len(executions) > MOST_EXECUTIONS:
@@ -154,11 +154,16 @@ class SchedulerHarness(SchedulingVerbs):
         while more:
             outcome = self._store.recover_misfires(
                 self._node,
-                self._job_types.names(),
+                self._lanes(),
                 threshold=self._config.misfire_threshold,
                 limit=self._config.misfire_batch_size,
             )
             more = outcome.more
+
+    def _lanes(self) -> list[Lane]:
+        """All that wait for a job that is known here: wherever it may run, it runs here."""
+        names = set(self._job_types.names())
+        return sorted(lane for lane in self._store.waiting_lanes() if lane.job_type in names)
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         self._runner.run(Execution(fired, self._epoch))

@@ -131,7 +131,8 @@ def upgrade() -> None:
         sa.Column("job_type", Name, nullable=False),
         sa.Column("is_durable", sa.Boolean(), nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
-        sa.Column("skips_when_full", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("when_full", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
+        sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
         sa.Column("retry_policy", JSONB(), nullable=True),
@@ -141,6 +142,9 @@ def upgrade() -> None:
         sa.Column("job_data", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
+        sa.CheckConstraint(
+            "when_full IN ('block', 'skip', 'buffer_one', 'cancel_other')", name="qrtz_job_details_when_full_check"
+        ),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
         schema=schema,
     )
@@ -181,6 +185,7 @@ def upgrade() -> None:
         sa.Column("last_checkin", Instant, nullable=False),
         sa.Column("checkin_count", sa.BigInteger(), nullable=False),
         sa.Column("checkin_interval", sa.Interval(), nullable=False),
+        sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
         schema=schema,
@@ -194,7 +199,8 @@ def upgrade() -> None:
         sa.Column("job_name", Name, nullable=False),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
-        sa.Column("skips_when_full", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("when_full", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
+        sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
@@ -267,9 +273,17 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_due",
         "qrtz_triggers",
-        ["sched_name", "job_type", "misfire_rule", "next_fire_time", sa.text("priority DESC")],
+        ["sched_name", "job_type", "placement", "misfire_rule", "next_fire_time", sa.text("priority DESC")],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_placed",
+        "qrtz_triggers",
+        ["sched_name", "placement", "job_type"],
+        unique=False,
+        postgresql_where=sa.text("trigger_state = 'WAITING' AND placement <> ''"),
         schema=schema,
     )
     op.create_index(

@@ -15,6 +15,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.runtime.moves import move_of
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.protocol import (
     AcquiredTrigger,
@@ -26,14 +27,16 @@ from quartzpy.store.protocol import (
     Firing,
     JobEntry,
     JobStore,
+    Lane,
     MisfireOutcome,
     Move,
     Node,
+    Opening,
     RecoveryOutcome,
     RunningRecord,
 )
 from quartzpy.store.ram.store import RamJobStore
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, look_ahead, prepare
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -186,19 +189,14 @@ class Harness(ABC):
         limit: int = 100,
         look_ahead: timedelta = timedelta(),
         threshold: timedelta = THRESHOLD,
-        types: Sequence[str] = (REPORT,),
+        types: Sequence[str | Opening] = (REPORT,),
     ) -> Acquisition:
-        return self.store.acquire(node, types, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold)
+        openings = [one if isinstance(one, Opening) else Opening(one) for one in types]
+        return self.store.acquire(node, openings, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold)
 
     def move(self, claim: AcquiredTrigger) -> Move:
         """Where a claim goes when it fires: what the engine computes outside the lock."""
-        progress = claim.trigger.triggered(claim.progress, claim.calendar)
-        following = (
-            Horizon(is_complete=True)
-            if progress.next_fire_time is None
-            else look_ahead(claim.trigger, progress, claim.calendar)
-        )
-        return Move(claim, progress, following)
+        return move_of(claim, self.clock.now())
 
     def fire(self, node: Node, claims: Iterable[AcquiredTrigger]) -> Firing:
         return self.store.fire(node, [self.move(claim) for claim in claims])
@@ -230,7 +228,7 @@ class Harness(ABC):
         threshold: timedelta = THRESHOLD,
         types: Sequence[str] = (REPORT,),
     ) -> MisfireOutcome:
-        return self.store.recover_misfires(node, types, threshold=threshold, limit=limit)
+        return self.store.recover_misfires(node, [Lane(one) for one in types], threshold=threshold, limit=limit)
 
     # --- looking
 

@@ -7,6 +7,7 @@ import pytest
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
+from quartzpy.store.protocol import Lane
 from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
 from tests.contract.test_pausing import GROUPS, each_match, schedule_groups
 
@@ -24,7 +25,7 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
         set(),
         False,
     )
-    assert look.waiting_job_types() == set()
+    assert look.waiting_lanes() == set()
     assert look.calendars(["absent"]) == {}
     assert (look.list_jobs(5), look.list_triggers(5), look.list_running(), look.list_executions(5)) == (
         [],
@@ -95,14 +96,14 @@ def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     assert records == [store.store.trigger(key("a")), store.store.trigger(key("b"))]
 
 
-def test_waiting_job_types_are_those_that_a_trigger_waits_for(store: Harness) -> None:
+def test_waiting_lanes_are_those_that_a_trigger_waits_for(store: Harness) -> None:
     store.schedule(job("a", job_type="report"), once("a"))
     store.schedule(job("b", job_type="report"), once("b"))
     store.schedule(job("c", job_type="invoice"), once("c"))
     store.schedule(job("d", job_type="idle", durable=True))
-    assert store.store.waiting_job_types() == {"report", "invoice"}
+    assert store.store.waiting_lanes() == {Lane("report"), Lane("invoice")}
     store.store.pause_triggers([key("c")])
-    assert store.store.waiting_job_types() == {"report"}
+    assert store.store.waiting_lanes() == {Lane("report")}
 
 
 def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness) -> None:

@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobEntry, Node
+from quartzpy.states import CompletionInstruction, FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobEntry, Lane, Node, Opening
 from quartzpy.store.ram.tables import BLOCKED_STATES
 from quartzpy.triggers.horizon import Horizon, refill
 from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key
@@ -30,9 +30,11 @@ JOBS = {
     "serial": job("serial", durable=True, disallow_concurrent=True),
     "two": job("two", durable=True, max_concurrent=2),
     "skipping": job("skipping", durable=True, max_concurrent=1, when_full="skip"),
+    "buffering": job("buffering", durable=True, max_concurrent=1, when_full="buffer_one"),
+    "replacing": job("replacing", durable=True, max_concurrent=2, when_full="cancel_other"),
     "serial-recovering": job("serial-recovering", disallow_concurrent=True, requests_recovery=True),
 }
-TRIGGERS = [f"t{n}" for n in range(6)]
+TRIGGERS = [f"t{n}" for n in range(8)]
 NODES = ["a", "b", "c"]
 
 a_trigger = st.sampled_from(TRIGGERS)
@@ -60,7 +62,7 @@ class Virtual:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Three nodes, four jobs, six triggers, one store."""
+    """Three nodes, eight jobs, eight triggers, one store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,8 +112,9 @@ class Cluster(RuleBasedStateMachine):
     def _remember(self, name: str, how: dict[str, Any]) -> None:
         record = self.store.trigger(key(name))
         assert record is not None
-        # What a full job skips is no instant that was missed.
-        if how["misfire"] == "ignore" and record.trigger.job_key != JOBS["skipping"].key:
+        # What a full job skips, or lets one fire stand for, is no instant that was missed.
+        of = JOBS[record.trigger.job_key.name] if record.trigger.job_key else None
+        if how["misfire"] == "ignore" and of is not None and of.when_full is WhenFull.BLOCK:
             start = record.trigger.anchor
             self.never_misfire[key(name), record.generation] = (start, how["seconds"] * SECOND)
 
@@ -306,8 +309,25 @@ class Cluster(RuleBasedStateMachine):
             if row.state in ENDED_STATES:
                 continue
             assert (row.fence is not None) == (row.state is TriggerState.ACQUIRED)
-            assert tables.is_full(row.job) == (row.state in BLOCKED_STATES)
+            match row.job.when_full:
+                case WhenFull.BLOCK:
+                    assert tables.is_blocked(row.job) == (row.state in BLOCKED_STATES)
+                case WhenFull.SKIP:
+                    assert row.state not in BLOCKED_STATES
+                case WhenFull.BUFFER_ONE | WhenFull.CANCEL_OTHER:
+                    assert tables.free_slots(row.job) == 0 or row.state not in BLOCKED_STATES
             assert row.progress.next_fire_time is not None
+
+    @invariant()
+    def one_fire_at_most_waits_in_a_buffer(self) -> None:
+        waiting = Counter(row.job.key.name for row in self.store._tables.by_state[TriggerState.BLOCKED].values())
+        assert waiting["buffering"] <= 1
+
+    @invariant()
+    def a_fire_stands_for_instants_that_passed(self) -> None:
+        for fired in self.fires:
+            assert list(fired.covers) == sorted(set(fired.covers))
+            assert all(instant <= fired.fire_time for instant in fired.covers)
 
     @invariant()
     def s8_every_fire_ends_in_exactly_one_way(self) -> None:
@@ -326,8 +346,8 @@ class Cluster(RuleBasedStateMachine):
     def the_index_holds_what_waits(self) -> None:
         tables = self.store._tables
         waiting = sorted(row.entry for row in tables.triggers.values() if row.state is TriggerState.WAITING)
-        late = list(tables.due.misfired(["report"], self.clock.now(), 60 * SECOND))
-        on_time = list(tables.due.on_time(["report"], self.clock.now(), 60 * SECOND))
+        late = list(tables.due.misfired([Lane("report")], self.clock.now(), 60 * SECOND))
+        on_time = list(tables.due.on_time([Opening("report")], self.clock.now(), 60 * SECOND, 1000))
         assert sorted(late + on_time) == waiting
         assert on_time == sorted(on_time)
         for state, rows in tables.by_state.items():

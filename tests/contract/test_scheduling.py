@@ -10,7 +10,7 @@ from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import JobEntry
+from quartzpy.store.protocol import JobEntry, Lane
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
@@ -221,7 +221,7 @@ def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> N
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
-    assert store.store.waiting_job_types() == {"report"}
+    assert store.store.waiting_lanes() == {Lane("report")}
     assert not store.fire_due(node, types=["old"])
     assert store.fire_one(node).job_type == "report"
 

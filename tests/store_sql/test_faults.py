@@ -15,20 +15,21 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailabl
 from quartzpy.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Node
+from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Lane, Node, Opening
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.proxy import Proxy
 from tests.store_sql.conftest import register
 
-TYPES = ["faults"]
+LANES = [Lane("report")]
+OPENINGS = [Opening("report")]
 Connect = Callable[[], psycopg.Connection[Any]]
 
 
 def store_due(store: SqlJobStore, *names: str, job: str = "job", serial: bool = False, persist: bool = False) -> None:
     now = datetime.now(UTC)
-    detail = JobDetail(TYPES[0], job, durable=True, disallow_concurrent=serial, persist_data=persist)
+    detail = JobDetail(LANES[0].job_type, job, durable=True, disallow_concurrent=serial, persist_data=persist)
     triggers = [
         SimpleTrigger(
             name, job_key=detail.key, start_time=now - timedelta(seconds=1), interval=timedelta(hours=1), repeat_count=5
@@ -39,7 +40,7 @@ def store_due(store: SqlJobStore, *names: str, job: str = "job", serial: bool = 
 
 
 def acquire(store: SqlJobStore, node: Node) -> Acquisition:
-    return store.acquire(node, TYPES, limit=100, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
+    return store.acquire(node, OPENINGS, limit=100, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
 
 
 def ended(fired: FiredTrigger, **how: Any) -> Completion:
@@ -239,5 +240,5 @@ def test_a_late_trigger_that_cannot_be_handled_here_holds_up_no_other(
     store_due(store, "well", job="well")
     connect().execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h'")
     connect().execute("UPDATE qrtz_triggers SET kind = 'unheard of' WHERE job_name = 'edited'")
-    outcome = store.recover_misfires(node, TYPES, threshold=timedelta(minutes=1), limit=10)
+    outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=10)
     assert [key.name for key in outcome.misfired] == ["well"]

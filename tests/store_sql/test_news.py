@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.keys import TriggerKey
-from quartzpy.store.protocol import JobEntry, Subscription
+from quartzpy.store.protocol import JobEntry, Opening, Subscription
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
@@ -69,7 +69,7 @@ def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: S
     put(store, "claimed", timedelta(hours=1))
     assert news.wait(SOON)
     took = store.acquire(
-        node, ["known"], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
+        node, [Opening("known")], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
     )
     assert len(took.acquired) == 1
     store.leave(node)

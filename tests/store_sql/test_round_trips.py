@@ -10,16 +10,17 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Move, Node
+from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Lane, Move, Node, Opening
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, look_ahead, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.proxy import Proxy
 from tests.store_sql.conftest import register
 
-TYPES = ["round-trips"]
+OPENINGS = [Opening("round-trips")]
+LANES = [Lane("round-trips")]
 SECOND = timedelta(seconds=1)
-JOB = JobDetail(TYPES[0], "job", durable=True)
+JOB = JobDetail(LANES[0].job_type, "job", durable=True)
 BATCH = 50
 
 
@@ -49,7 +50,7 @@ def stored(store: SqlJobStore, *triggers: PreparedTrigger) -> None:
 
 
 def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[AcquiredTrigger], list[Completion]]:
-    took = store.acquire(node, TYPES, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1))
+    took = store.acquire(node, OPENINGS, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1))
     ended = [Completion(one, started_at=took.now, ended_at=took.now, outcome=Outcome.SUCCEEDED) for one in took.fired]
     return [one.fence for one in took.fired], list(took.acquired), ended
 
@@ -122,7 +123,7 @@ def test_misfires_are_read_in_one_round_trip_and_written_in_another(remote: SqlJ
     warm(remote, node)
 
     def misfire() -> int:
-        return len(remote.recover_misfires(node, TYPES, threshold=timedelta(minutes=1), limit=BATCH).misfired)
+        return len(remote.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=BATCH).misfired)
 
     with flights(proxy, 1):
         assert misfire() == 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, SkippedTrigger
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
+from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, Opening, SkippedTrigger
+from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow, load_job, load_trigger
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -22,10 +23,20 @@ _BLOCKING = {
 }
 
 
+@dataclass(slots=True)
+class Taken:
+    """What a step did so far."""
+
+    fired: list[FiredTrigger] = field(default_factory=list)
+    acquired: list[AcquiredTrigger] = field(default_factory=list)
+    skipped: list[SkippedTrigger] = field(default_factory=list)
+    cancelled: list[int] = field(default_factory=list)
+
+
 def acquire(
     tables: Tables,
     node: Node,
-    job_types: Sequence[str],
+    openings: Sequence[Opening],
     *,
     limit: int,
     look_ahead: timedelta,
@@ -33,44 +44,120 @@ def acquire(
 ) -> Acquisition:
     """Claim, and fire what is due; see `JobStore.acquire`."""
     now = tables.require(node)
-    fired: list[FiredTrigger] = []
-    acquired: list[AcquiredTrigger] = []
-    skipped: list[SkippedTrigger] = []
-    for row in _eligible(tables, job_types, now, limit, now + look_ahead, misfire_threshold):
+    took = Taken()
+    overlaps = Overlaps(tables, node, now, took)
+    eligible = _eligible(tables, openings, now, limit, now + look_ahead, misfire_threshold)
+    for row, passed in newest_first([(row, _passed(row, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
-        if tables.is_full(row.job):
+        if tables.is_blocked(row.job):
             tables.move(row, TriggerState.BLOCKED)
-        elif row.job.skips and tables.free_slots(row.job) == 0 and at <= now and _moves_on_by_itself(row):
-            skipped.append(skip_row(tables, node, row, *_following(row), now))
-        elif at <= now and _moves_on_by_itself(row):
-            fired.append(_fire_by_itself(tables, node, row, now))
+        elif at > now or not (row.pending.is_complete or len(row.pending.instants) > len(passed)):
+            took.acquired.append(_claim(tables, node, row, now))
+        elif overlaps.may_fire(row, *_following(row, 0)):
+            covers = (at, *passed) if passed else ()
+            progress, pending = _following(row, len(passed))
+            took.fired.append(fire_row(tables, node, row, tables.next_number(), progress, pending, now, covers))
+    left = next(iter(tables.due.on_time(openings, now, misfire_threshold, 1)), None)
+    placed = {lane for lane in tables.due.lanes() if lane.placement}
+    return Acquisition(
+        now,
+        tuple(took.fired),
+        tuple(took.acquired),
+        None if left is None else left.at,
+        tuple(took.skipped),
+        placed,
+        tuple(took.cancelled),
+    )
+
+
+def _passed(row: TriggerRow, now: datetime) -> tuple[datetime, ...]:
+    """The instants after the next one that a fire stands for too, where its job lets one wait for all."""
+    if row.job.when_full not in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER):
+        return ()
+    return tuple(instant for instant in row.pending.instants if instant <= now)
+
+
+_With = TypeVar("_With")
+
+
+def newest_first(rows: Sequence[tuple[TriggerRow, _With]]) -> list[tuple[TriggerRow, _With]]:
+    """These rows, which come in order, with those of jobs whose newest fire takes the place of others turned round."""
+    replacing: dict[JobKey, list[tuple[TriggerRow, _With]]] = {}
+    for row, other in rows:
+        if row.job.when_full is WhenFull.CANCEL_OTHER:
+            replacing.setdefault(row.job.key, []).append((row, other))
+    for some in replacing.values():
+        # Highest priority last among equals, as the last is taken first.
+        some.sort(key=lambda one: (one[0].entry.at, one[0].bare.priority))
+    return [replacing[row.job.key].pop() if row.job.key in replacing else (row, other) for row, other in rows]
+
+
+class Overlaps:
+    """Decides what becomes of a due fire of a job that does not block all its triggers when it is full."""
+
+    def __init__(self, tables: Tables, node: Node, now: datetime, took: Taken) -> None:
+        self._tables = tables
+        self._node = node
+        self._now = now
+        self._took = took
+        self._places: Counter[JobKey] = Counter()
+
+    def may_fire(self, row: TriggerRow, progress: TriggerProgress, pending: Horizon) -> bool:
+        """Whether it fires; else it is blocked, or skipped and moved on to `progress`, here."""
+        job = row.job
+        self._places[job.key] += 1
+        if self._tables.free_slots(job) != 0:
+            return True
+        if job.when_full is WhenFull.CANCEL_OTHER and self._places[job.key] <= (job.limit or 0):
+            self._tables.move(row, TriggerState.BLOCKED)
+            self._cancel_oldest(job)
+        elif job.when_full is WhenFull.BUFFER_ONE and not any(
+            other.state is TriggerState.BLOCKED for other in job.triggers.values()
+        ):
+            self._tables.move(row, TriggerState.BLOCKED)
         else:
-            acquired.append(_claim(tables, node, row, now))
-    left = next(iter(tables.due.on_time(job_types, now, misfire_threshold)), None)
-    return Acquisition(now, tuple(fired), tuple(acquired), None if left is None else left.at, tuple(skipped))
+            self._took.skipped.append(_skip(self._tables, self._node, row, progress, pending, self._now))
+        return False
 
-
-def _moves_on_by_itself(row: TriggerRow) -> bool:
-    return bool(row.pending.instants or row.pending.is_complete)
+    def _cancel_oldest(self, job: JobRow) -> None:
+        running = [
+            other
+            for other in self._tables.fired.values()
+            if other.job_key == job.key and other.counts and not other.cancel_requested
+        ]
+        if running:
+            oldest = min(running, key=lambda other: (other.fire_time, other.fence))
+            oldest.cancel_requested = True
+            self._took.cancelled.append(oldest.fence)
 
 
 def _eligible(
-    tables: Tables, job_types: Iterable[str], now: datetime, limit: int, until: datetime, threshold: timedelta
+    tables: Tables, openings: Sequence[Opening], now: datetime, limit: int, until: datetime, threshold: timedelta
 ) -> list[TriggerRow]:
     chosen: list[TriggerRow] = []
     taken: Counter[JobKey] = Counter()
-    for entry in tables.due.on_time(job_types, now, threshold):
-        if len(chosen) >= limit or entry.at > until:
+    of_executor: Counter[str] = Counter()
+    of_group: Counter[str] = Counter()
+    by_lane = {opening.lane: opening for opening in openings}
+    for entry in tables.due.on_time(openings, now, threshold, limit):
+        if entry.at > until:
             break
         row = tables.triggers[TriggerKey(entry.group, entry.name)]
-        slots = None if row.job.skips else tables.free_slots(row.job)
+        opening = by_lane[row.job.lane]
+        of_executor[opening.executor] += 1
+        of_group[opening.group] += 1
+        if of_executor[opening.executor] > opening.workers or of_group[opening.group] > opening.room:
+            continue
+        slots = tables.free_slots(row.job) if row.job.when_full is WhenFull.BLOCK else None
         if slots is not None:
             # Of one that is full, one trigger: it finds the job full, and is blocked.
             if taken[row.job.key] >= max(slots, 1):
                 continue
             taken[row.job.key] += 1
         chosen.append(row)
+        if len(chosen) >= limit:
+            break
     return chosen
 
 
@@ -79,20 +166,26 @@ def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Acquir
     tables.claim(_fired_row(node, row, fence, FiredState.ACQUIRED, now))
     tables.move(row, TriggerState.ACQUIRED, fence=fence)
     stored = tables.calendar_of(row)
-    return AcquiredTrigger(fence, row.load(), row.progress, row.generation, None if stored is None else stored.calendar)
+    return AcquiredTrigger(
+        fence,
+        row.load(),
+        row.progress,
+        row.generation,
+        None if stored is None else stored.calendar,
+        row.job.lane.placement,
+        row.job.when_full,
+    )
 
 
-def _following(row: TriggerRow) -> tuple[TriggerProgress, Horizon]:
-    following, *later = row.pending.instants or (None,)
-    progress = TriggerProgress(following, row.progress.next_fire_time, row.progress.times_triggered + 1)
+def _following(row: TriggerRow, passed: int) -> tuple[TriggerProgress, Horizon]:
+    """Where a trigger goes by itself, past so many instants."""
+    following, *later = row.pending.instants[passed:] or (None,)
+    times = row.progress.times_triggered + 1 + passed
+    progress = TriggerProgress(following, row.progress.next_fire_time, times)
     return progress, Horizon(tuple(instant for instant in later if instant), row.pending.is_complete)
 
 
-def _fire_by_itself(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> FiredTrigger:
-    return fire_row(tables, node, row, tables.next_number(), *_following(row), now)
-
-
-def skip_row(
+def _skip(
     tables: Tables, node: Node, row: TriggerRow, progress: TriggerProgress, pending: Horizon, now: datetime
 ) -> SkippedTrigger:
     """Move a trigger on without a fire, as its job asks when it is at its limit."""
@@ -103,6 +196,7 @@ def skip_row(
     moved = replace(progress, previous_fire_time=row.progress.previous_fire_time)
     over = progress.next_fire_time is None
     state = TriggerState.COMPLETE if over else TriggerState.WAITING
+    row.covers = ()
     tables.move(row, state, progress=moved, pending=pending, fence=fence if over else None)
     return SkippedTrigger(row.key, row.job.key, scheduled)
 
@@ -115,11 +209,12 @@ def fire_row(
     progress: TriggerProgress,
     pending: Horizon,
     now: datetime,
+    covers: tuple[datetime, ...] = (),
 ) -> FiredTrigger:
     """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
     job = row.job
     execution = _fired_row(node, row, fence, FiredState.EXECUTING, now)
-    fills_job = not job.skips and tables.free_slots(job) == 1
+    fills_job = job.when_full is WhenFull.BLOCK and tables.free_slots(job) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE
@@ -143,7 +238,8 @@ def fire_row(
         pending=pending,
         times_triggered=progress.times_triggered,
         attempt=row.attempt,
-        covers=row.covers,
+        placement=job.lane.placement,
+        covers=_together(row.covers, covers),
         retry=job.retry,
         timeout=job.timeout,
         persists_data=job.persists_data,
@@ -161,6 +257,11 @@ def fire_row(
             if sibling is not row and sibling.state in _BLOCKING:
                 tables.move(sibling, _BLOCKING[sibling.state])
     return execution.fired
+
+
+def _together(missed: tuple[datetime, ...], passed: tuple[datetime, ...]) -> tuple[datetime, ...]:
+    """The instants that a fire stands for: those of a misfire, and those that passed while it waited for its job."""
+    return (*missed, *passed[1:]) if missed and passed else missed or passed
 
 
 def _fired_row(node: Node, row: TriggerRow, fence: int, state: FiredState, now: datetime) -> FiredRow:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from quartzpy.states import FiredState, TriggerState
-from quartzpy.store.protocol import Acquisition, FiredTrigger, Firing, Move, Node, SkippedTrigger
-from quartzpy.store.ram.acquire import fire_row, skip_row
+from quartzpy.store.protocol import Acquisition, Firing, Move, Node
+from quartzpy.store.ram.acquire import Overlaps, Taken, fire_row, newest_first
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
 from quartzpy.triggers.trigger import TriggerProgress
 
@@ -14,27 +14,28 @@ from quartzpy.triggers.trigger import TriggerProgress
 def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
     """Fire those of `moves` that are due; see `JobStore.fire`."""
     now = tables.require(node)
-    fired: list[FiredTrigger] = []
+    took = Taken()
     not_due: set[int] = set()
-    skipped: list[SkippedTrigger] = []
-    for move in sorted(moves, key=_in_order):
+    overlaps = Overlaps(tables, node, now, took)
+    claims = [
+        (row, move)
+        for move in sorted(moves, key=_in_order)
+        if (row := tables.triggers.get(move.acquired.key)) is not None
+    ]
+    for row, move in newest_first(claims):
         claim = claim_of(tables, node, move.acquired.fence)
         if claim is None:
             continue
-        row = claimed_trigger(tables, claim)
-        if row is None:
+        if claimed_trigger(tables, claim) is None:
             tables.drop(claim)
-        elif claim.scheduled_time > now or tables.is_full(row.job):
+        elif claim.scheduled_time > now or tables.is_blocked(row.job):
             not_due.add(claim.fence)
         else:
-            progress = TriggerProgress(
-                move.progress.next_fire_time, claim.scheduled_time, move.progress.times_triggered
-            )
-            if row.job.skips and tables.free_slots(row.job) == 0:
-                skipped.append(skip_row(tables, node, row, progress, move.horizon, now))
-                continue
-            fired.append(fire_row(tables, node, row, claim.fence, progress, move.horizon, now))
-    return Firing(now, tuple(fired), frozenset(not_due), tuple(skipped))
+            times = move.progress.times_triggered
+            progress = TriggerProgress(move.progress.next_fire_time, claim.scheduled_time, times)
+            if overlaps.may_fire(row, progress, move.horizon):
+                took.fired.append(fire_row(tables, node, row, claim.fence, progress, move.horizon, now, move.covers))
+    return Firing(now, tuple(took.fired), frozenset(not_due), tuple(took.skipped), tuple(took.cancelled))
 
 
 def _in_order(move: Move) -> tuple[bool, object, int]:

@@ -1,7 +1,7 @@
 """WAITING triggers in the order in which they are due, apart by who can take them and by when they are too late.
 
-A lane holds the triggers of one job type and one rule of misfiring. A step reads a lane from the first entry that is
-not too late: neither what this node cannot run nor what the misfire step must handle is ever walked over.
+They are kept apart by lane and by rule of misfiring. A step reads from the first entry that is not too late: neither
+what this node cannot run nor what the misfire step must handle is ever walked over.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from heapq import merge
+from itertools import islice
 from typing import NamedTuple
+
+from quartzpy.store.protocol import Lane, Opening
 
 CHUNK = 512
 _ABOVE_ALL_PRIORITIES = -(2**31)
@@ -93,43 +96,46 @@ class DueIndex:
     """All lanes."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, dict[MisfireRule, SortedEntries]] = {}
+        self._lanes: dict[Lane, dict[MisfireRule, SortedEntries]] = {}
 
-    def add(self, job_type: str, rule: MisfireRule, entry: Entry) -> None:
-        lanes = self._lanes.setdefault(job_type, {})
-        if rule not in lanes:
-            lanes[rule] = SortedEntries()
-        lanes[rule].add(entry)
+    def add(self, lane: Lane, rule: MisfireRule, entry: Entry) -> None:
+        by_rule = self._lanes.setdefault(lane, {})
+        if rule not in by_rule:
+            by_rule[rule] = SortedEntries()
+        by_rule[rule].add(entry)
 
-    def remove(self, job_type: str, rule: MisfireRule, entry: Entry) -> None:
-        lanes = self._lanes[job_type]
-        lanes[rule].remove(entry)
-        if not lanes[rule]:
-            del lanes[rule]
-            if not lanes:
-                del self._lanes[job_type]
+    def remove(self, lane: Lane, rule: MisfireRule, entry: Entry) -> None:
+        by_rule = self._lanes[lane]
+        by_rule[rule].remove(entry)
+        if not by_rule[rule]:
+            del by_rule[rule]
+            if not by_rule:
+                del self._lanes[lane]
 
-    def on_time(self, job_types: Iterable[str], now: datetime, threshold: timedelta) -> Iterator[Entry]:
-        """What did not misfire, whenever it is due, in order."""
-        return merge(*(lane.since(rule.earliest_on_time(now, threshold)) for rule, lane in self._of(job_types)))
+    def on_time(self, openings: Iterable[Opening], now: datetime, threshold: timedelta, limit: int) -> Iterator[Entry]:
+        """What did not misfire, whenever it is due, in order: of each opening the first that it has room for."""
+        return merge(
+            *(
+                islice(entries.since(rule.earliest_on_time(now, threshold)), min(limit, opening.workers, opening.room))
+                for opening in dict.fromkeys(openings)
+                for rule, entries in self._lanes.get(opening.lane, {}).items()
+            )
+        )
 
-    def misfired(self, job_types: Iterable[str], now: datetime, threshold: timedelta) -> Iterator[Entry]:
+    def misfired(self, lanes: Iterable[Lane], now: datetime, threshold: timedelta) -> Iterator[Entry]:
         """What is too late, in order."""
         return merge(
             *(
-                _before(rule.earliest_on_time(now, threshold), lane)
-                for rule, lane in self._of(job_types)
+                _before(rule.earliest_on_time(now, threshold), entries)
+                for lane in dict.fromkeys(lanes)
+                for rule, entries in self._lanes.get(lane, {}).items()
                 if not rule.ignores_misfires
             )
         )
 
-    def job_types(self) -> set[str]:
-        """Whose triggers wait."""
+    def lanes(self) -> set[Lane]:
+        """Those that triggers wait in."""
         return set(self._lanes)
-
-    def _of(self, job_types: Iterable[str]) -> Iterator[tuple[MisfireRule, SortedEntries]]:
-        for job_type in dict.fromkeys(job_types):
-            yield from self._lanes.get(job_type, {}).items()
 
 
 def _before(instant: datetime, lane: SortedEntries) -> Iterator[Entry]:

@@ -9,17 +9,17 @@ from itertools import islice
 
 from quartzpy.keys import TriggerKey
 from quartzpy.states import TriggerState
-from quartzpy.store.protocol import MisfireOutcome, Node
+from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.ram.tables import Tables, TriggerRow
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, covered, moved_to
 
 
 def recover_misfires(
-    tables: Tables, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+    tables: Tables, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
 ) -> MisfireOutcome:
     """Handle one slice; see `JobStore.recover_misfires`."""
     now = tables.require(node)
-    late = list(islice(tables.due.misfired(job_types, now, threshold), limit + 1))
+    late = list(islice(tables.due.misfired(lanes, now, threshold), limit + 1))
     misfired = [TriggerKey(entry.group, entry.name) for entry in late[:limit]]
     moved = {key: _misfire(tables, tables.triggers[key], now) for key in misfired}
     times = [at for at in moved.values() if at is not None]

@@ -32,7 +32,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow]) -> datetime | None:
         if tables.pauses.forbid(row.key, row.job):
             continue
         if row.state in PAUSED_STATES and row.progress.next_fire_time is not None:
-            blocked = tables.is_full(row.job)
+            blocked = tables.is_blocked(row.job)
             tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
             times.append(row.progress.next_fire_time)
     return min(times, default=None)

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, Outcome, TriggerState
+from quartzpy.placement import Capabilities
+from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import CheckIn, Node, NodeRecord, RecoveryOutcome
 from quartzpy.store.ram.again import recovery
 from quartzpy.store.ram.fire import give_back
@@ -49,6 +50,12 @@ def check_in(tables: Tables, node: Node) -> CheckIn:
     record = tables.nodes[node.instance_id]
     tables.nodes[node.instance_id] = replace(record, last_checkin=now, checkin_count=record.checkin_count + 1)
     return list_nodes(tables)
+
+
+def publish(tables: Tables, node: Node, capabilities: Capabilities) -> None:
+    """Tell what the node can run; see `JobStore.publish`."""
+    tables.require(node)
+    tables.nodes[node.instance_id] = replace(tables.nodes[node.instance_id], capabilities=capabilities)
 
 
 def list_nodes(tables: Tables) -> CheckIn:
@@ -117,7 +124,7 @@ def _repair(tables: Tables) -> int:
             odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
-            if not tables.is_full(row.job):
+            if row.job.when_full is WhenFull.SKIP or tables.free_slots(row.job) != 0:
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):

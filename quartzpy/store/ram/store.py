@@ -17,6 +17,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
     Acquisition,
@@ -28,10 +29,12 @@ from quartzpy.store.protocol import (
     JobEntry,
     JobRecord,
     JobStore,
+    Lane,
     MisfireOutcome,
     Move,
     Node,
     NodeRecord,
+    Opening,
     RecoveryOutcome,
     RunningRecord,
     StoredCalendar,
@@ -107,6 +110,10 @@ class RamJobStore:
         with self._lock:
             return recover.check_in(self._tables, node)
 
+    def publish(self, node: Node, capabilities: Capabilities) -> None:
+        with self._lock:
+            recover.publish(self._tables, node, capabilities)
+
     def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
         with self._lock:
             return recover.recover(self._tables, node, dead)
@@ -124,7 +131,7 @@ class RamJobStore:
     def acquire(
         self,
         node: Node,
-        job_types: Sequence[str],
+        openings: Sequence[Opening],
         *,
         limit: int,
         look_ahead: timedelta,
@@ -134,7 +141,7 @@ class RamJobStore:
             return acquire.acquire(
                 self._tables,
                 node,
-                job_types,
+                openings,
                 limit=limit,
                 look_ahead=look_ahead,
                 misfire_threshold=misfire_threshold,
@@ -161,10 +168,10 @@ class RamJobStore:
             return complete.cancel_requests(self._tables, node)
 
     def recover_misfires(
-        self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+        self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
         with self._lock:
-            return misfire.recover_misfires(self._tables, node, job_types, threshold=threshold, limit=limit)
+            return misfire.recover_misfires(self._tables, node, lanes, threshold=threshold, limit=limit)
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
         with self._lock:
@@ -324,9 +331,9 @@ class RamJobStore:
     def all_paused(self) -> bool:
         return self._tables.pauses.everything
 
-    def waiting_job_types(self) -> set[str]:
+    def waiting_lanes(self) -> set[Lane]:
         with self._lock:
-            return self._tables.due.job_types()
+            return self._tables.due.lanes()
 
     def list_jobs(self, limit: int) -> list[JobRecord]:
         with self._lock:

@@ -17,8 +17,8 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import RECOVERING_JOBS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import FiredState, JobMode, Outcome, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord, StoredCalendar
+from quartzpy.states import FiredState, JobMode, Outcome, TriggerState, WhenFull
+from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Lane, Node, NodeRecord, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -37,7 +37,19 @@ AFTER_UNBLOCKING = {
 class JobRow:
     """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
 
-    __slots__ = ("_detail", "data", "job_type", "key", "limit", "mode", "owner", "retry", "skips", "triggers")
+    __slots__ = (
+        "_detail",
+        "data",
+        "job_type",
+        "key",
+        "lane",
+        "limit",
+        "mode",
+        "owner",
+        "retry",
+        "triggers",
+        "when_full",
+    )
 
     def __init__(self, detail: JobDetail) -> None:
         self.key = detail.key
@@ -48,7 +60,8 @@ class JobRow:
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
-        self.skips = detail.when_full == "skip"
+        self.when_full = WhenFull(detail.when_full)
+        self.lane = Lane(self.job_type, detail.placement.as_text())
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
@@ -285,20 +298,20 @@ class Tables:
         """Give a job another definition; its triggers wait where that says."""
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
-            self.due.remove(job.job_type, row.rule, row.entry)
+            self.due.remove(job.lane, row.rule, row.entry)
         job.become(detail)
         for row in waiting:
-            self.due.add(job.job_type, row.rule, row.entry)
+            self.due.add(job.lane, row.rule, row.entry)
 
     def _enter(self, row: TriggerRow) -> None:
         self.by_state[row.state][row.key] = row
         if row.state is TriggerState.WAITING:
-            self.due.add(row.job.job_type, row.rule, row.entry)
+            self.due.add(row.job.lane, row.rule, row.entry)
 
     def _exit(self, row: TriggerRow) -> None:
         del self.by_state[row.state][row.key]
         if row.state is TriggerState.WAITING:
-            self.due.remove(row.job.job_type, row.rule, row.entry)
+            self.due.remove(row.job.lane, row.rule, row.entry)
         if row.fence is not None:
             claim = self.fired.get(row.fence)
             if claim is not None and claim.state is FiredState.ACQUIRED:
@@ -306,7 +319,7 @@ class Tables:
 
     def state_of_new(self, trigger_key: TriggerKey, job: JobRow) -> TriggerState:
         """The state of a trigger that is stored now."""
-        blocked = self.is_full(job)
+        blocked = self.is_blocked(job)
         if self.pauses.cover(trigger_key, job):
             return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
         return TriggerState.BLOCKED if blocked else TriggerState.WAITING
@@ -324,9 +337,9 @@ class Tables:
         """How many more executions of this job may run now; None: any number."""
         return None if job.limit is None else max(0, job.limit - self._running[job.key])
 
-    def is_full(self, job: JobRow) -> bool:
-        """Whether as many executions run as this job allows, and what fires waits."""
-        return not job.skips and self.free_slots(job) == 0
+    def is_blocked(self, job: JobRow) -> bool:
+        """Whether as many executions run as this job allows, and all its triggers wait."""
+        return job.when_full is WhenFull.BLOCK and self.free_slots(job) == 0
 
     def claim(self, row: FiredRow) -> None:
         self.fired[row.fence] = row
@@ -345,7 +358,7 @@ class Tables:
         waiting = []
         for key in keys:
             job = self.jobs.get(key)
-            if job is None or self.is_full(job):
+            if job is None or self.is_blocked(job):
                 continue
             for row in job.triggers.values():
                 if row.state in BLOCKED_STATES:

@@ -1,9 +1,10 @@
 """The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
 
 `node` is the guard: it is empty once this epoch's row is gone, and with it everything that follows.
-`due` reads the front of each index range that this node can take, in order, and skips rows that somebody's own
-transaction holds. `fated` decides: FIRE, CLAIM, or BLOCK for one that a transaction outside the lock stored as
-WAITING while its job was at its limit. `siblings` are the other triggers of a job that reached its limit just now.
+`due` reads the front of each index range that this node has room for, in order, and skips rows that somebody's own
+transaction holds; `passed` are instants that a fire of a job that lets one wait stands for. `fated` decides: FIRE,
+CLAIM, SKIP, or BLOCK for one that waits for its job, also one that a transaction outside the lock stored as WAITING
+while its job was at its limit. `siblings` are the other triggers of a job that reached its limit just now.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from quartzpy.store.protocol import Acquisition, Node
+from quartzpy.store.protocol import Acquisition, Lane, Node, Opening
+from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -20,7 +22,7 @@ TAKEN = """
 taken AS MATERIALIZED (
     SELECT t.fate, t.given_fence, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.skips_when_full, t.job_data::text AS trigger_data,
+           t.times_triggered, t.attempt, t.max_concurrent, t.when_full, t.placement, t.job_data::text AS trigger_data,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
@@ -66,38 +68,85 @@ dropped AS (
 )
 """
 
+# The same order for both statements that choose among the due triggers of a job with a limit: soonest first, but the
+# newest first where it takes the place of what runs. What is not due yet is not weighed against what is.
+PLACE = """
+row_number() OVER (PARTITION BY d.job_group, d.job_name, d.when_full <> 'block' AND d.fires_now
+                       ORDER BY CASE d.when_full WHEN 'cancel_other' THEN d.next_fire_time END DESC,
+                                d.next_fire_time, d.priority DESC) AS place
+"""
+# What becomes of a due fire (`l`) of a job that does not block all its triggers when it is full.
+OVERLAP = """
+CASE WHEN l.place <= l.max_concurrent - l.running THEN 'FIRE'
+     WHEN l.when_full = 'cancel_other' AND l.place <= l.max_concurrent THEN 'BLOCK'
+     WHEN l.when_full = 'buffer_one' AND l.place = greatest(l.max_concurrent - l.running, 0) + 1
+          AND NOT EXISTS (SELECT FROM $triggers w
+                           WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
+                             AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
+     ELSE 'SKIP' END
+"""
+# One execution for each fire that waits to take its place, the longest first; its node is told at the commit.
+CANCEL_OTHERS = """
+told AS (
+    UPDATE $fired_triggers f SET cancel_requested = true
+      FROM (SELECT job_group, job_name, count(*) AS wanted
+              FROM moved WHERE fate = 'BLOCK' AND when_full = 'cancel_other' GROUP BY job_group, job_name) AS w
+     CROSS JOIN LATERAL (
+        SELECT r.fence FROM $fired_triggers r
+         WHERE r.sched_name = %(sched)s AND r.job_group = w.job_group AND r.job_name = w.job_name
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
+         ORDER BY r.fired_time, r.fence
+         LIMIT w.wanted) AS other
+     WHERE f.fence = other.fence
+    RETURNING pg_notify(%(channel)s, 'cancelled')
+)
+"""
+
 ACQUIRE = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
 due AS MATERIALIZED (
-    SELECT node.at, front.*
-      FROM node
-     CROSS JOIN unnest(%(job_types)s::text[]) AS known(job_type)
-     CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
-     CROSS JOIN LATERAL (
-        SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
-               t.max_concurrent, t.skips_when_full, t.covers,
-               t.next_fire_time <= node.at
-                   AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS fires_now
-          FROM $triggers t
-         WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.misfire_rule = rule.name
-           AND t.trigger_state = 'WAITING'
-           AND t.next_fire_time <= node.at + %(look_ahead)s::interval
-           AND t.next_fire_time >= CASE rule.name
-                   WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
-           AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
-         ORDER BY t.next_fire_time, t.priority DESC
-         LIMIT %(limit)s::int
-           FOR NO KEY UPDATE SKIP LOCKED
-     ) AS front
-     ORDER BY front.next_fire_time, front.priority DESC
+    SELECT *
+      FROM (SELECT node.at, front.*, lane.workers, lane.room,
+                   row_number() OVER (PARTITION BY lane.executor
+                                          ORDER BY front.next_fire_time, front.priority DESC) AS executor_place,
+                   row_number() OVER (PARTITION BY lane.execution_group
+                                          ORDER BY front.next_fire_time, front.priority DESC) AS group_place
+              FROM node
+             CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(executors)s::text[], %(workers)s::int[],
+                               %(groups)s::text[], %(rooms)s::int[])
+                        AS lane(job_type, placement, executor, workers, execution_group, room)
+             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+             CROSS JOIN LATERAL (
+                SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
+                       t.max_concurrent, t.when_full, t.covers, late.passed,
+                       t.next_fire_time <= node.at
+                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > cardinality(late.passed))
+                           AS fires_now
+                  FROM $triggers t
+                 CROSS JOIN LATERAL (
+                    SELECT CASE WHEN t.when_full IN ('buffer_one', 'cancel_other')
+                                THEN ARRAY(SELECT u.instant FROM unnest(t.upcoming) AS u(instant)
+                                            WHERE u.instant <= node.at)
+                                ELSE '{{}}' END AS passed) AS late
+                 WHERE t.sched_name = %(sched)s AND t.job_type = lane.job_type AND t.placement = lane.placement
+                   AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+                   AND t.next_fire_time <= node.at + %(look_ahead)s::interval
+                   AND t.next_fire_time >= CASE rule.name
+                           WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
+                   AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+                 ORDER BY t.next_fire_time, t.priority DESC
+                 LIMIT least(%(limit)s::int, lane.workers, lane.room)
+                   FOR NO KEY UPDATE OF t SKIP LOCKED
+             ) AS front) AS ranked
+     WHERE executor_place <= workers AND group_place <= room
+     ORDER BY next_fire_time, priority DESC
      LIMIT %(limit)s::int
 ),
 limited AS MATERIALIZED (
-    SELECT d.*, r.running,
-           row_number() OVER (PARTITION BY d.job_group, d.job_name ORDER BY d.next_fire_time, d.priority DESC) AS place
+    SELECT d.*, r.running, {PLACE}
       FROM due d
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM $fired_triggers f
@@ -106,44 +155,46 @@ limited AS MATERIALIZED (
      WHERE d.max_concurrent IS NOT NULL
 ),
 fitting AS (
-    SELECT l.*, NOT l.skips_when_full
-                AND l.running + count(*) FILTER (WHERE l.fires_now)
+    SELECT l.*, l.running + count(*) FILTER (WHERE l.fires_now)
                                 OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent AS fills_job
-      FROM limited l WHERE l.place <= l.max_concurrent - l.running
+      FROM limited l WHERE l.when_full = 'block' AND l.place <= l.max_concurrent - l.running
 ),
 fated AS MATERIALIZED (
     SELECT d.at, d.row, d.next_fire_time AS scheduled_time, d.prev_fire_time AS previous_time,
            nextval('$fences') AS fence, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS fills_job,
-           d.covers
+           d.covers, d.passed
       FROM due d WHERE d.max_concurrent IS NULL
     UNION ALL
     SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fences'),
-           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job, f.covers
+           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job, f.covers,
+           f.passed
       FROM fitting f
     UNION ALL
-    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true, NULL
-      FROM limited l WHERE l.running >= l.max_concurrent AND NOT l.skips_when_full
+    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true, NULL, '{{}}'
+      FROM limited l WHERE l.when_full = 'block' AND l.running >= l.max_concurrent
     UNION ALL
     SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, nextval('$fences'),
-           CASE WHEN l.fires_now THEN 'SKIP' ELSE 'CLAIM' END, false, NULL
-      FROM limited l WHERE l.skips_when_full AND l.place > l.max_concurrent - l.running
+           CASE WHEN l.fires_now THEN {OVERLAP} ELSE 'CLAIM' END, false, l.covers, l.passed
+      FROM limited l WHERE l.when_full <> 'block'
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
-               CASE WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE'
+               CASE WHEN cardinality(t.upcoming) = m.skipped THEN 'COMPLETE'
                     WHEN m.fills_job THEN 'BLOCKED' ELSE 'WAITING' END END,
-           fence = CASE WHEN m.fate = 'CLAIM' OR (m.fate IN ('FIRE', 'SKIP') AND cardinality(t.upcoming) = 0)
-                        THEN m.fence END,
+           fence = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped) THEN m.fence END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[1] ELSE t.next_fire_time END,
-           upcoming = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[2:] ELSE t.upcoming END,
-           covers = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN NULL ELSE t.covers END,
-           times_triggered = t.times_triggered + CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN 1 ELSE 0 END
-      FROM fated m
+           next_fire_time = CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END,
+           upcoming = CASE WHEN m.moves_on THEN t.upcoming[2 + m.skipped:] ELSE t.upcoming END,
+           covers = CASE WHEN m.moves_on THEN NULL ELSE t.covers END,
+           times_triggered = t.times_triggered + CASE WHEN m.moves_on THEN 1 + m.skipped ELSE 0 END
+      FROM (SELECT *, fate IN ('FIRE', 'SKIP') AS moves_on,
+                   CASE fate WHEN 'FIRE' THEN cardinality(passed) ELSE 0 END AS skipped
+              FROM fated) AS m
      WHERE t.ctid = m.row
     RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, m.fills_job,
-              m.covers AS covered, t.*
+              CASE WHEN m.skipped = 0 THEN m.covers ELSE coalesce(m.covers, ARRAY[m.scheduled_time]) || m.passed END
+                  AS covered, t.*
 ),
 {TAKEN},
 claims AS (
@@ -156,27 +207,43 @@ claims AS (
            t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb
       FROM taken t WHERE t.fate <> 'SKIP'
 ),
-{BLOCK_SIBLINGS}
+{BLOCK_SIBLINGS},
+{CANCEL_OTHERS}
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
-# What is left for this node: it may sleep until then. No row: the epoch is gone.
+# What is left for this node: it may sleep until then. No row: the epoch is gone. `placed` are the places that jobs with
+# waiting triggers ask for, one step along their index for each.
 NEXT_DUE = """
+WITH RECURSIVE placed AS (
+    (SELECT placement, job_type FROM $triggers
+      WHERE sched_name = %(sched)s AND trigger_state = 'WAITING' AND placement <> ''
+      ORDER BY placement, job_type LIMIT 1)
+    UNION ALL
+    SELECT other.placement, other.job_type
+      FROM placed p
+     CROSS JOIN LATERAL (
+        SELECT t.placement, t.job_type FROM $triggers t
+         WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING' AND t.placement <> ''
+           AND (t.placement, t.job_type) > (p.placement, p.job_type)
+         ORDER BY t.placement, t.job_type LIMIT 1) AS other
+)
 SELECT $now,
        (SELECT min(front.next_fire_time)
-          FROM unnest(%(job_types)s::text[]) AS known(job_type)
+          FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS lane(job_type, placement)
          CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
          CROSS JOIN LATERAL (
             SELECT t.next_fire_time
               FROM $triggers t
-             WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.misfire_rule = rule.name
-               AND t.trigger_state = 'WAITING'
+             WHERE t.sched_name = %(sched)s AND t.job_type = lane.job_type AND t.placement = lane.placement
+               AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                AND t.next_fire_time >= CASE rule.name
                        WHEN 'SCHEDULER' THEN $now - %(threshold)s::interval ELSE '-infinity' END
                AND (rule.name <> 'OWN' OR t.next_fire_time >= $now - t.misfire_threshold)
              ORDER BY t.next_fire_time
              LIMIT 1
-         ) AS front)
+         ) AS front),
+       ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
   FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 """
@@ -185,7 +252,7 @@ SELECT $now,
 def acquire(
     session: SqlSession,
     node: Node,
-    job_types: Sequence[str],
+    openings: Sequence[Opening],
     *,
     limit: int,
     look_ahead: timedelta,
@@ -195,12 +262,24 @@ def acquire(
     values = {
         "instance": node.instance_id,
         "epoch": node.epoch,
-        "job_types": job_types,
+        "job_types": [opening.job_type for opening in openings],
+        "placements": [opening.placement for opening in openings],
         "threshold": misfire_threshold,
     }
     took, left = session.locked(
-        session.send(ACQUIRE, **values, limit=limit, look_ahead=look_ahead), session.send(NEXT_DUE, **values)
+        session.send(
+            ACQUIRE,
+            **values,
+            executors=[opening.executor for opening in openings],
+            workers=[opening.workers for opening in openings],
+            groups=[opening.group for opening in openings],
+            rooms=[opening.room for opening in openings],
+            limit=limit,
+            look_ahead=look_ahead,
+            channel=channel(session.scheduler),
+        ),
+        session.send(NEXT_DUE, **values),
     )
-    now, next_due = still_standing(node, left)
+    now, next_due, *placed = still_standing(node, left)
     fired, acquired, skipped = parted(took.rows)
-    return Acquisition(now, fired, acquired, next_due, skipped)
+    return Acquisition(now, fired, acquired, next_due, skipped, {Lane(*lane) for lane in zip(*placed, strict=True)})

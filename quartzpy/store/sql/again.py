@@ -62,11 +62,11 @@ def again(name: str, fired: str, kind: Again) -> str:
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, skips_when_full, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete,
+        max_concurrent, when_full, placement, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete,
         start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('$fences'), '{kind.group}', {kind.name},
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.skips_when_full, 'simple',
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.when_full, j.placement, 'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{kind.group}')

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quartzpy.placement import Capabilities
 from quartzpy.store.protocol import CheckIn, Node, NodeRecord
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -18,13 +19,18 @@ RETURNING epoch
 """
 
 NODES = """
-SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval
+SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval, capabilities::text
   FROM $scheduler_state
  WHERE sched_name = %(sched)s
  ORDER BY instance_id
 """
 
 NOW = "SELECT $now"
+
+PUBLISH = """
+UPDATE $scheduler_state SET capabilities = %(capabilities)s::jsonb
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
 
 # Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id goes where it was silent or is known to be gone.
 REPLACE_SILENT = """
@@ -70,4 +76,10 @@ def list_nodes(session: SqlSession) -> CheckIn:
 
 
 def _records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
-    return tuple(NodeRecord(*row) for row in rows)
+    return tuple(NodeRecord(*row, Capabilities.from_text(text)) for *row, text in rows)
+
+
+def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:
+    """Tell what the node can run; see `JobStore.publish`."""
+    values = {"instance": node.instance_id, "epoch": node.epoch, "capabilities": capabilities.as_text()}
+    session.connections.fly([session.send(PUBLISH, **values)], control=True)

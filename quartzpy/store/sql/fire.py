@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from quartzpy.store.protocol import Acquisition, Firing, Move, Node
-from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, TAKEN
-from quartzpy.store.sql.listen import news
+from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
+from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
@@ -22,13 +22,16 @@ WITH node AS MATERIALIZED (
 ),
 wanted AS (
     SELECT * FROM unnest(%(fences)s::bigint[], %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[],
-                         %(times)s::bigint[])
-        AS w(fence, next_fire_time, upcoming, is_complete, times_triggered)
+                         %(times)s::bigint[], %(covers)s::text[])
+        AS w(fence, next_fire_time, upcoming, is_complete, times_triggered, stands_for)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.skips_when_full, t.covers,
-           t.next_fire_time AS scheduled_time,
-           t.prev_fire_time AS previous_time, t.priority, w.*
+    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.when_full,
+           t.next_fire_time, t.prev_fire_time AS previous_time, t.priority, true AS fires_now,
+           w.fence, w.next_fire_time AS following, w.upcoming, w.is_complete, w.times_triggered,
+           CASE WHEN w.stands_for IS NULL THEN t.covers
+                ELSE coalesce(t.covers, (w.stands_for::timestamptz[])[:1]) || (w.stands_for::timestamptz[])[2:] END
+               AS covers
       FROM node
      CROSS JOIN wanted w
       JOIN $fired_triggers f
@@ -38,37 +41,39 @@ ready AS MATERIALIZED (
        AND t.trigger_state = 'ACQUIRED' AND t.fence = w.fence
        FOR NO KEY UPDATE OF t SKIP LOCKED
 ),
+limited AS MATERIALIZED (
+    SELECT d.*, {PLACE}, r.running
+      FROM ready d
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM $fired_triggers r
+         WHERE r.sched_name = %(sched)s AND r.job_group = d.job_group AND r.job_name = d.job_name
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS r
+     WHERE d.max_concurrent IS NOT NULL
+),
 chosen AS MATERIALIZED (
     SELECT *, 1 AS place, 0 AS running, 'FIRE' AS fate, false AS fills_job FROM ready WHERE max_concurrent IS NULL
     UNION ALL
-    SELECT f.*, CASE WHEN f.place <= f.max_concurrent - f.running THEN 'FIRE' ELSE 'SKIP' END,
-           NOT f.skips_when_full
-           AND f.running + count(*) OVER (PARTITION BY f.job_group, f.job_name) >= f.max_concurrent
-      FROM (SELECT l.*, row_number() OVER (PARTITION BY l.job_group, l.job_name
-                                               ORDER BY l.scheduled_time, l.priority DESC) AS place, r.running
-              FROM ready l
-             CROSS JOIN LATERAL (
-                SELECT count(*) AS running FROM $fired_triggers r
-                 WHERE r.sched_name = %(sched)s AND r.job_group = l.job_group AND r.job_name = l.job_name
-                   AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS r
-             WHERE l.max_concurrent IS NOT NULL) AS f
-     WHERE f.skips_when_full OR f.place <= f.max_concurrent - f.running
+    SELECT l.*, 'FIRE', l.running + count(*) OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent
+      FROM limited l WHERE l.when_full = 'block' AND l.place <= l.max_concurrent - l.running
+    UNION ALL
+    SELECT l.*, {OVERLAP}, false FROM limited l WHERE l.when_full <> 'block'
 ),
 moved AS (
     UPDATE $triggers t
-       SET trigger_state = CASE WHEN c.next_fire_time IS NULL THEN 'COMPLETE'
+       SET trigger_state = CASE WHEN NOT c.moves_on THEN 'BLOCKED'
+                                WHEN c.following IS NULL THEN 'COMPLETE'
                                 WHEN c.fills_job THEN 'BLOCKED' ELSE 'WAITING' END,
-           fence = CASE WHEN c.next_fire_time IS NULL THEN c.fence END,
+           fence = CASE WHEN c.moves_on AND c.following IS NULL THEN c.fence END,
            prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = c.next_fire_time,
-           covers = NULL,
-           upcoming = c.upcoming::timestamptz[],
-           upcoming_is_complete = c.is_complete,
-           times_triggered = c.times_triggered
-      FROM chosen c
+           next_fire_time = CASE WHEN c.moves_on THEN c.following ELSE t.next_fire_time END,
+           covers = CASE WHEN c.moves_on THEN NULL ELSE t.covers END,
+           upcoming = CASE WHEN c.moves_on THEN c.upcoming::timestamptz[] ELSE t.upcoming END,
+           upcoming_is_complete = CASE WHEN c.moves_on THEN c.is_complete ELSE t.upcoming_is_complete END,
+           times_triggered = CASE WHEN c.moves_on THEN c.times_triggered ELSE t.times_triggered END
+      FROM (SELECT *, fate <> 'BLOCK' AS moves_on FROM chosen) AS c
      WHERE t.ctid = c.row
-    RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.scheduled_time, c.previous_time, c.fills_job,
-              c.covers AS covered, t.*
+    RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.next_fire_time AS scheduled_time, c.previous_time,
+              c.fills_job, c.covers AS covered, t.*
 ),
 {TAKEN},
 claims AS (
@@ -76,9 +81,10 @@ claims AS (
       FROM moved WHERE f.fence = moved.given_fence AND moved.fate = 'FIRE'
 ),
 unclaimed AS (
-    DELETE FROM $fired_triggers f USING moved WHERE f.fence = moved.given_fence AND moved.fate = 'SKIP'
+    DELETE FROM $fired_triggers f USING moved WHERE f.fence = moved.given_fence AND moved.fate <> 'FIRE'
 ),
-{BLOCK_SIBLINGS}
+{BLOCK_SIBLINGS},
+{CANCEL_OTHERS}
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
@@ -125,7 +131,7 @@ UNKNOWN_FIRES = """
 SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
        coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
-       coalesce(t.skips_when_full, false),
+       coalesce(t.when_full, 'block'), coalesce(t.placement, j.placement, ''),
        f.trigger_data::text, coalesce(t.kind, 'simple'),
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
@@ -164,6 +170,8 @@ def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
             upcoming=[move.horizon.instants for move in moves],
             complete=[move.horizon.is_complete for move in moves],
             times=[move.progress.times_triggered for move in moves],
+            covers=[move.covers or None for move in moves],
+            channel=channel(session.scheduler),
         ),
         session.send(FORGET, epoch=node.epoch, fences=fences),
         session.send(STILL_CLAIMED, **at_node, fences=fences),

@@ -1,8 +1,9 @@
 """Waking up other nodes: LISTEN and NOTIFY.
 
 A commit that notifies takes a lock of the whole server, so a transaction notifies at most once, and only where
-somebody can be asleep past the new instant: where no trigger of the same job type is due sooner, which wakes whoever
-could take the new one. That is decided under TRIGGER_ACCESS: what `acquire` looks at afterwards has the new trigger.
+somebody can be asleep past the new instant: where no trigger of the same job type and placement is due sooner, which
+wakes whoever could take the new one. That is decided under TRIGGER_ACCESS: what `acquire` looks at afterwards has the
+new trigger.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SELECT pg_notify(%(channel)s, 'scheduled')
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE w.at <= $now
     OR NOT EXISTS (SELECT FROM $triggers t
-                    WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type
+                    WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type AND t.placement = j.placement
                       AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE') AND t.trigger_state = 'WAITING'
                       AND t.next_fire_time > $now AND t.next_fire_time <= w.at
                       AND t.xmin <> pg_current_xact_id()::xid)

@@ -10,13 +10,13 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PUBLIC, Outcome, PublicState, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.protocol import ExecutionRecord, JobRecord, Lane, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
 
 _JOB = """
-SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.skips_when_full,
+SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.when_full, j.placement,
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
 """
@@ -25,7 +25,7 @@ JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_na
 LIST_JOBS = """
 SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
            AND t.job_name = j.job_name),
-       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.skips_when_full,
+       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.when_full, j.placement,
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
  WHERE sched_name = %(sched)s
@@ -80,18 +80,21 @@ SELECT trigger_group, trigger_name FROM $triggers
 """
 JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
 TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
-# One step along the index of what waits for each type: as quick with a million triggers as with ten.
-WAITING_JOB_TYPES = """
+# One step along the index of what waits for each lane: as quick with a million triggers as with ten.
+WAITING_LANES = """
 WITH RECURSIVE waiting AS (
-    (SELECT job_type FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
-      ORDER BY job_type LIMIT 1)
+    (SELECT job_type, placement FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
+      ORDER BY job_type, placement LIMIT 1)
     UNION ALL
-    SELECT (SELECT t.job_type FROM $triggers t
-             WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING' AND t.job_type > w.job_type
-             ORDER BY t.job_type LIMIT 1)
-      FROM waiting w WHERE w.job_type IS NOT NULL
+    SELECT other.job_type, other.placement
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.job_type, t.placement FROM $triggers t
+         WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING'
+           AND (t.job_type, t.placement) > (w.job_type, w.placement)
+         ORDER BY t.job_type, t.placement LIMIT 1) AS other
 )
-SELECT job_type FROM waiting WHERE job_type IS NOT NULL
+SELECT job_type, placement FROM waiting
 """
 # While all are paused, a group that was stored since is paused like those that were.
 PAUSED = """
@@ -187,6 +190,10 @@ def column(session: SqlSession, text: str) -> list[str]:
 
 def paused(session: SqlSession, scope: str) -> set[str]:
     return {name for found, name in session.read_one(PAUSED) if found == scope}
+
+
+def waiting_lanes(session: SqlSession) -> set[Lane]:
+    return {Lane(*row) for row in session.read_one(WAITING_LANES)}
 
 
 def list_running(session: SqlSession) -> list[RunningRecord]:

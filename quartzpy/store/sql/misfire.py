@@ -15,7 +15,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import TriggerKey
-from quartzpy.store.protocol import MisfireOutcome, Node
+from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession, still_standing
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, covered, moved_to
@@ -27,7 +27,7 @@ LATE = """
 WITH node AS MATERIALIZED (SELECT $now AS at)
 SELECT node.at, late.*
   FROM node
- CROSS JOIN unnest(%(job_types)s::text[]) AS known(job_type)
+ CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS known(job_type, placement)
  CROSS JOIN (VALUES ('SCHEDULER'), ('OWN')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
@@ -36,8 +36,8 @@ SELECT node.at, late.*
            c.calendar::text, c.revision
       FROM $triggers t
       LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
-     WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.misfire_rule = rule.name
-       AND t.trigger_state = 'WAITING'
+     WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.placement = known.placement
+       AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
        AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE node.at END
        AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
      ORDER BY t.next_fire_time, t.priority DESC
@@ -113,12 +113,18 @@ class _Late:
 
 
 def recover_misfires(
-    session: SqlSession, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+    session: SqlSession, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
 ) -> MisfireOutcome:
     """Handle one slice; see `JobStore.recover_misfires`."""
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
-        session.send(LATE, job_types=job_types, threshold=threshold, limit=limit + 1),
+        session.send(
+            LATE,
+            job_types=[lane.job_type for lane in lanes],
+            placements=[lane.placement for lane in lanes],
+            threshold=threshold,
+            limit=limit + 1,
+        ),
         session.send(GUARD, **at_node),
     )
     (now,) = still_standing(node, standing)

@@ -86,7 +86,7 @@ STUCK = """
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence AND f.state = 'ACQUIRED')
            WHEN 'COMPLETE' THEN t.fence IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
                SELECT FROM $fired_triggers f WHERE f.fence = t.fence)
-           ELSE t.skips_when_full OR coalesce(t.max_concurrent, 1000000) > (
+           ELSE t.when_full = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)

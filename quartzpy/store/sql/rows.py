@@ -13,6 +13,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.placement import placement_from_text
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
 from quartzpy.triggers.horizon import Horizon
@@ -66,7 +67,8 @@ def job(
     description: str | None,
     durable: bool,
     max_concurrent: int | None,
-    skips_when_full: bool,
+    when_full: str,
+    placement: str,
     persist_data: bool,
     requests_recovery: bool,
     retry: str | None,
@@ -74,6 +76,7 @@ def job(
     data: str | None,
 ) -> JobDetail:
     """A job from its columns."""
+    where = placement_from_text(placement)
     return JobDetail(
         job_type,
         name,
@@ -81,11 +84,14 @@ def job(
         description=description,
         durable=durable,
         max_concurrent=max_concurrent,
-        when_full="skip" if skips_when_full else "block",
+        when_full=when_full,
         persist_data=persist_data,
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
         timeout=timeout,
+        executor=where.executor or None,
+        execution_group=where.group or None,
+        requires=where.requires,
         data=job_data.decode(data) or None,
     )
 
@@ -116,7 +122,7 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
     """A row of `acquire.TAKEN`."""
     (
         fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
-        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, skips_when_full,
+        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, when_full, placement,
         trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
@@ -131,7 +137,13 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
     if fate == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
         return AcquiredTrigger(
-            fence, load_trigger(), progress, generation, calendar_from_text(calendar_text) if calendar_text else None
+            fence,
+            load_trigger(),
+            progress,
+            generation,
+            calendar_from_text(calendar_text) if calendar_text else None,
+            placement,
+            when_full,
         )
     return FiredTrigger(
         fence=fence,
@@ -148,6 +160,7 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
         pending=Horizon(tuple(upcoming), is_complete),
         times_triggered=times_triggered,
         attempt=attempt,
+        placement=placement,
         covers=tuple(covers or ()),
         retry=retry,
         timeout=timeout,
@@ -158,7 +171,7 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
         load_trigger=load_trigger,
         load_calendar=partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, skips_when_full,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, when_full, placement,
             persists_data,
             requests_recovery, retry, timeout, stored_data,
         ),

@@ -31,17 +31,17 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       skips_when_full, persists_data, requests_recovery, retry_policy, timeout, job_data)
-SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.skips,
-       w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
+       when_full, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
+SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.when_full,
+       w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
-              %(limits)s::int[], %(skips)s::bool[], %(persists)s::bool[], %(recovery)s::bool[], %(retries)s::text[],
-              %(timeouts)s::interval[], %(data)s::text[])
-       AS w(job_group, job_name, description, job_type, durable, max_concurrent, skips, persists, recovery, retry,
-            timeout, data)
+              %(limits)s::int[], %(when_full)s::text[], %(placements)s::text[], %(persists)s::bool[],
+              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[])
+       AS w(job_group, job_name, description, job_type, durable, max_concurrent, when_full, placement, persists,
+            recovery, retry, timeout, data)
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
-       max_concurrent = excluded.max_concurrent, skips_when_full = excluded.skips_when_full,
+       max_concurrent = excluded.max_concurrent, when_full = excluded.when_full, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, job_data = excluded.job_data, owner = NULL
@@ -51,12 +51,13 @@ RETURNING job_group, job_name
 
 # Triggers carry copies of what their job says.
 COPY_JOB = """
-UPDATE $triggers t SET job_type = j.job_type, max_concurrent = j.max_concurrent, skips_when_full = j.skips_when_full
+UPDATE $triggers t
+   SET job_type = j.job_type, max_concurrent = j.max_concurrent, when_full = j.when_full, placement = j.placement
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
-   AND (t.job_type, t.max_concurrent, t.skips_when_full)
-       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.skips_when_full)
+   AND (t.job_type, t.max_concurrent, t.when_full, t.placement)
+       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.when_full, j.placement)
 """
 
 # What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
@@ -76,7 +77,7 @@ CASE WHEN EXISTS (SELECT FROM $paused_groups p
                           OR (p.scope = 'JOB' AND p.group_name = {{row}}.job_group)))
           OR {MODE_FORBIDS}
      THEN 'PAUSED' ELSE '' END ||
-CASE WHEN NOT {{job}}.skips_when_full AND {{job}}.max_concurrent <= (
+CASE WHEN {{job}}.when_full = 'block' AND {{job}}.max_concurrent <= (
               SELECT count(*) FROM $fired_triggers f
                WHERE f.sched_name = %(sched)s AND f.job_group = {{row}}.job_group AND f.job_name = {{row}}.job_name
                  AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
@@ -103,13 +104,13 @@ def state_of(row: str, job: str) -> str:
 # Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent.
 STORE_TRIGGERS = f"""
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, skips_when_full, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time,
+       max_concurrent, when_full, placement, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time,
        upcoming,
        upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data)
 SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.max_concurrent, j.skips_when_full, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
+       j.max_concurrent, j.when_full, j.placement, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
        w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
@@ -124,7 +125,7 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
    SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
-       max_concurrent = excluded.max_concurrent, skips_when_full = excluded.skips_when_full,
+       max_concurrent = excluded.max_concurrent, when_full = excluded.when_full, placement = excluded.placement,
        description = excluded.description, kind = excluded.kind,
        schedule = excluded.schedule, trigger_state = excluded.trigger_state,
        next_fire_time = excluded.next_fire_time, prev_fire_time = excluded.prev_fire_time,
@@ -228,7 +229,8 @@ def _jobs(session: SqlSession, jobs: Sequence[JobDetail], replace: bool) -> Send
         types=[job.job_type for job in jobs],
         durable=[job.durable for job in jobs],
         limits=[job.max_concurrent for job in jobs],
-        skips=[job.when_full == "skip" for job in jobs],
+        when_full=[str(job.when_full) for job in jobs],
+        placements=[job.placement.as_text() for job in jobs],
         persists=[job.persist_data for job in jobs],
         recovery=[job.requests_recovery for job in jobs],
         retries=[job.retry.as_text() if job.retry else None for job in jobs],

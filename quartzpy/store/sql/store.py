@@ -12,6 +12,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
+from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
     Acquisition,
@@ -23,10 +24,12 @@ from quartzpy.store.protocol import (
     JobEntry,
     JobRecord,
     JobStore,
+    Lane,
     MisfireOutcome,
     Move,
     Node,
     NodeRecord,
+    Opening,
     RecoveryOutcome,
     RunningRecord,
     StoredCalendar,
@@ -129,6 +132,9 @@ class SqlJobStore:
     def check_in(self, node: Node) -> CheckIn:
         return checkin.check_in(self._session, node)
 
+    def publish(self, node: Node, capabilities: Capabilities) -> None:
+        checkin.publish(self._session, node, capabilities)
+
     def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
         return recover.recover(self._session, node, dead)
 
@@ -143,7 +149,7 @@ class SqlJobStore:
     def acquire(
         self,
         node: Node,
-        job_types: Sequence[str],
+        openings: Sequence[Opening],
         *,
         limit: int,
         look_ahead: timedelta,
@@ -152,7 +158,7 @@ class SqlJobStore:
         return acquire.acquire(
             self._session,
             node,
-            job_types,
+            openings,
             limit=limit,
             look_ahead=look_ahead,
             misfire_threshold=misfire_threshold,
@@ -174,9 +180,9 @@ class SqlJobStore:
         return complete.cancel_requests(self._session, node)
 
     def recover_misfires(
-        self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
+        self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        return misfire.recover_misfires(self._session, node, job_types, threshold=threshold, limit=limit)
+        return misfire.recover_misfires(self._session, node, lanes, threshold=threshold, limit=limit)
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
         return complete.purge(self._session, older_than, limit)
@@ -278,8 +284,8 @@ class SqlJobStore:
     def all_paused(self) -> bool:
         return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
 
-    def waiting_job_types(self) -> set[str]:
-        return set(lookups.column(self._session, lookups.WAITING_JOB_TYPES))
+    def waiting_lanes(self) -> set[Lane]:
+        return lookups.waiting_lanes(self._session)
 
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         calendars.put(self._session, name, calendar, replace=replace)

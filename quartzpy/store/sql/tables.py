@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, JobMode, Outcome, TriggerState
+from quartzpy.states import FiredState, JobMode, Outcome, TriggerState, WhenFull
 
 metadata = MetaData()
 
@@ -56,8 +56,10 @@ job_details = Table(
     Column("is_durable", Boolean, nullable=False),
     # So many executions at once in the whole cluster; 1 is Quartz's DisallowConcurrentExecution, NULL no limit.
     Column("max_concurrent", Integer),
-    # At its limit: fires are skipped (true), or wait (false, as in Quartz).
-    Column("skips_when_full", Boolean, nullable=False, server_default=text("false")),
+    # What fires do when so many run.
+    Column("when_full", String(12), nullable=False, server_default=text("'block'")),
+    # The executor, group and labels that it asks for; empty where it runs anywhere.
+    Column("placement", Text, nullable=False, server_default=text("''")),
     Column("persists_data", Boolean, nullable=False),
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
@@ -70,6 +72,7 @@ job_details = Table(
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
+    CheckConstraint(_one_of("when_full", WhenFull), name="qrtz_job_details_when_full_check"),
 )
 
 # storing: whether any job is not simply enabled
@@ -101,7 +104,8 @@ triggers = Table(
     # Copies of the job's, so that claiming reads one table by one index.
     Column("job_type", Name, nullable=False),
     Column("max_concurrent", Integer),
-    Column("skips_when_full", Boolean, nullable=False, server_default=text("false")),
+    Column("when_full", String(12), nullable=False, server_default=text("'block'")),
+    Column("placement", Text, nullable=False, server_default=text("''")),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
     Column("schedule", JSONB, nullable=False),
@@ -152,16 +156,25 @@ triggers = Table(
         name="qrtz_triggers_acquired_check",
     ),
 )
-# acquire and misfire: each job type's due triggers in order. The type and the misfire rule come first, so that
-# what a node cannot take, or must leave to the misfire step, is never walked over.
+# acquire and misfire: each job type's due triggers in order. The type, the placement and the misfire rule come first,
+# so that what a node cannot take, has no room for, or must leave to the misfire step, is never walked over.
 Index(
     "qrtz_triggers_due",
     triggers.c.sched_name,
     triggers.c.job_type,
+    triggers.c.placement,
     triggers.c.misfire_rule,
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state = 'WAITING'"),
+)
+# acquire: which placements there are
+Index(
+    "qrtz_triggers_placed",
+    triggers.c.sched_name,
+    triggers.c.placement,
+    triggers.c.job_type,
+    postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
 # a job's triggers: blocking, releasing, deleting, and the foreign key
 Index("qrtz_triggers_job", triggers.c.sched_name, triggers.c.job_group, triggers.c.job_name)
@@ -258,6 +271,8 @@ scheduler_state = Table(
     Column("last_checkin", Instant, nullable=False),
     Column("checkin_count", BigInteger, nullable=False),
     Column("checkin_interval", Interval, nullable=False),
+    # What it can run: job types, executors, groups with limits, labels.
+    Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     postgresql_with={"fillfactor": "50"},
 )

@@ -1,0 +1,104 @@
+"""What a node can take at this moment: which lanes, and how much of each executor and execution group."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from quartzpy.placement import DEFAULT_EXECUTOR, Capabilities, placement_from_text
+from quartzpy.runtime.executors import Executors
+from quartzpy.store.protocol import MANY, Lane, Opening
+
+
+class Capacity:
+    """Counts what runs by execution group, and knows the lanes that there are."""
+
+    def __init__(self, executors: Executors, labels: Collection[str], groups: Mapping[str, int]) -> None:
+        self._executors = executors
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._lanes: tuple[Lane, ...] = ()
+        self._placed: frozenset[Lane] = frozenset()
+        self._open: tuple[Lane, ...] = ()
+        self.capabilities = Capabilities(frozenset(), executors.names(), frozenset(labels), groups)
+
+    # --- what there is
+
+    def know(self, job_types: Collection[str], placed: Collection[Lane]) -> bool:
+        """These job types can be run here, and these lanes have a placement; whether that is news."""
+        with self._lock:
+            known = frozenset(job_types)
+            if known == self.capabilities.job_types and frozenset(placed) == self._placed:
+                return False
+            self._become(known, self.capabilities.groups, frozenset(placed))
+            return True
+
+    def learn(self, placed: Collection[Lane]) -> bool:
+        """There are lanes with these placements; whether that opens one here."""
+        with self._lock:
+            if self._placed.issuperset(placed):
+                return False
+            before = self._open
+            self._become(self.capabilities.job_types, self.capabilities.groups, self._placed.union(placed))
+            return self._open != before
+
+    def set_groups(self, groups: Mapping[str, int]) -> None:
+        """Limit execution groups anew; what runs goes on."""
+        with self._lock:
+            self._become(self.capabilities.job_types, groups, self._placed)
+
+    def _become(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[Lane]) -> None:
+        there = self.capabilities
+        self.capabilities = Capabilities(job_types, there.executors, there.labels, groups)
+        self._placed = placed
+        here = sorted(lane for lane in placed if lane.job_type in job_types)
+        self._lanes = (*(Lane(name) for name in sorted(job_types)), *here)
+        self._open = tuple(
+            lane for lane in self._lanes if self.capabilities.allows(placement_from_text(lane.placement))
+        )
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """All lanes of job types that are known here, whether this node has a place for them or not."""
+        return self._lanes
+
+    # --- what is free
+
+    def openings(self, held: Iterable[str]) -> list[Opening]:
+        """The lanes that there is room for, beside what is `held` (by placement) and did not start yet."""
+        free = self._executors.free()
+        with self._lock:
+            running = self._running.copy()
+            lanes, capabilities = self._open, self.capabilities
+        for text in held:
+            placement = placement_from_text(text)
+            free[placement.executor or DEFAULT_EXECUTOR] -= 1
+            running[placement.group] += 1
+        found = []
+        for lane in lanes:
+            placement = placement_from_text(lane.placement)
+            executor = placement.executor or DEFAULT_EXECUTOR
+            limit = capabilities.limit_of(placement.group)
+            room = MANY if limit is None else limit - running[placement.group]
+            if free[executor] > 0 and room > 0:
+                found.append(Opening(*lane, executor, free[executor], placement.group, room))
+        return found
+
+    def take(self, placements: Sequence[str]) -> None:
+        """These begin to run."""
+        with self._lock:
+            self._running.update(placement_from_text(text).group for text in placements)
+
+    def give_back(self, placement: str) -> bool:
+        """One ended; whether its group was full, so that others may have waited for it."""
+        group = placement_from_text(placement).group
+        with self._lock:
+            self._running[group] -= 1
+            limit = self.capabilities.limit_of(group)
+            return limit is not None and self._running[group] + 1 >= limit
+
+
+def workers_of(openings: Iterable[Opening]) -> int:
+    """How many workers are free for these."""
+    return sum({opening.executor: opening.workers for opening in openings}.values())

@@ -1,0 +1,84 @@
+"""A node's worker pools, by the names that jobs give them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from quartzpy.config import ExecutorConfig, ExecutorKind
+from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+from quartzpy.runtime.process_workers import ProcessWorkers
+from quartzpy.runtime.worker_pool import Task, WorkerPool
+
+
+class Executor:
+    """A worker pool of a node."""
+
+    def __init__(self, name: str, kind: ExecutorKind, pool: WorkerPool, processes: ProcessWorkers | None) -> None:
+        self.name = name
+        self.kind = kind
+        self.pool = pool
+        self.processes = processes
+
+
+class Executors:
+    """All pools of a node; the default one has threads, and the event loop beside them."""
+
+    def __init__(
+        self,
+        workers: int,
+        others: Mapping[str, ExecutorConfig],
+        thread_name: str,
+        new_processes: Callable[[str, int], ProcessWorkers],
+    ) -> None:
+        self._all = {
+            DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, WorkerPool(workers, thread_name), None)
+        }
+        for name, config in others.items():
+            kind = ExecutorKind(config.kind)
+            self._all[name] = Executor(
+                name,
+                kind,
+                WorkerPool(config.workers, f"{thread_name}-{name}"),
+                new_processes(name, config.workers) if kind is ExecutorKind.PROCESSES else None,
+            )
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._all)
+
+    def of(self, placement: str) -> Executor:
+        """The pool for what is placed so; the default one where this node has none of that name."""
+        return self._all.get(placement_from_text(placement).executor or DEFAULT_EXECUTOR, self._all[DEFAULT_EXECUTOR])
+
+    def free(self) -> dict[str, int]:
+        """How many workers of each pool are free."""
+        return {name: executor.pool.free for name, executor in self._all.items()}
+
+    @property
+    def taken(self) -> int:
+        return sum(executor.pool.taken for executor in self._all.values())
+
+    def submit(self, tasks: Sequence[tuple[Executor, Task]]) -> None:
+        """Run tasks, each in a slot of its pool; callers asked for as many free ones before."""
+        for executor in self._all.values():
+            if some := [task for of, task in tasks if of is executor]:
+                executor.pool.submit(some)
+
+    def wait_until_idle(self, left: Callable[[], float | None]) -> bool:
+        """Wait until no slot is taken, each time as long as is `left`; whether that came."""
+        return all(executor.pool.wait_until_idle(left()) for executor in self._all.values())
+
+    def close(self, timeout: float) -> None:
+        """End the threads once they have run what was submitted, and the processes."""
+        for executor in self._all.values():
+            executor.pool.close()
+        closing = [
+            threading.Thread(target=partial(executor.processes.close, timeout))
+            for executor in self._all.values()
+            if executor.processes is not None
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
