@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.job import JobDetail
+from quartzpy.placement import Placement
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.store.protocol import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
 
@@ -27,8 +28,6 @@ class Situation:
     manual_mode: bool
     job_mode: JobMode | None
     misfire_threshold: timedelta
-    knows_type: bool
-    """Whether this process knows the type of its job."""
     last: Sequence[ExecutionRecord]
     """Its latest executions, the latest first."""
 
@@ -77,16 +76,43 @@ def _waiting(seen: Situation) -> list[str]:
 
 def _takers(seen: Situation) -> list[str]:
     alive = [node for node in seen.nodes if seen.now - node.last_checkin <= 2 * node.checkin_interval]
-    said = []
     if not seen.nodes:
-        said.append("No node is running.")
-    elif not alive:
-        said.append(f"None of the {len(seen.nodes)} nodes has checked in lately.")
-    if not seen.knows_type:
-        said.append(
-            f"This process does not know the job type {seen.trigger.job_type!r}: only a node that does can run it."
-        )
-    return said
+        return ["No node is running."]
+    if not alive:
+        return [f"None of the {len(seen.nodes)} nodes has checked in lately."]
+    knowing = [node for node in alive if seen.trigger.job_type in node.capabilities.job_types]
+    if not knowing:
+        return [f"No node that runs knows the job type {seen.trigger.job_type!r}: its module is to be imported there."]
+    if seen.job is None:
+        return []
+    wanted = seen.job.placement
+    able = [node for node in knowing if node.capabilities.allows(wanted)]
+    if not able:
+        return [f"No node that knows the job type can take it: {'; '.join(_obstacles(wanted, knowing))}."]
+    limits = [
+        f"{node.instance_id} {limit}"
+        for node in able
+        if (limit := node.capabilities.limit_of(wanted.group)) is not None
+    ]
+    group = f"group {wanted.group!r}" if wanted.group else "jobs without a group"
+    return [f"So many of {group} run at once on a node: {', '.join(limits)}."] if limits else []
+
+
+def _obstacles(wanted: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
+    """Why each of these nodes cannot take it."""
+    found = []
+    for node in nodes:
+        can = node.capabilities
+        lacking = [label for label in wanted.requires if label not in can.labels]
+        reasons = []
+        if wanted.executor and wanted.executor not in can.executors:
+            reasons.append(f"has no executor {wanted.executor!r}")
+        if lacking:
+            reasons.append(f"lacks the label {', '.join(map(repr, lacking))}")
+        if can.limit_of(wanted.group) == 0:
+            reasons.append(f"runs none of group {wanted.group!r}" if wanted.group else "runs only jobs of some groups")
+        found.append(f"{node.instance_id} {' and '.join(reasons)}")
+    return found
 
 
 def _why_paused(seen: Situation) -> str:

@@ -254,9 +254,6 @@ class BaseScheduler(SchedulingVerbs):
                     self._opened = True
         return self._store
 
-    def _knows_type(self, job_type: str) -> bool:
-        return self._job_types.load(job_type, self._config.job_modules)
-
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
 
@@ -279,7 +276,7 @@ class BaseScheduler(SchedulingVerbs):
         return self._inside(self._usable_store().within(connection))
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock, knows_type=self._knows_type)
+        return TransactionVerbs(store, self._config, self._clock)
 
     # --- this node
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 
 from quartzpy.clock import Clock
@@ -15,10 +14,7 @@ from quartzpy.verbs import SchedulingVerbs
 class TransactionVerbs(SchedulingVerbs):
     """Made by `Scheduler.using`; of no more use when the transaction has ended."""
 
-    def __init__(
-        self, store: JobStore, config: SchedulerConfig, clock: Clock, *, knows_type: Callable[[str], bool]
-    ) -> None:
-        self._knows = knows_type
+    def __init__(self, store: JobStore, config: SchedulerConfig, clock: Clock) -> None:
         self._store = store
         self._config = config
         self._clock = clock
@@ -27,10 +23,7 @@ class TransactionVerbs(SchedulingVerbs):
         return self._store
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock, knows_type=self._knows)
-
-    def _knows_type(self, job_type: str) -> bool:
-        return self._knows(job_type)
+        return TransactionVerbs(store, self._config, self._clock)
 
     def _tell(self, event: Event) -> None:
         """Nobody is told of what may yet be rolled back."""

@@ -80,10 +80,6 @@ class SchedulingVerbs(ABC):
         """Something may fire from `earliest` on."""
 
     @abstractmethod
-    def _knows_type(self, job_type: str) -> bool:
-        """Whether this process knows a job type."""
-
-    @abstractmethod
     def _tell(self, event: Event) -> None:
         """Listeners hear of what was done."""
 
@@ -587,7 +583,6 @@ class SchedulingVerbs(ABC):
             manual_mode=store.is_manual(),
             job_mode=store.job_mode(of),
             misfire_threshold=self._config.misfire_threshold,
-            knows_type=self._knows_type(record.job_type),
             last=[row for row in store.list_executions(LIST_LIMIT) if row.trigger_key == key],
         )
         return explain(situation)

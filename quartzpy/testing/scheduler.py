@@ -17,6 +17,7 @@ from quartzpy.instants import as_instant
 from quartzpy.job import JobTypes, job_types
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
+from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import LoopWork
@@ -180,6 +181,14 @@ class SchedulerHarness(SchedulingVerbs):
     # --- what the verbs need
 
     def _usable_store(self) -> RamJobStore:
+        self._store.check_in(self._node)
+        wanted = [placement_from_text(lane.placement) for lane in self._lanes()]
+        can = Capabilities(
+            frozenset(self._job_types.names()),
+            frozenset(one.executor for one in wanted),
+            frozenset(label for one in wanted for label in one.requires),
+        )
+        self._store.publish(self._node, can)
         return self._store
 
     def _changed(self, earliest: datetime | None) -> None:
@@ -187,9 +196,6 @@ class SchedulerHarness(SchedulingVerbs):
 
     def _inside(self, store: JobStore) -> SchedulingVerbs:
         return self
-
-    def _knows_type(self, job_type: str) -> bool:
-        return job_type in self._job_types.names()
 
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from datetime import timedelta
+from typing import Any
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.config_sources import environment_variable
@@ -48,9 +49,10 @@ job_modules = ["billing.jobs", "billing.reports"]
 In a `pyproject.toml` the table is `[tool.quartzpy]`. No file is looked for: without a path and without
 `QUARTZPY_CONFIG` there is none.
 
-In the environment lists have commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), truth is `true` or
+In the environment lists have commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), tables too
+(`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executors.cpu = "processes:4"`), truth is `true` or
 `false`, and an empty variable counts as not set. `none` is None where a setting allows it, in the environment also
-the empty list.
+the empty list or table.
 
 A name that is no setting's is refused with the nearest right one, in each source: `QUARTZPY_WROKERS` does not start a
 node with the default. A wrong value is refused with the variable or the file that it came from.
@@ -79,13 +81,17 @@ def _shown(value: object) -> str:
             if count and not rest:
                 return f"{count}{unit}"
         return f"{value // timedelta(milliseconds=1)}ms"
-    return "none" if value in (None, ()) else str(value)
+    return "none" if value in (None, (), {}) else str(value)
+
+
+def _default(setting: Field[Any]) -> object:
+    return setting.default if setting.default_factory is MISSING else setting.default_factory()
 
 
 def page() -> str:
     meanings = _meanings()
     rows = [
-        f"| `{f.name}` | `{environment_variable(f.name)}` | {_shown(f.default)} | {meanings[f.name]} |"
+        f"| `{f.name}` | `{environment_variable(f.name)}` | {_shown(_default(f))} | {meanings[f.name]} |"
         for f in fields(SchedulerConfig)
     ]
     return HEAD + "\n".join(rows) + "\n" + TAIL

@@ -46,6 +46,21 @@ class Waiting(Job):
         context.put("cancelled", context.cancelled)
 
 
+class WaitingAsync(Job):
+    """Runs until the test says so, on the event loop."""
+
+    async def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        while not go_on.is_set() and not context.cancelled:
+            await asyncio.sleep(0.01)
+
+
+class ThreadName(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.result = threading.current_thread().name
+        ran.put(context)
+
+
 class EndlessAsync(Job):
     """Has to be cut off."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,31 @@ def test_no_node_runs(client: Scheduler) -> None:
     said = client.why(KEY)
     assert said[0].startswith("It is due since ")
     assert said[1] == "No node is running."
-    assert "does not know the job type 'unknown-type'" in said[2]
+
+
+def test_no_node_knows_the_type(scheduler: Scheduler) -> None:
+    scheduler.schedule_job(JobDetail("unknown-type", "job"), SimpleTrigger("t"))
+    assert scheduler.why(KEY)[1].startswith("No node that runs knows the job type 'unknown-type'")
+
+
+@pytest.mark.parametrize(
+    ("asks", "said"),
+    [
+        ({"executor": "cpu"}, "has no executor 'cpu'"),
+        ({"requires": ["gpu", "eu"]}, "lacks the label 'eu', 'gpu'"),
+        ({"execution_group": "closed"}, "runs none of group 'closed'"),
+    ],
+)
+def test_no_node_has_a_place_for_it(scheduler: Scheduler, asks: dict[str, Any], said: str) -> None:
+    scheduler.set_execution_groups({"closed": 0, "reports": 2})
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", **asks), SimpleTrigger("t"))
+    assert scheduler.why(KEY)[1] == f"No node that knows the job type can take it: {scheduler.instance_id} {said}."
+
+
+def test_its_group_is_limited(scheduler: Scheduler) -> None:
+    scheduler.set_execution_groups({"reports": 2})
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", execution_group="reports"), later())
+    assert scheduler.why(KEY)[1] == f"So many of group 'reports' run at once on a node: {scheduler.instance_id} 2."
 
 
 def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:

@@ -28,9 +28,7 @@ def test_slots_are_counted_from_submission_to_release() -> None:
     go = threading.Event()
     pool.submit([lambda: go.wait(5) and pool.release()] * 3)  # type: ignore[func-returns-value, list-item]
     assert pool.free == 0
-    assert pool.wait_for_free(0.01) == 0
     go.set()
-    assert pool.wait_for_free(5) >= 1
     assert pool.wait_until_idle(5)
     assert pool.free == 3
     pool.close()

@@ -68,6 +68,15 @@ def refusal(call: Any, *arguments: Any, **settings: Any) -> str:
         ("QUARTZPY_JOB_MODULES", "a.b, c", "job_modules", ("a.b", "c")),
         ("QUARTZPY_JOB_MODULES", "a", "job_modules", ("a",)),
         ("QUARTZPY_JOB_MODULES", "none", "job_modules", ()),
+        (
+            "QUARTZPY_EXECUTORS",
+            "cpu=processes:4, io=threads:20",
+            "executors",
+            {"cpu": "processes:4", "io": "threads:20"},
+        ),
+        ("QUARTZPY_EXECUTORS", "none", "executors", {}),
+        ("QUARTZPY_EXECUTION_GROUPS", "reports=2,*=0", "execution_groups", {"reports": 2, "*": 0}),
+        ("QUARTZPY_LABELS", "gpu,eu", "labels", ("gpu", "eu")),
     ],
 )
 def test_texts_of_the_environment_are_read_by_the_type(variable: str, text: str, setting: str, value: object) -> None:
@@ -122,6 +131,8 @@ def test_wrong_texts_of_those_types(variable: str, text: str, rule: str) -> None
         ({"QUARTZPY_IDLE_WAIT": "5"}, "QUARTZPY_IDLE_WAIT: a timedelta, or 500ms, 5s, 2m, 1h (got '5')"),
         ({"QUARTZPY_IDLE_WAIT": "none"}, "QUARTZPY_IDLE_WAIT: a timedelta"),
         ({"QUARTZPY_JOB_MODULES": "a,,b"}, "QUARTZPY_JOB_MODULES: one between two commas is empty (got 'a,,b')"),
+        ({"QUARTZPY_EXECUTORS": "cpu"}, "QUARTZPY_EXECUTORS: name=value, with commas between them (got 'cpu')"),
+        ({"QUARTZPY_EXECUTION_GROUPS": "a=x"}, "QUARTZPY_EXECUTION_GROUPS: a: a whole number is needed (got 'x')"),
         (
             {"QUARTZPY_WROKERS": "4"},
             "QUARTZPY_WROKERS in the environment is not a setting; did you mean QUARTZPY_WORKERS?",
@@ -191,6 +202,9 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         history_retention = "none"
         schema = "jobs"
         job_modules = ["a.b", "c"]
+        labels = ["gpu"]
+        executors.cpu = "processes:2"
+        execution_groups = {{ reports = 2, "*" = 0 }}
 
         [another]
         wrokers = 4
@@ -204,6 +218,9 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         "history_retention": None,
         "schema": "jobs",
         "job_modules": ("a.b", "c"),
+        "labels": ("gpu",),
+        "executors": {"cpu": "processes:2"},
+        "execution_groups": {"reports": 2, "*": 0},
     }
     assert settings_from_toml(str(path)) == settings_from_toml(path)
 
@@ -226,6 +243,7 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
         ("job_modules = 'a,b'", "{file}: job_modules: a list of texts is needed (got 'a,b')"),
         ("job_modules = ['a', 1]", "{file}: job_modules: a list of texts is needed"),
         ("schema.x = 1", "{file}: schema: a text is needed"),
+        ("executors = 'cpu'", "{file}: executors: a table is needed (got 'cpu')"),
     ],
 )
 def test_a_wrong_line_of_a_file_is_refused(file: Path, line: str, message: str) -> None:

@@ -1,0 +1,48 @@
+"""A fire that finds its job full waits for all, or takes the place of what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy import Job, JobDetail, Scheduler, SimpleTrigger
+from quartzpy.states import Outcome
+from tests.facade import jobs
+
+SOON = timedelta(seconds=10)
+TENTH = timedelta(milliseconds=100)
+
+
+def every_tenth(scheduler: Scheduler, when_full: str, job: type[Job] = jobs.Waiting) -> datetime:
+    start = datetime.now(UTC) + TENTH
+    scheduler.schedule_job(
+        JobDetail(job, "job", max_concurrent=1, when_full=when_full),
+        SimpleTrigger("t", start_time=start, interval=TENTH, repeat_count=None),
+    )
+    return start
+
+
+def test_one_run_stands_for_all_that_came_due_meanwhile(scheduler: Scheduler) -> None:
+    start = every_tenth(scheduler, "buffer_one")
+    assert jobs.next_run().covers == (start,)
+    jobs.go_on.wait(0.45)
+    jobs.go_on.set()
+    covers = jobs.next_run().covers
+    assert len(covers) >= 4
+    assert list(covers) == [start + n * TENTH for n in range(1, len(covers) + 1)]
+
+
+@pytest.mark.parametrize("job", [jobs.Waiting, jobs.EndlessAsync])
+def test_the_newest_takes_the_place_of_what_runs(make_scheduler: Callable[..., Scheduler], job: type[Job]) -> None:
+    scheduler = make_scheduler(checkin_interval="60s", failure_window="300s")
+    scheduler.start()
+    start = every_tenth(scheduler, "cancel_other", job)
+    first, second = jobs.next_run(), jobs.next_run()
+    assert first.scheduled_fire_time == start
+    assert first.cancelled
+    assert second.scheduled_fire_time == start + TENTH
+    assert scheduler.wait_until_recorded(2, SOON)
+    outcomes = {execution.outcome for execution in scheduler.executions()}
+    assert outcomes == {Outcome.CANCELLED}
