@@ -24,12 +24,13 @@ SELECT 'plans', 'DEFAULT', type, type, true, NULL, false, false FROM unnest(ARRA
 """
 FILL_TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-    max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
+    placement, max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
     priority, misfire_instruction, misfire_rule)
-SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type, NULL, 'simple', '{}', 'WAITING',
+SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
+       CASE WHEN n BETWEEN 3001 AND 6000 THEN '{"executor":"elsewhere"}' ELSE '' END, NULL, 'simple', '{}', 'WAITING',
        clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
        'SCHEDULER'
-  FROM (SELECT n, CASE WHEN n <= 6000 THEN 'unknown' ELSE 'known' END AS type
+  FROM (SELECT n, CASE WHEN n <= 3000 THEN 'unknown' ELSE 'known' END AS type
           FROM generate_series(1, 9000) AS n) AS s;
 """
 FILL_NODE = """
