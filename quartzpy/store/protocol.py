@@ -389,6 +389,16 @@ class Work(Protocol):
         """
         ...
 
+    def commit(self, node: Node, fence: int) -> None:
+        """Commit what was done on the connection, while this execution goes on.
+
+        A recovery of it comes wholly before or wholly after, and never waits for the work that came first.
+
+        Raises:
+            LeaseLostError: the execution is no longer this node's; all is rolled back.
+        """
+        ...
+
     def close(self) -> None:
         """Give the connection back; what was not committed is rolled back."""
         ...
