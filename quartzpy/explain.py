@@ -30,7 +30,7 @@ class Situation:
     knows_type: bool
     """Whether this process knows the type of its job."""
     last: Sequence[ExecutionRecord]
-    """Its latest executions, the latest first."""
+    """Its last execution that ended; none: there was none, or it is forgotten."""
 
 
 def explain(seen: Situation) -> list[str]:

@@ -18,6 +18,7 @@ from quartzpy.errors import (
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
+    InvalidValueError,
     JobNotFoundError,
     TriggerNotFoundError,
 )
@@ -40,12 +41,14 @@ from quartzpy.events import (
 from quartzpy.explain import Situation, explain
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
+from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail
 from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.states import JobMode, PublicState, TriggerState
+from quartzpy.states import ENDED, JobMode, PublicState, TriggerState, execution_states
 from quartzpy.store.protocol import (
     CheckIn,
+    ExecutionQuery,
     ExecutionRecord,
     JobEntry,
     JobRecord,
@@ -588,7 +591,7 @@ class SchedulingVerbs(ABC):
             job_mode=store.job_mode(of),
             misfire_threshold=self._config.misfire_threshold,
             knows_type=self._knows_type(record.job_type),
-            last=[row for row in store.list_executions(LIST_LIMIT) if row.trigger_key == key],
+            last=store.list_executions(1, ExecutionQuery(trigger_key=key)),
         )
         return explain(situation)
 
@@ -644,9 +647,33 @@ class SchedulingVerbs(ABC):
         """What is claimed or runs, in the whole cluster."""
         return self._usable_store().list_running()
 
-    def executions(self, limit: int = LIST_LIMIT) -> list[ExecutionRecord]:
-        """What ended, in the whole cluster, the latest first."""
-        return self._usable_store().list_executions(limit)
+    def executions(
+        self,
+        limit: int = LIST_LIMIT,
+        *,
+        states: str | Collection[str] = ENDED,
+        job_key: JobKey | None = None,
+        trigger_key: TriggerKey | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[ExecutionRecord]:
+        """At most `limit` executions in the whole cluster, the latest first; unless `states` says more, what ended.
+
+        `states` are those of `ExecutionState`, or their names. `since` and `until` bound the scheduled instant: from
+        the one on, before the other. The latest is by end, fire or scheduled instant, whichever came last; what is
+        SCHEDULED comes after all others, the soonest first.
+
+        Raises:
+            InvalidValueError: a name is no state, or an instant has no time zone.
+        """
+        wanted = ExecutionQuery(
+            states=execution_states(states),
+            job_key=job_key,
+            trigger_key=trigger_key,
+            since=None if since is None else as_instant(since, "since", InvalidValueError),
+            until=None if until is None else as_instant(until, "until", InvalidValueError),
+        )
+        return self._usable_store().list_executions(limit, wanted)
 
     def counts(self) -> dict[str, Any]:
         """How many jobs, triggers by state, and running executions there are."""

@@ -121,7 +121,7 @@ class Demo:
         self._keep = keep
         self._clock: Clock = SystemClock()
         self._stopped = threading.Event()
-        self._seen: set[int] = set()
+        self._seen: set[int | None] = set()
         self._seen_recovering: set[int] = set()
         self._declared_dead: set[str] = set()
 

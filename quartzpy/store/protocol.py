@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, TriggerState
+from quartzpy.states import ENDED, CompletionInstruction, ExecutionState, JobMode, Outcome, PublicState, TriggerState
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -329,27 +329,63 @@ class RunningRecord:
     state: str
     scheduled_fire_time: datetime
     fire_time: datetime
-    recovering: bool
     attempt: int
     cancel_requested: bool
+
+    @property
+    def recovering(self) -> bool:
+        """Whether this repeats an execution whose node died."""
+        return self.trigger_key.group == RECOVERING_JOBS
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRecord:
-    """A row of `executions`: an execution that ended."""
+    """An execution, from before its fire to the history. What is not known yet is None.
 
-    fence: int
+    `started_at` is recorded at its end, and never for one that did not begin, or whose node died.
+    """
+
+    state: ExecutionState
+    fence: int | None
     trigger_key: TriggerKey
     job_key: JobKey
-    instance_id: str
+    job_type: str
+    instance_id: str | None
     scheduled_fire_time: datetime
-    fire_time: datetime
+    fire_time: datetime | None
     started_at: datetime | None
-    ended_at: datetime
-    outcome: Outcome
-    error: str | None
-    recovering: bool
+    ended_at: datetime | None
     attempt: int
+    error: str | None
+
+    @property
+    def fire_instance_id(self) -> str | None:
+        """As `context.fire_instance_id`; None while it is SCHEDULED."""
+        return None if self.fence is None else str(self.fence)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None: it has not."""
+        return Outcome(self.state) if self.state in ENDED else None
+
+    @property
+    def recovering(self) -> bool:
+        """Whether this repeats an execution whose node died."""
+        return self.trigger_key.group == RECOVERING_JOBS
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionQuery:
+    """Which executions are looked for: all that is named holds. Scheduled from `since` on, and before `until`."""
+
+    states: frozenset[ExecutionState] = ENDED
+    job_key: JobKey | None = None
+    trigger_key: TriggerKey | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+HISTORY = ExecutionQuery()
 
 
 class News(StrEnum):
@@ -709,8 +745,12 @@ class JobStore(Protocol):
 
     def list_running(self) -> list[RunningRecord]: ...
 
-    def list_executions(self, limit: int) -> list[ExecutionRecord]:
-        """The latest first."""
+    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
+        """At most `limit` of those that are wanted, the latest first.
+
+        That is by their end, else by their fire, else by their scheduled instant. What is SCHEDULED comes after all
+        others, the soonest first.
+        """
         ...
 
     def counts(self) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
     kept: deque[ExecutionRecord] = deque(maxlen=HISTORY)
     purged = 0
     for record in tables.history:
-        if record.ended_at < before and purged < limit:
+        if record.ended_at is not None and record.ended_at < before and purged < limit:
             purged += 1
         else:
             kept.append(record)

@@ -19,10 +19,12 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
+    HISTORY,
     Acquisition,
     CheckIn,
     Completion,
     CompletionOutcome,
+    ExecutionQuery,
     ExecutionRecord,
     Firing,
     JobEntry,
@@ -344,9 +346,9 @@ class RamJobStore:
         with self._lock:
             return lookups.list_running(self._tables)
 
-    def list_executions(self, limit: int) -> list[ExecutionRecord]:
+    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
         with self._lock:
-            return lookups.list_executions(self._tables, limit)
+            return lookups.list_executions(self._tables, limit, wanted)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from quartzpy.job import JobDetail
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import PUBLIC, Outcome, PublicState, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
+from quartzpy.store.protocol import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
@@ -81,7 +81,7 @@ SELECT trigger_group, trigger_name FROM $triggers
 JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
 TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
 # One step along the index of what waits for each type: as quick with a million triggers as with ten.
-WAITING_JOB_TYPES = """
+_WAITING = """
 WITH RECURSIVE waiting AS (
     (SELECT job_type FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
       ORDER BY job_type LIMIT 1)
@@ -91,8 +91,8 @@ WITH RECURSIVE waiting AS (
              ORDER BY t.job_type LIMIT 1)
       FROM waiting w WHERE w.job_type IS NOT NULL
 )
-SELECT job_type FROM waiting WHERE job_type IS NOT NULL
 """
+WAITING_JOB_TYPES = f"{_WAITING} SELECT job_type FROM waiting WHERE job_type IS NOT NULL"
 # While all are paused, a group that was stored since is paused like those that were.
 PAUSED = """
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
@@ -107,10 +107,62 @@ SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epo
        attempt, cancel_requested
   FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fence
 """
-EXECUTIONS = """
-SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, scheduled_time, fired_time, started_at,
-       ended_at, outcome, error, attempt
-  FROM $executions WHERE sched_name = %(sched)s ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
+
+# Executions: up to three parts, those that can be long in order and cut off by themselves. The history is walked from
+# its end, for a job too: each completion would pay for one index more. A trigger has one: its history is read and
+# sorted (OFFSET 0 keeps the planner from walking instead).
+_BETWEEN = """
+coalesce(%(since)s::timestamptz, '-infinity') <= {instant}
+   AND {instant} < coalesce(%(until)s::timestamptz, 'infinity')
+"""
+_OF_JOB = " AND job_group = %(job_group)s AND job_name = %(job_name)s"
+_OF_TRIGGER = " AND trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
+_ENDED = f"""
+SELECT outcome, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+       scheduled_time, fired_time, started_at, ended_at, attempt, error
+  FROM {{source}}
+ WHERE sched_name = %(sched)s AND outcome = ANY(%(ended)s::text[]) {{of}}
+   AND {_BETWEEN.format(instant="scheduled_time")}
+ ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
+"""
+_ENDED_OF_TRIGGER = f"(SELECT * FROM $executions WHERE sched_name = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger"
+_FIRED = f"""
+SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fence, trigger_group, trigger_name, job_group,
+       job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
+       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text
+  FROM $fired_triggers
+ WHERE sched_name = %(sched)s AND state = ANY(%(fired)s::text[]) {{of}}
+   AND {_BETWEEN.format(instant="scheduled_time")}
+"""
+_SCHEDULED = """
+SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text
+"""
+_NEXT = f"""
+  FROM $triggers
+ WHERE sched_name = %(sched)s AND trigger_state = 'WAITING' {{of}} AND {_BETWEEN.format(instant="next_fire_time")}
+ ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
+"""
+_SCHEDULED_OF_KEY = f"{_SCHEDULED} {_NEXT}"
+# The front of the due index for each type and rule.
+_SCHEDULED_OF_ALL = f"""
+{_WAITING}
+{_SCHEDULED}
+  FROM waiting w
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt
+    {_NEXT.format(of="AND job_type = w.job_type AND misfire_rule = rule.name")}) AS t
+ ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
+"""
+_FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
+_EXECUTIONS = """
+SELECT *
+  FROM ({parts}) AS e(state, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+                      scheduled_time, fired_time, started_at, ended_at, attempt, error)
+ ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
+          coalesce(ended_at, fired_time, scheduled_time) DESC, fence DESC, trigger_group, trigger_name
+ LIMIT %(limit)s::int
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
@@ -191,68 +243,48 @@ def paused(session: SqlSession, scope: str) -> set[str]:
 
 def list_running(session: SqlSession) -> list[RunningRecord]:
     return [
-        RunningRecord(
-            fence=fence,
-            trigger_key=TriggerKey(group, name),
-            job_key=JobKey(job_group, job_name),
-            instance_id=instance_id,
-            epoch=epoch,
-            state=state,
-            scheduled_fire_time=scheduled,
-            fire_time=fired,
-            recovering=group == RECOVERING_JOBS,
-            attempt=attempt,
-            cancel_requested=cancel_requested,
-        )
-        for (
-            fence,
-            group,
-            name,
-            job_group,
-            job_name,
-            instance_id,
-            epoch,
-            state,
-            scheduled,
-            fired,
-            attempt,
-            cancel_requested,
-        ) in session.read_one(RUNNING)
+        RunningRecord(fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
+        for fence, group, name, job_group, job_name, *columns in session.read_one(RUNNING)
     ]
 
 
-def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
+def list_executions(session: SqlSession, limit: int, wanted: ExecutionQuery) -> list[ExecutionRecord]:
+    if not wanted.states:
+        return []
+    job, trigger = wanted.job_key, wanted.trigger_key
+    found = session.read_one(
+        executions_text(wanted),
+        limit=limit,
+        since=wanted.since,
+        until=wanted.until,
+        ended=list(wanted.states & ENDED),
+        fired=_fired_states(wanted),
+        job_group=job and job.group,
+        job_name=job and job.name,
+        trigger_group=trigger and trigger.group,
+        trigger_name=trigger and trigger.name,
+    )
     return [
-        ExecutionRecord(
-            fence=fence,
-            trigger_key=TriggerKey(group, name),
-            job_key=JobKey(job_group, job_name),
-            instance_id=instance_id,
-            scheduled_fire_time=scheduled,
-            fire_time=fired,
-            started_at=started,
-            ended_at=ended,
-            outcome=Outcome(outcome),
-            error=error,
-            recovering=group == RECOVERING_JOBS,
-            attempt=attempt,
-        )
-        for (
-            fence,
-            group,
-            name,
-            job_group,
-            job_name,
-            instance_id,
-            scheduled,
-            fired,
-            started,
-            ended,
-            outcome,
-            error,
-            attempt,
-        ) in session.read_one(EXECUTIONS, limit=limit)
+        ExecutionRecord(ExecutionState(state), fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
+        for state, fence, group, name, job_group, job_name, *columns in found
     ]
+
+
+def executions_text(wanted: ExecutionQuery) -> str:
+    """The query of only those parts and conditions that are needed: each has one plan, whatever its values are."""
+    of = (_OF_JOB if wanted.job_key else "") + (_OF_TRIGGER if wanted.trigger_key else "")
+    parts = []
+    if wanted.states & ENDED:
+        parts.append(_ENDED.format(source=_ENDED_OF_TRIGGER if wanted.trigger_key else "$executions", of=of))
+    if _fired_states(wanted):
+        parts.append(_FIRED.format(of=of))
+    if ExecutionState.SCHEDULED in wanted.states:
+        parts.append(_SCHEDULED_OF_KEY.format(of=of) if of else _SCHEDULED_OF_ALL)
+    return _EXECUTIONS.format(parts=" UNION ALL ".join(f"({part})" for part in parts))
+
+
+def _fired_states(wanted: ExecutionQuery) -> list[FiredState]:
+    return [fired for fired, state in _FIRED_STATES.items() if state in wanted.states]
 
 
 def counts(session: SqlSession) -> dict[str, Any]:

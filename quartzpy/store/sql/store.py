@@ -14,10 +14,12 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
+    HISTORY,
     Acquisition,
     CheckIn,
     Completion,
     CompletionOutcome,
+    ExecutionQuery,
     ExecutionRecord,
     Firing,
     JobEntry,
@@ -311,8 +313,8 @@ class SqlJobStore:
     def list_running(self) -> list[RunningRecord]:
         return lookups.list_running(self._session)
 
-    def list_executions(self, limit: int) -> list[ExecutionRecord]:
-        return lookups.list_executions(self._session, limit)
+    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
+        return lookups.list_executions(self._session, limit, wanted)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
