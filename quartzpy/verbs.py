@@ -275,12 +275,9 @@ class SchedulingVerbs(ABC):
 
     def _stored_of(self, wanted: Definitions, owner: str) -> Stored:
         store = self._usable_store()
-        jobs = {job.key: found for job, _ in wanted if (found := store.job(job.key)) is not None}
-        records = [record for job in jobs for record in store.triggers_of_job(job)]
-        triggers = {record.trigger.key: record.trigger for record in records}
-        for key in (trigger.key for _, declared in wanted for trigger in declared):
-            if key not in triggers and (record := store.trigger(key)) is not None:
-                triggers[key] = record.trigger
+        jobs = store.jobs([job.key for job, _ in wanted])
+        records = store.triggers([trigger.key for _, declared in wanted for trigger in declared])
+        triggers = {key: record.trigger for key, record in records.items()}
         owned_jobs, owned_triggers = store.owned(owner)
         return Stored(jobs, triggers, frozenset(owned_jobs), frozenset(owned_triggers))
 

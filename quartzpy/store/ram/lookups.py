@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from heapq import nlargest, nsmallest
 from typing import Any
 
+from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
@@ -28,9 +29,12 @@ def _record(row: TriggerRow) -> TriggerRecord:
     )
 
 
-def trigger(tables: Tables, key: TriggerKey) -> TriggerRecord | None:
-    row = tables.triggers.get(key)
-    return None if row is None else _record(row)
+def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+    return {key: tables.jobs[key].load() for key in keys if key in tables.jobs}
+
+
+def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+    return {key: _record(tables.triggers[key]) for key in keys if key in tables.triggers}
 
 
 def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:

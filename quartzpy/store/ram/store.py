@@ -283,13 +283,18 @@ class RamJobStore:
     # --- looking
 
     def job(self, key: JobKey) -> JobDetail | None:
+        return self.jobs([key]).get(key)
+
+    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
         with self._lock:
-            row = self._tables.jobs.get(key)
-            return None if row is None else row.load()
+            return lookups.jobs(self._tables, keys)
 
     def trigger(self, key: TriggerKey) -> TriggerRecord | None:
+        return self.triggers([key]).get(key)
+
+    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
         with self._lock:
-            return lookups.trigger(self._tables, key)
+            return lookups.triggers(self._tables, keys)
 
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
         with self._lock:

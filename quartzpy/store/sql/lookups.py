@@ -20,7 +20,11 @@ SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_c
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
 """
-JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
+JOBS = f"""
+{_JOB}
+  JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+    ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
+"""
 
 LIST_JOBS = """
 SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
@@ -39,17 +43,22 @@ SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.sched
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
        t.generation, t.upcoming, t.error
   FROM $triggers t
- WHERE t.sched_name = %(sched)s
 """
-TRIGGER = f"{_TRIGGER} AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s"
+TRIGGERS = f"""
+{_TRIGGER}
+  JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+    ON t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+"""
 TRIGGERS_OF_JOB = f"""
-{_TRIGGER} AND t.job_group = %(group)s AND t.job_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
+{_TRIGGER} WHERE t.sched_name = %(sched)s AND t.job_group = %(group)s AND t.job_name = %(name)s
+ ORDER BY t.trigger_group, t.trigger_name
 """
 TRIGGERS_OF_CALENDAR = f"""
-{_TRIGGER} AND t.calendar_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
+{_TRIGGER} WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
 """
 LIST_TRIGGERS = f"""
-{_TRIGGER} ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
+{_TRIGGER} WHERE t.sched_name = %(sched)s
+ ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
  LIMIT %(limit)s::int
 """
 
@@ -173,14 +182,18 @@ SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
 """
 
 
+def _listed(keys: Collection[JobKey] | Collection[TriggerKey]) -> dict[str, list[str]]:
+    return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+
+
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
     """What `MATCHES` is bound with."""
     return {"operator": str(matcher.operator), "value": matcher.value}
 
 
-def job(session: SqlSession, key: JobKey) -> JobDetail | None:
-    found = session.read_one(JOB, group=key.group, name=key.name)
-    return rows.job(*found[0]) if found else None
+def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+    found = [rows.job(*row) for row in session.read_one(JOBS, **_listed(keys))]
+    return {job.key: job for job in found}
 
 
 def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
@@ -201,9 +214,9 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
     )
 
 
-def trigger(session: SqlSession, key: TriggerKey) -> TriggerRecord | None:
-    found = session.read_one(TRIGGER, group=key.group, name=key.name)
-    return _record(found[0]) if found else None
+def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+    found = [_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
+    return {record.trigger.key: record for record in found}
 
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
@@ -219,7 +232,7 @@ def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
 
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
-    found = session.read_one(STATES, groups=[k.group for k in keys], names=[k.name for k in keys])
+    found = session.read_one(STATES, **_listed(keys))
     states = {TriggerKey(group, name): PUBLIC[TriggerState(state)] for group, name, state in found}
     return {key: states.get(key, PublicState.NONE) for key in keys}
 

@@ -248,10 +248,16 @@ class SqlJobStore:
     # --- looking
 
     def job(self, key: JobKey) -> JobDetail | None:
-        return lookups.job(self._session, key)
+        return self.jobs([key]).get(key)
+
+    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+        return lookups.jobs(self._session, keys)
 
     def trigger(self, key: TriggerKey) -> TriggerRecord | None:
-        return lookups.trigger(self._session, key)
+        return self.triggers([key]).get(key)
+
+    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+        return lookups.triggers(self._session, keys)
 
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
         return lookups.triggers_of_job(self._session, key)
