@@ -26,7 +26,7 @@ from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger, JobStore
 from quartzpy.store.ram.store import RamJobStore
-from quartzpy.verbs import SchedulingVerbs
+from quartzpy.verbs.scheduling import SchedulingVerbs
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 A_CENTURY = 100 * 366 * 86_400.0
