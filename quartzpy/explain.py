@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.job import JobDetail
 from quartzpy.states import JobMode, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
 
 
 @dataclass(frozen=True, slots=True)

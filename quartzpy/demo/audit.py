@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from quartzpy.demo.jobs import GROUP
 from quartzpy.keys import RECOVERING_JOBS, JobKey
-from quartzpy.store.protocol import ExecutionRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 LATE = timedelta(seconds=5)

@@ -13,7 +13,8 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import ENDED, PublicState, execution_states
-from quartzpy.store.protocol import CheckIn, ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.protocol import CheckIn
+from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.verbs.base import Verbs
 

@@ -16,7 +16,7 @@ from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.states import ExecutionState, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import TriggerProgress
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,6 @@ from quartzpy.store.protocol import (
     Acquisition,
     Completion,
     CompletionOutcome,
-    ExecutionRecord,
     FiredTrigger,
     Firing,
     JobEntry,
@@ -30,9 +29,9 @@ from quartzpy.store.protocol import (
     Move,
     Node,
     RecoveryOutcome,
-    RunningRecord,
 )
 from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.records import ExecutionRecord, RunningRecord
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, look_ahead, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress

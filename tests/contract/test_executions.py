@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from quartzpy.states import ENDED, ExecutionState, Outcome
-from quartzpy.store.protocol import ExecutionQuery, ExecutionRecord
+from quartzpy.store.records import ExecutionQuery, ExecutionRecord
 from tests.contract.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
 
 EVERY = frozenset(ExecutionState)

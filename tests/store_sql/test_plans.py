@@ -13,7 +13,7 @@ import pytest
 from quartzpy.config import SchedulerConfig
 from quartzpy.keys import TriggerKey
 from quartzpy.states import ENDED, ExecutionState
-from quartzpy.store.protocol import HISTORY, ExecutionQuery
+from quartzpy.store.records import HISTORY, ExecutionQuery
 from quartzpy.store.sql import lookups
 from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
 from quartzpy.store.sql.complete import PURGE

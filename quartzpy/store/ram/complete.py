@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import Completion, CompletionOutcome, ExecutionRecord, FiredTrigger, Node
+from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node
 from quartzpy.store.ram.again import retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
+from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.horizon import Horizon
 
 

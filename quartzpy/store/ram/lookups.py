@@ -11,8 +11,8 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
-from quartzpy.store.protocol import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow
+from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

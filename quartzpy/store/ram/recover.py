@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import CheckIn, Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.again import recovery
 from quartzpy.store.ram.fire import give_back
 from quartzpy.store.ram.tables import AFTER_UNBLOCKING, Tables
+from quartzpy.store.records import NodeRecord
 
 
 def register(

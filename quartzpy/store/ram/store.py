@@ -19,30 +19,32 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
-    HISTORY,
     Acquisition,
     CheckIn,
     Completion,
     CompletionOutcome,
-    ExecutionQuery,
-    ExecutionRecord,
     Firing,
     JobEntry,
-    JobRecord,
     JobStore,
     MisfireOutcome,
     Move,
     Node,
-    NodeRecord,
     RecoveryOutcome,
-    RunningRecord,
     StoredCalendar,
     TriggerMove,
-    TriggerRecord,
     Work,
 )
 from quartzpy.store.ram import acquire, calendars, complete, fire, lookups, misfire, pausing, recover, scheduling
 from quartzpy.store.ram.tables import Tables
+from quartzpy.store.records import (
+    HISTORY,
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    NodeRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.triggers.horizon import PreparedTrigger
 
 _T = TypeVar("_T")

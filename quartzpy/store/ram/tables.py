@@ -18,8 +18,9 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Outcome, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Node, NodeRecord, StoredCalendar
+from quartzpy.store.protocol import FiredTrigger, Node, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
+from quartzpy.store.records import ExecutionRecord, NodeRecord
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quartzpy.store.protocol import CheckIn, Node, NodeRecord
+from quartzpy.store.protocol import CheckIn, Node
+from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.session import SqlSession, still_standing
 
 # No row: the epoch is gone.

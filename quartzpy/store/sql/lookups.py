@@ -10,7 +10,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
-from quartzpy.store.protocol import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress

@@ -14,25 +14,27 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol import (
-    HISTORY,
     Acquisition,
     CheckIn,
     Completion,
     CompletionOutcome,
-    ExecutionQuery,
-    ExecutionRecord,
     Firing,
     JobEntry,
-    JobRecord,
     JobStore,
     MisfireOutcome,
     Move,
     Node,
-    NodeRecord,
     RecoveryOutcome,
-    RunningRecord,
     StoredCalendar,
     TriggerMove,
+)
+from quartzpy.store.records import (
+    HISTORY,
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    NodeRecord,
+    RunningRecord,
     TriggerRecord,
 )
 from quartzpy.store.sql import (
