@@ -28,7 +28,7 @@ from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.retry import RetryPolicy
 from quartzpy.scheduler import SchedulerMetadata
-from quartzpy.states import JobMode, PublicState
+from quartzpy.states import ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
@@ -52,6 +52,7 @@ __all__ = [
     "DailyTimeIntervalTrigger",
     "DayOfWeek",
     "DaylightSaving",
+    "ExecutionState",
     "GroupMatcher",
     "HolidayCalendar",
     "InjectingJobFactory",

@@ -48,8 +48,10 @@ class JobExecutionContext:
         is_lease_lost: Callable[[], bool],
         cancelled: Cancellation,
         transaction: Callable[[], AbstractContextManager[Connection]],
+        fenced_transaction: Callable[[], AbstractContextManager[Connection]],
     ) -> None:
         self._transaction = transaction
+        self._fenced_transaction = fenced_transaction
         self._fired = fired
         self._is_lease_lost = is_lease_lost
         self._cancelled = cancelled
@@ -202,6 +204,19 @@ class JobExecutionContext:
             LeaseLostError: at the end of the block; nothing was committed.
         """
         return self._transaction()
+
+    def fenced_transaction(self) -> AbstractContextManager[Connection]:
+        """A transaction on the scheduler's database, as a SQLAlchemy connection: any number in one execution.
+
+        When the block ends, what was done in it is committed if the execution still counts: if this node was declared
+        dead meanwhile, all is rolled back. Where the block raises, nothing is committed. Unlike `transaction` it does
+        not end the execution; what runs again (a retry, a recovery) has to find out what was committed before.
+
+        Raises:
+            InvalidValueError: the execution was recorded by `transaction` already, or the store is memory://.
+            LeaseLostError: at the end of the block; nothing of it was committed.
+        """
+        return self._fenced_transaction()
 
     def put(self, key: Any, value: Any) -> None:
         """Keep something for the length of the execution, in memory."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from quartzpy.job import JobDetail
 from quartzpy.placement import Placement
 from quartzpy.states import JobMode, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Situation:
     job_mode: JobMode | None
     misfire_threshold: timedelta
     last: Sequence[ExecutionRecord]
-    """Its latest executions, the latest first."""
+    """Its last execution that ended; none: there was none, or it is forgotten."""
 
 
 def explain(seen: Situation) -> list[str]:

@@ -37,7 +37,7 @@ from quartzpy.store.protocol import (
     JobStore,
 )
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs import SchedulingVerbs
+from quartzpy.verbs.scheduling import SchedulingVerbs
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,10 @@ A trigger's states are Quartz's. An executing trigger is WAITING or BLOCKED in `
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
+
+from quartzpy.errors import InvalidValueError
 
 
 class TriggerState(StrEnum):
@@ -73,6 +76,39 @@ class Outcome(StrEnum):
     """Not run: its job's limit was reached, or a listener vetoed it."""
     TERMINATED = "TERMINATED"
     """Its node stopped or was declared dead."""
+
+
+class ExecutionState(StrEnum):
+    """Where an execution is, from before its fire to the history."""
+
+    SCHEDULED = "SCHEDULED"
+    """To come: the next fire of a trigger that waits for it."""
+    ENQUEUED = "ENQUEUED"
+    """Claimed by a node, not fired yet."""
+    PROCESSING = "PROCESSING"
+    """Fired: it runs, or is about to."""
+    SUCCEEDED = Outcome.SUCCEEDED
+    FAILED = Outcome.FAILED
+    SKIPPED = Outcome.SKIPPED
+    CANCELLED = Outcome.CANCELLED
+    TERMINATED = Outcome.TERMINATED
+
+
+ENDED = frozenset(ExecutionState(outcome) for outcome in Outcome)
+"""The states of executions in the history."""
+
+
+def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
+    """The states of these names, one or several.
+
+    Raises:
+        InvalidValueError: a name is none.
+    """
+    names = [given] if isinstance(given, str) else given
+    try:
+        return frozenset(ExecutionState(name) for name in names)
+    except ValueError as error:
+        raise InvalidValueError(f"states: must be among {', '.join(ExecutionState)} (got {given!r})") from error
 
 
 class CompletionInstruction(StrEnum):

@@ -8,7 +8,7 @@ from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.events import Event
 from quartzpy.store.protocol import JobStore
-from quartzpy.verbs import SchedulingVerbs
+from quartzpy.verbs.scheduling import SchedulingVerbs
 
 
 class TransactionVerbs(SchedulingVerbs):

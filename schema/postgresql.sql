@@ -40,7 +40,7 @@ CREATE TABLE qrtz_executions (
     CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
 );
 
-CREATE INDEX qrtz_executions_ended ON qrtz_executions USING brin (ended_at);
+CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
 
 CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (sched_name, trigger_group, trigger_name, generation, scheduled_time);
 

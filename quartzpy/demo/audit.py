@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from quartzpy.demo.jobs import GROUP
 from quartzpy.keys import RECOVERING_JOBS, JobKey
-from quartzpy.store.protocol import ExecutionRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 LATE = timedelta(seconds=5)
@@ -37,7 +37,7 @@ class Summary:
 
 def overlaps(executions: Iterable[ExecutionRecord], job: JobKey) -> int:
     """How many executions of a job began before the one before them had ended."""
-    spans = sorted((e.started_at, e.ended_at) for e in executions if e.job_key == job and e.started_at is not None)
+    spans = sorted((e.started_at, e.ended_at) for e in executions if e.job_key == job and e.started_at and e.ended_at)
     return sum(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 

@@ -23,7 +23,8 @@ from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
 from quartzpy.keys import unique_name
 from quartzpy.states import FiredState
-from quartzpy.store.protocol import CheckIn, ExecutionRecord, RunningRecord, TriggerRecord
+from quartzpy.store.protocol import CheckIn
+from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import migrations
 
 TICK = 0.25
@@ -121,7 +122,7 @@ class Demo:
         self._keep = keep
         self._clock: Clock = SystemClock()
         self._stopped = threading.Event()
-        self._seen: set[int] = set()
+        self._seen: set[int | None] = set()
         self._seen_recovering: set[int] = set()
         self._declared_dead: set[str] = set()
 

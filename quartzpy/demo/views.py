@@ -125,6 +125,7 @@ def draw(scene: Scene) -> list[str]:
             "recovery" if one.recovering else "",
         )
         for one in scene.executions[:10]
+        if one.fire_time is not None
     ]
     lines += [*table(("ended", "node", "outcome", "fired", ""), ended).splitlines(), ""]
     return [*lines, *(f"{RED}{note}{RESET}" for note in scene.notes)]

@@ -103,7 +103,9 @@ class Attempt:
             return None
         self._error = None
         try:
-            self._context = self._runner.context_for(self._execution, job, self._refires, self._transaction)
+            self._context = self._runner.context_for(
+                self._execution, job, self._refires, self._transaction, self._fenced_transaction
+            )
         except BaseException as error:
             self._error = error
             return None
@@ -182,8 +184,7 @@ class Attempt:
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.transaction`."""
-        if self._committed is not None:
-            raise InvalidValueError("transaction: this execution has committed one already, and is recorded")
+        self._refuse_if_recorded("transaction")
         work = self._runner.store.begin_work()
         try:
             yield work.connection
@@ -196,6 +197,22 @@ class Attempt:
         self._committed = completion
         if outcome.earliest_unblocked is not None:
             self._runner.unblocked(outcome.earliest_unblocked)
+
+    @contextmanager
+    def _fenced_transaction(self) -> Iterator[Any]:
+        """See `JobExecutionContext.fenced_transaction`."""
+        self._refuse_if_recorded("fenced_transaction")
+        work = self._runner.store.begin_work()
+        try:
+            yield work.connection
+            self._refuse_if_recorded("fenced_transaction")
+            work.commit(self._execution.epoch.node, self._fired.fence)
+        finally:
+            work.close()
+
+    def _refuse_if_recorded(self, what: str) -> None:
+        if self._committed is not None:
+            raise InvalidValueError(f"{what}: this execution has committed its transaction already, and is recorded")
 
     def _stopped_as_asked(self) -> bool:
         asked = self._execution.cancelled

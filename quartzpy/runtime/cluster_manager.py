@@ -17,7 +17,8 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import CheckIn, JobStore, NodeRecord, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
+from quartzpy.store.records import NodeRecord
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000

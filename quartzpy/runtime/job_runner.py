@@ -123,6 +123,7 @@ class JobRunner:
         job: Job,
         refire_count: int,
         transaction: Callable[[], AbstractContextManager[Any]],
+        fenced_transaction: Callable[[], AbstractContextManager[Any]],
     ) -> JobExecutionContext:
         context = JobExecutionContext(
             execution.fired,
@@ -132,6 +133,7 @@ class JobRunner:
             is_lease_lost=lambda: execution.epoch.lost,
             cancelled=execution.cancelled,
             transaction=transaction,
+            fenced_transaction=fenced_transaction,
         )
         execution.context = context
         return context

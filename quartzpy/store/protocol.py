@@ -8,7 +8,7 @@ epoch's row is gone they change nothing and raise `LeaseLostError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -19,7 +19,16 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, TriggerState, WhenFull
+from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, WhenFull
+from quartzpy.store.records import (
+    HISTORY,
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    NodeRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -35,21 +44,6 @@ class Node:
 
     instance_id: str
     epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRecord:
-    """A row of `scheduler_state`."""
-
-    instance_id: str
-    epoch: int
-    host: str
-    pid: int
-    started_at: datetime
-    last_checkin: datetime
-    checkin_count: int
-    checkin_interval: timedelta
-    capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,19 +322,6 @@ class JobEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerRecord:
-    """A stored trigger as operators see it."""
-
-    trigger: Trigger
-    job_type: str
-    state: TriggerState
-    progress: TriggerProgress
-    generation: int
-    upcoming: Sequence[datetime] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StoredCalendar:
     """A calendar as it is stored. `revision` rises with each change of it."""
 
@@ -354,49 +335,6 @@ class TriggerMove:
 
     seen: TriggerRecord
     to: PreparedTrigger
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A stored job as operators see it."""
-
-    job: JobDetail
-    triggers: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunningRecord:
-    """A row of `fired_triggers` as operators see it."""
-
-    fence: int
-    trigger_key: TriggerKey
-    job_key: JobKey
-    instance_id: str
-    epoch: int
-    state: str
-    scheduled_fire_time: datetime
-    fire_time: datetime
-    recovering: bool
-    attempt: int
-    cancel_requested: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionRecord:
-    """A row of `executions`: an execution that ended."""
-
-    fence: int
-    trigger_key: TriggerKey
-    job_key: JobKey
-    instance_id: str
-    scheduled_fire_time: datetime
-    fire_time: datetime
-    started_at: datetime | None
-    ended_at: datetime
-    outcome: Outcome
-    error: str | None
-    recovering: bool
-    attempt: int
 
 
 class News(StrEnum):
@@ -430,6 +368,16 @@ class Work(Protocol):
 
     def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
         """Record the execution and commit, together with what was done on the connection.
+
+        Raises:
+            LeaseLostError: the execution is no longer this node's; all is rolled back.
+        """
+        ...
+
+    def commit(self, node: Node, fence: int) -> None:
+        """Commit what was done on the connection, while this execution goes on.
+
+        A recovery of it comes wholly before or wholly after, and never waits for the work that came first.
 
         Raises:
             LeaseLostError: the execution is no longer this node's; all is rolled back.
@@ -719,7 +667,15 @@ class JobStore(Protocol):
 
     def job(self, key: JobKey) -> JobDetail | None: ...
 
+    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+        """Those of these jobs that are stored; however many, one round trip."""
+        ...
+
     def trigger(self, key: TriggerKey) -> TriggerRecord | None: ...
+
+    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+        """Those of these triggers that are stored; however many, one round trip."""
+        ...
 
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]: ...
 
@@ -753,8 +709,12 @@ class JobStore(Protocol):
 
     def list_running(self) -> list[RunningRecord]: ...
 
-    def list_executions(self, limit: int) -> list[ExecutionRecord]:
-        """The latest first."""
+    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
+        """At most `limit` of those that are wanted, the latest first.
+
+        That is by their end, else by their fire, else by their scheduled instant. What is SCHEDULED comes after all
+        others, the soonest first.
+        """
         ...
 
     def counts(self) -> dict[str, Any]:

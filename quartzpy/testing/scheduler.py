@@ -25,9 +25,10 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import Completion, ExecutionRecord, FiredTrigger, JobStore, Lane, Opening
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Lane, Opening
 from quartzpy.store.ram.store import RamJobStore
-from quartzpy.verbs import SchedulingVerbs
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.verbs.scheduling import SchedulingVerbs
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 A_CENTURY = 100 * 366 * 86_400.0

@@ -69,9 +69,8 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_executions_ended",
         "qrtz_executions",
-        ["ended_at"],
+        ["sched_name", "ended_at"],
         unique=False,
-        postgresql_using="brin",
         schema=schema,
     )
     op.create_index(

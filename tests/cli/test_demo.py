@@ -15,8 +15,8 @@ from quartzpy import JobKey, SimpleTrigger
 from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
-from quartzpy.states import Outcome, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, TriggerRecord
+from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import TriggerProgress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,17 +51,17 @@ STORED = TriggerRecord(
 def executed(second: int, *, lasts: float = 0.5, group: str = GROUP, fence: int = 0) -> ExecutionRecord:
     at = START + second * SECOND
     return ExecutionRecord(
+        state=ExecutionState.SUCCEEDED,
         fence=fence or second,
         trigger_key=TriggerKey(group, "t"),
         job_key=SERIAL_REPORT,
+        job_type="type",
         instance_id="n",
         scheduled_fire_time=at,
         fire_time=at,
         started_at=at,
         ended_at=at + lasts * SECOND,
-        outcome=Outcome.SUCCEEDED,
         error=None,
-        recovering=group == RECOVERING_JOBS,
         attempt=1,
     )
 

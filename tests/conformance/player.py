@@ -21,7 +21,8 @@ from quartzpy.job import Job, JobDetail, JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.scheduler import BaseScheduler
-from quartzpy.store.protocol import JobStore, TriggerRecord
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.conformance.loading import Case
 from tests.conformance.trigger_builder import misfire_of

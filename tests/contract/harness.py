@@ -22,7 +22,6 @@ from quartzpy.store.protocol import (
     Acquisition,
     Completion,
     CompletionOutcome,
-    ExecutionRecord,
     FiredTrigger,
     Firing,
     JobEntry,
@@ -33,9 +32,9 @@ from quartzpy.store.protocol import (
     Node,
     Opening,
     RecoveryOutcome,
-    RunningRecord,
 )
 from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.records import ExecutionRecord, RunningRecord
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress

@@ -88,6 +88,19 @@ def test_groups_are_listed_once_and_in_order(store: Harness) -> None:
     assert store.store.job_group_names() == store.store.trigger_group_names() == ["a", "b", "c"]
 
 
+def test_many_jobs_and_triggers_are_found_at_once(store: Harness) -> None:
+    store.schedule(job("a", "g", data={"n": 1}), once("a"))
+    store.schedule(job("b", data={"n": 2}), once("b", group="g", priority=7), once("c"))
+    look = store.store
+    jobs = look.jobs([job_key("b"), job_key("absent"), job_key("a", "g"), job_key("b"), job_key("b", "g")])
+    assert jobs == {one: look.job(one) for one in (job_key("a", "g"), job_key("b"))}
+    assert {one.name: detail.data for one, detail in jobs.items()} == {"a": {"n": 1}, "b": {"n": 2}}
+    triggers = look.triggers([key("b", "g"), key("b"), key("a"), key("absent"), key("a")])
+    assert triggers == {one: look.trigger(one) for one in (key("a"), key("b", "g"))}
+    assert triggers[key("b", "g")].trigger.priority == 7
+    assert look.jobs([]) == look.triggers([]) == {}
+
+
 def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     store.schedule(job("one"), once("b"), once("a", at(5)))
     store.schedule(job("two"), once("c"))

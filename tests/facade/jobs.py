@@ -108,6 +108,35 @@ class Paying(Job):
                 raise RuntimeError("not yet")
 
 
+class Saving(Job):
+    """Writes two rows, each in a fenced transaction, and ends as its data says."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        how = context.job_data["how"]
+        try:
+            self.save(context, 1)
+            if how == "wait":
+                ran.put(context)
+                go_on.wait(10)
+            if how == "after its transaction":
+                with context.transaction():
+                    pass
+            self.save(context, 2, fails=how == "raise")
+        except Exception as error:
+            context.put("error", error)
+            if how != "raise":
+                raise
+        finally:
+            ran.put(context)
+
+    def save(self, context: JobExecutionContext, number: int, *, fails: bool = False) -> None:
+        with context.fenced_transaction() as connection:
+            connection.execute(text("INSERT INTO payments VALUES (:number)"), {"number": number})
+            if fails:
+                raise RuntimeError("not this one")
+        context.put("running", [row.state for row in context.scheduler.running()])
+
+
 class FailingUntil(Job):
     """Fails before the attempt that its data names."""
 

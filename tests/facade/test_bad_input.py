@@ -73,6 +73,21 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         errors.InvalidTriggerError,
         r"start_time.*time zone",
     ),
+    "an execution state that is none": (
+        lambda c: c.executions(states=["FAILED", "LOST"]),
+        errors.InvalidValueError,
+        r"states: must be among SCHEDULED.*TERMINATED \(got.*LOST",
+    ),
+    "executions since a naive datetime": (
+        lambda c: c.executions(since=datetime(2090, 1, 1)),
+        errors.InvalidValueError,
+        r"since: needs a time zone",
+    ),
+    "executions until something else": (
+        lambda c: c.executions(until="today"),  # type: ignore[arg-type]
+        errors.InvalidValueError,
+        r"until: must be a datetime \(got str\)",
+    ),
     "an unknown zone": (
         lambda c: schedule(c, CronTrigger("0 0 0 * * ?", "t", time_zone="Europe/Atlantis")),
         errors.UnknownTimeZoneError,

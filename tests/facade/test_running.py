@@ -163,6 +163,8 @@ def test_a_running_job_is_seen_and_can_be_interrupted(scheduler: Scheduler) -> N
     context = jobs.next_run()
     assert [one.fire_instance_id for one in scheduler.currently_executing_jobs()] == [context.fire_instance_id]
     [running] = scheduler.running()
+    [processing] = scheduler.executions(states="PROCESSING")
+    assert processing.fire_instance_id == context.fire_instance_id
     assert (running.state, running.instance_id) == ("EXECUTING", scheduler.instance_id)
     assert not scheduler.interrupt(JobKey("DEFAULT", "another"))
     assert not scheduler.interrupt_execution("0")

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, text
 
-from quartzpy import JobDetail, RetryPolicy, Scheduler, SimpleTrigger
+from quartzpy import Job, JobDetail, RetryPolicy, Scheduler, SimpleTrigger
+from quartzpy.errors import InvalidValueError, LeaseLostError
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
@@ -25,8 +26,10 @@ def payments(engine: Engine) -> int:
         return int(connection.execute(text("SELECT count(*) FROM payments")).scalar_one())
 
 
-def run(scheduler: Scheduler, how: str, executions: int = 1, **values: object) -> list[Outcome]:
-    job = JobDetail(jobs.Paying, "job", data={"how": how}, durable=True, **values)  # type: ignore[arg-type]
+def run(
+    scheduler: Scheduler, how: str, executions: int = 1, *, job_class: type[Job] = jobs.Paying, **values: object
+) -> list[Outcome]:
+    job = JobDetail(job_class, "job", data={"how": how}, durable=True, **values)  # type: ignore[arg-type]
     scheduler.schedule_job(job, SimpleTrigger("t"))
     assert scheduler.wait_until_recorded(executions, SOON)
     return [execution.outcome for execution in reversed(scheduler.executions())]
@@ -57,7 +60,7 @@ def test_an_error_after_the_block_changes_nothing(scheduler: Scheduler, engine: 
 def test_a_second_transaction_is_refused(scheduler: Scheduler, engine: Engine) -> None:
     assert run(scheduler, "twice") == [Outcome.SUCCEEDED]
     assert payments(engine) == 1
-    assert "committed one already" in str(jobs.next_run().get("error"))
+    assert "committed its transaction already" in str(jobs.next_run().get("error"))
 
 
 def test_a_serial_job_releases_its_triggers_and_keeps_its_data(scheduler: Scheduler, engine: Engine) -> None:
@@ -86,10 +89,48 @@ def test_a_node_that_was_declared_dead_commits_nothing(
     assert "no longer this node's" in str(first.get("error"))
 
 
-def test_memory_has_no_transactions() -> None:
+def test_what_is_fenced_is_committed_bit_by_bit_and_the_execution_goes_on(scheduler: Scheduler, engine: Engine) -> None:
+    assert run(scheduler, "well", job_class=jobs.Saving) == [Outcome.SUCCEEDED]
+    assert payments(engine) == 2
+    assert jobs.next_run().get("running") == ["EXECUTING"], "not recorded by a commit"
+    assert scheduler.running() == []
+    assert scheduler.trigger_keys() == set()
+
+
+def test_an_error_in_a_fenced_block_rolls_back_that_block(scheduler: Scheduler, engine: Engine) -> None:
+    assert run(scheduler, "raise", job_class=jobs.Saving) == [Outcome.SUCCEEDED]
+    assert payments(engine) == 1
+    assert "not this one" in str(jobs.next_run().get("error"))
+
+
+def test_nothing_is_fenced_once_the_execution_is_recorded(scheduler: Scheduler, engine: Engine) -> None:
+    assert run(scheduler, "after its transaction", job_class=jobs.Saving) == [Outcome.SUCCEEDED]
+    assert payments(engine) == 1
+    error = jobs.next_run().get("error")
+    assert isinstance(error, InvalidValueError)
+    assert "recorded" in str(error)
+
+
+@pytest.mark.parametrize("gone", ["the epoch", "the claim"])
+def test_a_node_that_was_declared_dead_commits_nothing_more(scheduler: Scheduler, engine: Engine, gone: str) -> None:
+    job = JobDetail(jobs.Saving, "job", data={"how": "wait"}, durable=True)
+    scheduler.schedule_job(job, SimpleTrigger("t"))
+    context = jobs.next_run()
+    with engine.begin() as connection:
+        # Halves of a recovery: each is enough.
+        table = "qrtz_scheduler_state" if gone == "the epoch" else "qrtz_fired_triggers"
+        connection.execute(text(f"DELETE FROM {table}"))
+    jobs.go_on.set()
+    assert jobs.next_run() is context
+    assert isinstance(context.get("error"), LeaseLostError)
+    assert payments(engine) == 1, "what was committed before stays"
+
+
+@pytest.mark.parametrize("job_class", [jobs.Paying, jobs.Saving])
+def test_memory_has_no_transactions(job_class: type[Job]) -> None:
     with Scheduler("memory://", **jobs.arguments()) as scheduler:
         jobs.reset()
-        job = JobDetail(jobs.Paying, "job", data={"how": "well"})
+        job = JobDetail(job_class, "job", data={"how": "well"})
         scheduler.schedule_job(job, SimpleTrigger("t"))
         assert scheduler.wait_until_recorded(1, SOON)
         [execution] = scheduler.executions()

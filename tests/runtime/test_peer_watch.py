@@ -3,7 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from quartzpy.runtime.cluster_manager import PeerWatch
-from quartzpy.store.protocol import CheckIn, NodeRecord
+from quartzpy.store.protocol import CheckIn
+from quartzpy.store.records import NodeRecord
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 INTERVAL, WINDOW = timedelta(seconds=5), timedelta(seconds=20)

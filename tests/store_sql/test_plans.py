@@ -11,7 +11,12 @@ import psycopg
 import pytest
 
 from quartzpy.config import SchedulerConfig
+from quartzpy.keys import TriggerKey
+from quartzpy.states import ENDED, ExecutionState
+from quartzpy.store.records import HISTORY, ExecutionQuery
+from quartzpy.store.sql import lookups
 from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
+from quartzpy.store.sql.complete import PURGE
 from quartzpy.store.sql.connections import connect_arguments
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
@@ -24,8 +29,8 @@ SELECT 'plans', 'DEFAULT', type, type, true, NULL, false, false FROM unnest(ARRA
 """
 FILL_TRIGGERS = """
 INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-    placement, max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete, start_time,
-    priority, misfire_instruction, misfire_rule)
+    placement, max_concurrent, kind, schedule, trigger_state, next_fire_time, upcoming, upcoming_is_complete,
+    start_time, priority, misfire_instruction, misfire_rule)
 SELECT 'plans', n, 'DEFAULT', 't' || n, 'DEFAULT', type, type,
        CASE WHEN n BETWEEN 3001 AND 6000 THEN '{"executor":"elsewhere"}' ELSE '' END, NULL, 'simple', '{}', 'WAITING',
        clock_timestamp() - interval '30 s' + n * interval '1 ms', '{}', true, clock_timestamp(), 5, 'smart',
@@ -51,6 +56,12 @@ VALUES: dict[str, Any] = {
     "threshold": "60 s",
     "look_ahead": "1 s",
     "limit": LIMIT,
+    "older_than": "7 days",
+    "trigger_group": "DEFAULT",
+    "trigger_name": "t2",
+    "ended": list(ENDED),
+    "since": None,
+    "until": None,
 }
 
 
@@ -69,7 +80,9 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], l
         statement = prepare("s", text, names(None))
         connection.execute(b"PREPARE s AS " + statement.sql)
         values = [as_text(VALUES[name]) for name in statement.values]
-        literals = b", ".join(b"'" + (value or b"").replace(b"'", b"''") + b"'" for value in values)
+        literals = b", ".join(
+            b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'" for value in values
+        )
         connection.execute("BEGIN")
         found = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE s (" + literals + b")").fetchone()
         connection.execute("ROLLBACK")
@@ -78,6 +91,55 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], l
         return nodes_of(answer[0]["Plan"])
 
     return one
+
+
+FILL_HISTORY = """
+INSERT INTO qrtz_executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type,
+    instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known',
+       'known', 'node', 1, s.at, s.at, s.at, 'SUCCEEDED'
+  FROM (SELECT n, now() - interval '1 day' + n * interval '1 s' AS at FROM generate_series(1, 6000) AS n) AS s;
+"""
+OF_EACH_TRIGGER = 60
+HISTORY_QUERIES = {
+    "the latest": (HISTORY, LIMIT + 1),
+    "of a trigger": (ExecutionQuery(trigger_key=TriggerKey("DEFAULT", "t2")), OF_EACH_TRIGGER),
+    "to come": (ExecutionQuery(frozenset({ExecutionState.SCHEDULED})), 4 * LIMIT),
+}
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@pytest.mark.parametrize(("wanted", "most"), HISTORY_QUERIES.values(), ids=HISTORY_QUERIES)
+def test_executions_are_read_off_the_end_of_their_index(
+    explain: Callable[[str], list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    wanted: ExecutionQuery,
+    most: int,
+    analyzed: bool,
+) -> None:
+    connect().execute(FILL_HISTORY)
+    if analyzed:
+        connect().execute("ANALYZE qrtz_executions, qrtz_triggers")
+    assert read(explain(lookups.executions_text(wanted))) <= most
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+def test_purging_reads_nothing_of_what_stays(
+    explain: Callable[[str], list[dict[str, Any]]], connect: Callable[[], psycopg.Connection[Any]], analyzed: bool
+) -> None:
+    connect().execute(FILL_HISTORY)
+    if analyzed:
+        connect().execute("ANALYZE qrtz_executions")
+    assert read(explain(PURGE)) == 0
+
+
+def read(plan: list[dict[str, Any]]) -> int:
+    """How many rows are read, those of them too that a filter drops."""
+    return sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in plan
+        if "Scan" in node["Node Type"] and "Relation Name" in node
+    )
 
 
 EARLIER = """

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from quartzpy import Scheduler
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Lane, Move, Node, Opening
@@ -130,6 +131,23 @@ def test_misfires_are_read_in_one_round_trip_and_written_in_another(remote: SqlJ
     stored(remote, *[prepared(f"t{n}", age=timedelta(hours=2)) for n in range(BATCH)])
     with flights(proxy, 2):
         assert misfire() == BATCH
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_synchronizing_what_is_stored_takes_as_many_round_trips_for_many_jobs_as_for_one(
+    postgres_dsn: str, proxy: Proxy, count: int
+) -> None:
+    start = datetime.now(UTC) + timedelta(days=1)
+    jobs = [JobDetail("round-trips", f"job{n}") for n in range(count)]
+    declared = [(job, [SimpleTrigger(f"{job.name}-{n}", start_time=start) for n in range(3)]) for job in jobs]
+    client = Scheduler(proxy.through(postgres_dsn), name="sync")
+    try:
+        assert client.sync(declared, owner="test")
+        # A ping, BEGIN and its first statement; the lock, jobs, triggers, owners; COMMIT.
+        with flights(proxy, 3 + 4 + 1):
+            assert not client.sync(declared, owner="test")
+    finally:
+        client.shutdown()
 
 
 def test_storing_many_triggers_takes_few_round_trips(remote: SqlJobStore, proxy: Proxy) -> None:

@@ -272,6 +272,7 @@ def _fired_row(node: Node, row: TriggerRow, fence: int, state: FiredState, now: 
         trigger_key=row.key,
         generation=row.generation,
         job_key=row.job.key,
+        job_type=row.job.job_type,
         instance_id=node.instance_id,
         epoch=node.epoch,
         state=state,

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import Completion, CompletionOutcome, ExecutionRecord, FiredTrigger, Node
+from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node
 from quartzpy.store.ram.again import retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
+from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.horizon import Horizon
 
 
@@ -115,7 +116,7 @@ def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
     kept: deque[ExecutionRecord] = deque(maxlen=HISTORY)
     purged = 0
     for record in tables.history:
-        if record.ended_at < before and purged < limit:
+        if record.ended_at is not None and record.ended_at < before and purged < limit:
             purged += 1
         else:
             kept.append(record)

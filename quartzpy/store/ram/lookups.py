@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from typing import Any
 
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import PUBLIC, FiredState, PublicState
-from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.states import PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
 from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow
+from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -28,9 +29,12 @@ def _record(row: TriggerRow) -> TriggerRecord:
     )
 
 
-def trigger(tables: Tables, key: TriggerKey) -> TriggerRecord | None:
-    row = tables.triggers.get(key)
-    return None if row is None else _record(row)
+def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+    return {key: tables.jobs[key].load() for key in keys if key in tables.jobs}
+
+
+def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+    return {key: _record(tables.triggers[key]) for key in keys if key in tables.triggers}
 
 
 def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:
@@ -87,14 +91,49 @@ def _running(row: FiredRow) -> RunningRecord:
         state=row.state,
         scheduled_fire_time=row.scheduled_time,
         fire_time=row.fire_time,
-        recovering=row.trigger_key.group == RECOVERING_JOBS,
         attempt=row.attempt,
         cancel_requested=row.cancel_requested,
     )
 
 
-def list_executions(tables: Tables, limit: int) -> list[ExecutionRecord]:
-    return nlargest(limit, tables.history, key=lambda record: (record.ended_at, record.fence))
+def list_executions(tables: Tables, limit: int, wanted: ExecutionQuery) -> list[ExecutionRecord]:
+    begun = [*tables.history, *(row.record() for row in tables.fired.values())]
+    latest = nlargest(limit, (record for record in begun if _is_wanted(record, wanted)), key=_by_latest)
+    waiting = (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
+    to_come = (record for record in waiting if _is_wanted(record, wanted))
+    soonest = nsmallest(limit, to_come, key=lambda record: (record.scheduled_fire_time, record.trigger_key))
+    return [*latest, *soonest][:limit]
+
+
+def _is_wanted(record: ExecutionRecord, wanted: ExecutionQuery) -> bool:
+    return (
+        record.state in wanted.states
+        and wanted.job_key in (None, record.job_key)
+        and wanted.trigger_key in (None, record.trigger_key)
+        and (wanted.since is None or record.scheduled_fire_time >= wanted.since)
+        and (wanted.until is None or record.scheduled_fire_time < wanted.until)
+    )
+
+
+def _by_latest(record: ExecutionRecord) -> tuple[datetime, int]:
+    return record.ended_at or record.fire_time or record.scheduled_fire_time, record.fence or 0
+
+
+def _scheduled(row: TriggerRow) -> ExecutionRecord:
+    return ExecutionRecord(
+        state=ExecutionState.SCHEDULED,
+        fence=None,
+        trigger_key=row.key,
+        job_key=row.job.key,
+        job_type=row.job.job_type,
+        instance_id=None,
+        scheduled_fire_time=row.entry.at,
+        fire_time=None,
+        started_at=None,
+        ended_at=None,
+        attempt=row.attempt,
+        error=None,
+    )
 
 
 def counts(tables: Tables) -> dict[str, Any]:

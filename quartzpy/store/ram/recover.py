@@ -14,10 +14,11 @@ from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import CheckIn, Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.again import recovery
 from quartzpy.store.ram.fire import give_back
 from quartzpy.store.ram.tables import AFTER_UNBLOCKING, Tables
+from quartzpy.store.records import NodeRecord
 
 
 def register(

@@ -24,26 +24,30 @@ from quartzpy.store.protocol import (
     CheckIn,
     Completion,
     CompletionOutcome,
-    ExecutionRecord,
     Firing,
     JobEntry,
-    JobRecord,
     JobStore,
     Lane,
     MisfireOutcome,
     Move,
     Node,
-    NodeRecord,
     Opening,
     RecoveryOutcome,
-    RunningRecord,
     StoredCalendar,
     TriggerMove,
-    TriggerRecord,
     Work,
 )
 from quartzpy.store.ram import acquire, calendars, complete, fire, lookups, misfire, pausing, recover, scheduling
 from quartzpy.store.ram.tables import Tables
+from quartzpy.store.records import (
+    HISTORY,
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    NodeRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.triggers.horizon import PreparedTrigger
 
 _T = TypeVar("_T")
@@ -288,13 +292,18 @@ class RamJobStore:
     # --- looking
 
     def job(self, key: JobKey) -> JobDetail | None:
+        return self.jobs([key]).get(key)
+
+    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
         with self._lock:
-            row = self._tables.jobs.get(key)
-            return None if row is None else row.load()
+            return lookups.jobs(self._tables, keys)
 
     def trigger(self, key: TriggerKey) -> TriggerRecord | None:
+        return self.triggers([key]).get(key)
+
+    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
         with self._lock:
-            return lookups.trigger(self._tables, key)
+            return lookups.triggers(self._tables, keys)
 
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
         with self._lock:
@@ -351,9 +360,9 @@ class RamJobStore:
         with self._lock:
             return lookups.list_running(self._tables)
 
-    def list_executions(self, limit: int) -> list[ExecutionRecord]:
+    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
         with self._lock:
-            return lookups.list_executions(self._tables, limit)
+            return lookups.list_executions(self._tables, limit, wanted)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

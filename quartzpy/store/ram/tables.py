@@ -16,10 +16,11 @@ from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
-from quartzpy.keys import RECOVERING_JOBS, UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import FiredState, JobMode, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import ExecutionRecord, FiredTrigger, Lane, Node, NodeRecord, StoredCalendar
+from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.states import ExecutionState, FiredState, JobMode, Outcome, TriggerState, WhenFull
+from quartzpy.store.protocol import FiredTrigger, Lane, Node, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
+from quartzpy.store.records import ExecutionRecord, NodeRecord
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -156,6 +157,7 @@ class FiredRow:
     trigger_key: TriggerKey
     generation: int
     job_key: JobKey
+    job_type: str
     instance_id: str
     epoch: int
     state: FiredState
@@ -173,19 +175,24 @@ class FiredRow:
         self, outcome: Outcome, at: datetime, *, started_at: datetime | None = None, error: str | None = None
     ) -> ExecutionRecord:
         """What the history says of it."""
+        return replace(self.record(), state=ExecutionState(outcome), started_at=started_at, ended_at=at, error=error)
+
+    def record(self) -> ExecutionRecord:
+        """What is known of it before its end."""
+        is_claim = self.state is FiredState.ACQUIRED
         return ExecutionRecord(
+            state=ExecutionState.ENQUEUED if is_claim else ExecutionState.PROCESSING,
             fence=self.fence,
             trigger_key=self.trigger_key,
             job_key=self.job_key,
+            job_type=self.job_type,
             instance_id=self.instance_id,
             scheduled_fire_time=self.scheduled_time,
-            fire_time=self.fire_time,
-            started_at=started_at,
-            ended_at=at,
-            outcome=outcome,
-            error=error,
-            recovering=self.trigger_key.group == RECOVERING_JOBS,
+            fire_time=None if is_claim else self.fire_time,
+            started_at=None,
+            ended_at=None,
             attempt=self.attempt,
+            error=None,
         )
 
     @property

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from quartzpy.placement import Capabilities
-from quartzpy.store.protocol import CheckIn, Node, NodeRecord
+from quartzpy.store.protocol import CheckIn, Node
+from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.session import SqlSession, still_standing
 
 # No row: the epoch is gone.
@@ -76,7 +77,7 @@ def list_nodes(session: SqlSession) -> CheckIn:
 
 
 def _records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
-    return tuple(NodeRecord(*row, Capabilities.from_text(text)) for *row, text in rows)
+    return tuple(NodeRecord(*(*row[:-1], Capabilities.from_text(row[-1]))) for row in rows)
 
 
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:

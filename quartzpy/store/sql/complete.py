@@ -201,11 +201,12 @@ SELECT fence FROM $fired_triggers
  WHERE sched_name = %(sched)s AND epoch = %(epoch)s::bigint AND cancel_requested
 """
 
+# The bound is a query of its own: an index is not looked up by what may change from row to row, as the clock does.
 PURGE = """
 DELETE FROM $executions
  WHERE ctid IN (SELECT ctid FROM $executions
-                 WHERE ended_at < $now - %(older_than)s::interval AND sched_name = %(sched)s
-                 LIMIT %(limit)s::int)
+                 WHERE sched_name = %(sched)s AND ended_at < (SELECT $now - %(older_than)s::interval)
+                 ORDER BY ended_at LIMIT %(limit)s::int)
 """
 
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from quartzpy.job import JobDetail
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import PUBLIC, Outcome, PublicState, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, JobRecord, Lane, RunningRecord, TriggerRecord
+from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
+from quartzpy.store.protocol import Lane
+from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
@@ -20,7 +21,11 @@ SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_c
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
 """
-JOB = f"{_JOB} WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
+JOBS = f"""
+{_JOB}
+  JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+    ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
+"""
 
 LIST_JOBS = """
 SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
@@ -39,17 +44,22 @@ SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.sched
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
        t.generation, t.upcoming, t.error
   FROM $triggers t
- WHERE t.sched_name = %(sched)s
 """
-TRIGGER = f"{_TRIGGER} AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s"
+TRIGGERS = f"""
+{_TRIGGER}
+  JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
+    ON t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+"""
 TRIGGERS_OF_JOB = f"""
-{_TRIGGER} AND t.job_group = %(group)s AND t.job_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
+{_TRIGGER} WHERE t.sched_name = %(sched)s AND t.job_group = %(group)s AND t.job_name = %(name)s
+ ORDER BY t.trigger_group, t.trigger_name
 """
 TRIGGERS_OF_CALENDAR = f"""
-{_TRIGGER} AND t.calendar_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
+{_TRIGGER} WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
 """
 LIST_TRIGGERS = f"""
-{_TRIGGER} ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
+{_TRIGGER} WHERE t.sched_name = %(sched)s
+ ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
  LIMIT %(limit)s::int
 """
 
@@ -81,7 +91,7 @@ SELECT trigger_group, trigger_name FROM $triggers
 JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
 TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
 # One step along the index of what waits for each lane: as quick with a million triggers as with ten.
-WAITING_LANES = """
+_WAITING = """
 WITH RECURSIVE waiting AS (
     (SELECT job_type, placement FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
       ORDER BY job_type, placement LIMIT 1)
@@ -94,8 +104,8 @@ WITH RECURSIVE waiting AS (
            AND (t.job_type, t.placement) > (w.job_type, w.placement)
          ORDER BY t.job_type, t.placement LIMIT 1) AS other
 )
-SELECT job_type, placement FROM waiting
 """
+WAITING_LANES = f"{_WAITING} SELECT job_type, placement FROM waiting"
 # While all are paused, a group that was stored since is paused like those that were.
 PAUSED = """
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
@@ -110,10 +120,62 @@ SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epo
        attempt, cancel_requested
   FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fence
 """
-EXECUTIONS = """
-SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, scheduled_time, fired_time, started_at,
-       ended_at, outcome, error, attempt
-  FROM $executions WHERE sched_name = %(sched)s ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
+
+# Executions: up to three parts, those that can be long in order and cut off by themselves. The history is walked from
+# its end, for a job too: each completion would pay for one index more. A trigger has one: its history is read and
+# sorted (OFFSET 0 keeps the planner from walking instead).
+_BETWEEN = """
+coalesce(%(since)s::timestamptz, '-infinity') <= {instant}
+   AND {instant} < coalesce(%(until)s::timestamptz, 'infinity')
+"""
+_OF_JOB = " AND job_group = %(job_group)s AND job_name = %(job_name)s"
+_OF_TRIGGER = " AND trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
+_ENDED = f"""
+SELECT outcome, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+       scheduled_time, fired_time, started_at, ended_at, attempt, error
+  FROM {{source}}
+ WHERE sched_name = %(sched)s AND outcome = ANY(%(ended)s::text[]) {{of}}
+   AND {_BETWEEN.format(instant="scheduled_time")}
+ ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
+"""
+_ENDED_OF_TRIGGER = f"(SELECT * FROM $executions WHERE sched_name = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger"
+_FIRED = f"""
+SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fence, trigger_group, trigger_name, job_group,
+       job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
+       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text
+  FROM $fired_triggers
+ WHERE sched_name = %(sched)s AND state = ANY(%(fired)s::text[]) {{of}}
+   AND {_BETWEEN.format(instant="scheduled_time")}
+"""
+_SCHEDULED = """
+SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
+       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text
+"""
+_NEXT = f"""
+  FROM $triggers
+ WHERE sched_name = %(sched)s AND trigger_state = 'WAITING' {{of}} AND {_BETWEEN.format(instant="next_fire_time")}
+ ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
+"""
+_SCHEDULED_OF_KEY = f"{_SCHEDULED} {_NEXT}"
+# The front of the due index for each lane and rule.
+_SCHEDULED_OF_ALL = f"""
+{_WAITING}
+{_SCHEDULED}
+  FROM waiting w
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+ CROSS JOIN LATERAL (
+    SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt
+    {_NEXT.format(of="AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name")}) AS t
+ ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
+"""
+_FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
+_EXECUTIONS = """
+SELECT *
+  FROM ({parts}) AS e(state, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+                      scheduled_time, fired_time, started_at, ended_at, attempt, error)
+ ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
+          coalesce(ended_at, fired_time, scheduled_time) DESC, fence DESC, trigger_group, trigger_name
+ LIMIT %(limit)s::int
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
@@ -124,14 +186,18 @@ SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
 """
 
 
+def _listed(keys: Collection[JobKey] | Collection[TriggerKey]) -> dict[str, list[str]]:
+    return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
+
+
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
     """What `MATCHES` is bound with."""
     return {"operator": str(matcher.operator), "value": matcher.value}
 
 
-def job(session: SqlSession, key: JobKey) -> JobDetail | None:
-    found = session.read_one(JOB, group=key.group, name=key.name)
-    return rows.job(*found[0]) if found else None
+def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+    found = [rows.job(*row) for row in session.read_one(JOBS, **_listed(keys))]
+    return {job.key: job for job in found}
 
 
 def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
@@ -152,9 +218,9 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
     )
 
 
-def trigger(session: SqlSession, key: TriggerKey) -> TriggerRecord | None:
-    found = session.read_one(TRIGGER, group=key.group, name=key.name)
-    return _record(found[0]) if found else None
+def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+    found = [_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
+    return {record.trigger.key: record for record in found}
 
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
@@ -170,7 +236,7 @@ def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
 
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
-    found = session.read_one(STATES, groups=[k.group for k in keys], names=[k.name for k in keys])
+    found = session.read_one(STATES, **_listed(keys))
     states = {TriggerKey(group, name): PUBLIC[TriggerState(state)] for group, name, state in found}
     return {key: states.get(key, PublicState.NONE) for key in keys}
 
@@ -198,68 +264,48 @@ def waiting_lanes(session: SqlSession) -> set[Lane]:
 
 def list_running(session: SqlSession) -> list[RunningRecord]:
     return [
-        RunningRecord(
-            fence=fence,
-            trigger_key=TriggerKey(group, name),
-            job_key=JobKey(job_group, job_name),
-            instance_id=instance_id,
-            epoch=epoch,
-            state=state,
-            scheduled_fire_time=scheduled,
-            fire_time=fired,
-            recovering=group == RECOVERING_JOBS,
-            attempt=attempt,
-            cancel_requested=cancel_requested,
-        )
-        for (
-            fence,
-            group,
-            name,
-            job_group,
-            job_name,
-            instance_id,
-            epoch,
-            state,
-            scheduled,
-            fired,
-            attempt,
-            cancel_requested,
-        ) in session.read_one(RUNNING)
+        RunningRecord(fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
+        for fence, group, name, job_group, job_name, *columns in session.read_one(RUNNING)
     ]
 
 
-def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
+def list_executions(session: SqlSession, limit: int, wanted: ExecutionQuery) -> list[ExecutionRecord]:
+    if not wanted.states:
+        return []
+    job, trigger = wanted.job_key, wanted.trigger_key
+    found = session.read_one(
+        executions_text(wanted),
+        limit=limit,
+        since=wanted.since,
+        until=wanted.until,
+        ended=list(wanted.states & ENDED),
+        fired=_fired_states(wanted),
+        job_group=job and job.group,
+        job_name=job and job.name,
+        trigger_group=trigger and trigger.group,
+        trigger_name=trigger and trigger.name,
+    )
     return [
-        ExecutionRecord(
-            fence=fence,
-            trigger_key=TriggerKey(group, name),
-            job_key=JobKey(job_group, job_name),
-            instance_id=instance_id,
-            scheduled_fire_time=scheduled,
-            fire_time=fired,
-            started_at=started,
-            ended_at=ended,
-            outcome=Outcome(outcome),
-            error=error,
-            recovering=group == RECOVERING_JOBS,
-            attempt=attempt,
-        )
-        for (
-            fence,
-            group,
-            name,
-            job_group,
-            job_name,
-            instance_id,
-            scheduled,
-            fired,
-            started,
-            ended,
-            outcome,
-            error,
-            attempt,
-        ) in session.read_one(EXECUTIONS, limit=limit)
+        ExecutionRecord(ExecutionState(state), fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
+        for state, fence, group, name, job_group, job_name, *columns in found
     ]
+
+
+def executions_text(wanted: ExecutionQuery) -> str:
+    """The query of only those parts and conditions that are needed: each has one plan, whatever its values are."""
+    of = (_OF_JOB if wanted.job_key else "") + (_OF_TRIGGER if wanted.trigger_key else "")
+    parts = []
+    if wanted.states & ENDED:
+        parts.append(_ENDED.format(source=_ENDED_OF_TRIGGER if wanted.trigger_key else "$executions", of=of))
+    if _fired_states(wanted):
+        parts.append(_FIRED.format(of=of))
+    if ExecutionState.SCHEDULED in wanted.states:
+        parts.append(_SCHEDULED_OF_KEY.format(of=of) if of else _SCHEDULED_OF_ALL)
+    return _EXECUTIONS.format(parts=" UNION ALL ".join(f"({part})" for part in parts))
+
+
+def _fired_states(wanted: ExecutionQuery) -> list[FiredState]:
+    return [fired for fired, state in _FIRED_STATES.items() if state in wanted.states]
 
 
 def counts(session: SqlSession) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from quartzpy.errors import InstanceIdInUseError
-from quartzpy.store.protocol import Node, NodeRecord, RecoveryOutcome
+from quartzpy.store.protocol import Node, RecoveryOutcome
+from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.again import RECOVERY, again
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
 from quartzpy.store.sql.complete import ORPHANED_JOBS, freed

@@ -19,21 +19,25 @@ from quartzpy.store.protocol import (
     CheckIn,
     Completion,
     CompletionOutcome,
-    ExecutionRecord,
     Firing,
     JobEntry,
-    JobRecord,
     JobStore,
     Lane,
     MisfireOutcome,
     Move,
     Node,
-    NodeRecord,
     Opening,
     RecoveryOutcome,
-    RunningRecord,
     StoredCalendar,
     TriggerMove,
+)
+from quartzpy.store.records import (
+    HISTORY,
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    NodeRecord,
+    RunningRecord,
     TriggerRecord,
 )
 from quartzpy.store.sql import (
@@ -252,10 +256,16 @@ class SqlJobStore:
     # --- looking
 
     def job(self, key: JobKey) -> JobDetail | None:
-        return lookups.job(self._session, key)
+        return self.jobs([key]).get(key)
+
+    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
+        return lookups.jobs(self._session, keys)
 
     def trigger(self, key: TriggerKey) -> TriggerRecord | None:
-        return lookups.trigger(self._session, key)
+        return self.triggers([key]).get(key)
+
+    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
+        return lookups.triggers(self._session, keys)
 
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
         return lookups.triggers_of_job(self._session, key)
@@ -317,8 +327,8 @@ class SqlJobStore:
     def list_running(self) -> list[RunningRecord]:
         return lookups.list_running(self._session)
 
-    def list_executions(self, limit: int) -> list[ExecutionRecord]:
-        return lookups.list_executions(self._session, limit)
+    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
+        return lookups.list_executions(self._session, limit, wanted)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)

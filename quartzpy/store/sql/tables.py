@@ -318,5 +318,5 @@ Index(
     executions.c.scheduled_time,
     unique=True,
 )
-# the latest executions, and purging the oldest: rows come in the order of this column
-Index("qrtz_executions_ended", executions.c.ended_at, postgresql_using="brin")
+# the latest executions, and purging the oldest. Rows come nearly in this order: each is appended at the right edge.
+Index("qrtz_executions_ended", executions.c.sched_name, executions.c.ended_at)

@@ -1,6 +1,8 @@
-"""A job's own work and its completion, in one transaction: done exactly once, or not at all."""
+"""A job's own work in a transaction that is committed with its completion, or only while its claim stands."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import psycopg
 from sqlalchemy import Connection
@@ -11,7 +13,7 @@ from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import complete
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.database import translate
-from quartzpy.store.sql.flight import COMMIT, fly
+from quartzpy.store.sql.flight import COMMIT, Result, Send, fly
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession
 
@@ -19,6 +21,17 @@ from quartzpy.store.sql.session import SqlSession
 STANDS = """
 SELECT 1 / count(*) FROM $executions
  WHERE fence = %(fence)s::bigint AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED'
+"""
+
+# The row of the claim is locked from here to the COMMIT behind it, and no longer: a recovery that has it is waited for,
+# one that comes meanwhile passes it over and takes it with its next pass. Asking the execution to stop needs no wait.
+CLAIM_STANDS = """
+SELECT 1 / count(*)
+  FROM (SELECT FROM $fired_triggers f
+         WHERE f.fence = %(fence)s::bigint AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+           AND EXISTS (SELECT FROM $scheduler_state s
+                        WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = f.epoch)
+           FOR KEY SHARE OF f) AS claim
 """
 
 
@@ -43,20 +56,26 @@ class WorkTransaction:
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fence=completion.fired.fence, epoch=node.epoch),
         ]
+        now, _, _, earliest = self._commit(sends, completion.fired.fence)[1].rows[0]
+        return CompletionOutcome(now, earliest_unblocked=earliest)
+
+    def commit(self, node: Node, fence: int) -> None:
+        guard = self._session.send(CLAIM_STANDS, fence=fence, epoch=node.epoch, instance=node.instance_id)
+        self._commit([guard], fence)
+
+    def _commit(self, sends: Sequence[Send], fence: int) -> list[Result]:
         driver = self._connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         try:
-            results = fly(driver, sends, seconds=self._connections.seconds, begin=None, commit=COMMIT)
+            return fly(driver, sends, seconds=self._connections.seconds, begin=None, commit=COMMIT)
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
-                f"execution {completion.fired.fence} is no longer this node's: its transaction was rolled back"
+                f"execution {fence} is no longer this node's: its transaction was rolled back"
             ) from error
         except psycopg.Error as error:
             if error.__dict__.get("outcome_unknown"):
                 raise OutcomeUnknownError(f"the connection broke while committing: {error}") from error
             raise translate(error) from error
-        now, _, _, earliest = results[1].rows[0]
-        return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def close(self) -> None:
         """Give the connection back; what was not committed is rolled back."""

@@ -1,93 +1,42 @@
-"""The verbs that schedule, pause and look: the same on a scheduler and inside a user's own transaction."""
+"""The verbs that schedule, and with them all others: the same on a scheduler and inside a user's own transaction."""
 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy import job_data
-from quartzpy.calendars.calendar import Calendar
-from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig
 from quartzpy.errors import (
     CalendarNotFoundError,
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
     JobNotFoundError,
-    TriggerNotFoundError,
 )
-from quartzpy.events import (
-    Event,
-    JobAdded,
-    JobDeleted,
-    JobPaused,
-    JobResumed,
-    JobScheduled,
-    JobsPaused,
-    JobsResumed,
-    JobUnscheduled,
-    SchedulingDataCleared,
-    TriggerPaused,
-    TriggerResumed,
-    TriggersPaused,
-    TriggersResumed,
-)
-from quartzpy.explain import Situation, explain
+from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
 from quartzpy.job import JobDetail
 from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
-from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.states import JobMode, PublicState, TriggerState
-from quartzpy.store.protocol import (
-    CheckIn,
-    ExecutionRecord,
-    JobEntry,
-    JobRecord,
-    JobStore,
-    RunningRecord,
-    TriggerMove,
-    TriggerRecord,
-)
+from quartzpy.states import JobMode
+from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.sync import Definitions, Stored, SyncPlan, checked, plan
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to, prepare
+from quartzpy.triggers.horizon import PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.calendars import CalendarVerbs
+from quartzpy.verbs.looking import LookingVerbs
+from quartzpy.verbs.pausing import PausingVerbs
 
 logger = logging.getLogger(__name__)
 
-LIST_LIMIT = 500
-_UPDATE_TRIES = 5
 
-
-class SchedulingVerbs(ABC):
+class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     """What can be said about jobs and triggers. Each verb happens whole or not at all."""
-
-    _config: SchedulerConfig
-    _clock: Clock
-
-    @abstractmethod
-    def _usable_store(self) -> JobStore:
-        """The store, ready to be asked."""
-
-    @abstractmethod
-    def _changed(self, earliest: datetime | None) -> None:
-        """Something may fire from `earliest` on."""
-
-    @abstractmethod
-    def _tell(self, event: Event) -> None:
-        """Listeners hear of what was done."""
-
-    @property
-    def name(self) -> str:
-        return self._config.name
-
-    # --- scheduling
 
     def schedule_job(self, job: JobDetail, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
         """Store a job with one trigger or several, all or none; the first fire time.
@@ -268,12 +217,9 @@ class SchedulingVerbs(ABC):
 
     def _stored_of(self, wanted: Definitions, owner: str) -> Stored:
         store = self._usable_store()
-        jobs = {job.key: found for job, _ in wanted if (found := store.job(job.key)) is not None}
-        records = [record for job in jobs for record in store.triggers_of_job(job)]
-        triggers = {record.trigger.key: record.trigger for record in records}
-        for key in (trigger.key for _, declared in wanted for trigger in declared):
-            if key not in triggers and (record := store.trigger(key)) is not None:
-                triggers[key] = record.trigger
+        jobs = store.jobs([job.key for job, _ in wanted])
+        records = store.triggers([trigger.key for _, declared in wanted for trigger in declared])
+        triggers = {key: record.trigger for key, record in records.items()}
         owned_jobs, owned_triggers = store.owned(owner)
         return Stored(jobs, triggers, frozenset(owned_jobs), frozenset(owned_triggers))
 
@@ -375,281 +321,6 @@ class SchedulingVerbs(ABC):
         """Remove all jobs, triggers, calendars and pauses of this scheduler. What runs goes on."""
         self._usable_store().clear()
         self._tell(SchedulingDataCleared())
-
-    # --- calendars
-
-    def add_calendar(
-        self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
-    ) -> None:
-        """Store a calendar for triggers to name.
-
-        With `replace`, triggers that name it go by the new one from their next fire time on; with `update_triggers`
-        that fire time is computed anew, too: paused, blocked and failed triggers stay so, and one that the new
-        calendar leaves no fire time goes.
-
-        Raises:
-            ObjectAlreadyExistsError: it is stored and `replace` is false.
-            InvalidCalendarError: it is no calendar that can be stored.
-        """
-        check_name(name, "calendar name")
-        store = self._usable_store()
-        store.put_calendar(name, calendar, replace=replace)
-        if update_triggers:
-            self._update_triggers(name)
-        if replace:
-            self._changed(self._clock.now())
-
-    def _update_triggers(self, name: str) -> None:
-        """Move what names a calendar to where that says."""
-        store = self._usable_store()
-        # A trigger that fires meanwhile is read again.
-        for _ in range(_UPDATE_TRIES):
-            stored = store.calendars([name]).get(name)
-            if stored is None:
-                return
-            now = store.now()
-            moves = []
-            for record in store.triggers_of_calendar(name):
-                late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
-                progress = record.trigger.with_new_calendar(
-                    record.progress, stored.calendar, now=now, late_after=late_after
-                )
-                if progress != record.progress and record.state is not TriggerState.COMPLETE:
-                    there = PreparedTrigger(record.trigger, progress, Horizon(), stored.revision)
-                    moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
-            if len(store.move_triggers(moves)) == len(moves):
-                return
-
-    def delete_calendar(self, name: str) -> bool:
-        """Remove a calendar; whether it was there.
-
-        Raises:
-            CalendarInUseError: triggers name it.
-        """
-        return self._usable_store().delete_calendar(name)
-
-    def get_calendar(self, name: str) -> Calendar | None:
-        """A stored calendar; None where there is none."""
-        stored = self._usable_store().calendars([name]).get(name)
-        return None if stored is None else stored.calendar
-
-    def calendar_names(self) -> list[str]:
-        return self._usable_store().calendar_names()
-
-    # --- pausing
-
-    def pause_trigger(self, key: TriggerKey) -> None:
-        """Let a trigger not fire until it is resumed. One that is not stored is passed over, as in Quartz."""
-        self._usable_store().pause_triggers([key])
-        self._tell(TriggerPaused(key))
-
-    def resume_trigger(self, key: TriggerKey) -> None:
-        """Let a trigger fire again; where it is late, its misfire instruction says when."""
-        self._changed(self._usable_store().resume_triggers([key]))
-        self._tell(TriggerResumed(key))
-
-    def pause_job(self, key: JobKey) -> None:
-        """Pause all present triggers of a job."""
-        self._usable_store().pause_jobs([key])
-        self._tell(JobPaused(key))
-
-    def resume_job(self, key: JobKey) -> None:
-        self._changed(self._usable_store().resume_jobs([key]))
-        self._tell(JobResumed(key))
-
-    def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause groups of triggers, also for triggers that come later; the groups."""
-        matcher = as_group_matcher(group)
-        groups = self._usable_store().pause_trigger_groups(matcher)
-        self._tell(TriggersPaused(matcher))
-        return groups
-
-    def resume_trigger_group(self, group: str | GroupMatcher) -> None:
-        matcher = as_group_matcher(group)
-        self._changed(self._usable_store().resume_trigger_groups(matcher))
-        self._tell(TriggersResumed(matcher))
-
-    def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause all triggers of the jobs of these groups, also those that come later; the groups."""
-        matcher = as_group_matcher(group)
-        groups = self._usable_store().pause_job_groups(matcher)
-        self._tell(JobsPaused(matcher))
-        return groups
-
-    def resume_job_group(self, group: str | GroupMatcher) -> None:
-        matcher = as_group_matcher(group)
-        self._changed(self._usable_store().resume_job_groups(matcher))
-        self._tell(JobsResumed(matcher))
-
-    def pause_all(self) -> None:
-        """Pause everything, also what comes later, until `resume_all`."""
-        self._usable_store().pause_all()
-        self._tell(TriggersPaused(None))
-
-    def resume_all(self) -> None:
-        self._changed(self._usable_store().resume_all())
-        self._tell(TriggersResumed(None))
-
-    def disable_job(self, key: JobKey) -> None:
-        """Let no trigger of a job fire, present or later ones, nor `trigger_job`, until `enable_job`.
-
-        Raises:
-            JobNotFoundError: it is not stored.
-        """
-        self._set_mode(key, JobMode.DISABLED)
-
-    def enable_job(self, key: JobKey) -> None:
-        """Let all triggers of a job fire again, also those that were paused one by one. Errors as in `disable_job`."""
-        self._set_mode(key, JobMode.ENABLED)
-
-    def run_job_by_hand_only(self, key: JobKey) -> None:
-        """Let a job run by `trigger_job` only (and by retries and recoveries), until `enable_job`: manual mode.
-
-        Errors as in `disable_job`.
-        """
-        self._set_mode(key, JobMode.MANUAL)
-
-    def job_mode(self, key: JobKey) -> JobMode | None:
-        """ENABLED, MANUAL or DISABLED; None where the job is not stored."""
-        return self._usable_store().job_mode(key)
-
-    def _set_mode(self, key: JobKey, mode: JobMode) -> None:
-        store = self._usable_store()
-        if store.job_mode(key) is None:
-            raise JobNotFoundError(f"job {key} is not stored")
-        self._changed(store.set_job_mode(key, mode))
-        self._tell(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
-
-    def enter_manual_mode(self) -> None:
-        """Let nothing fire by its schedule in the whole cluster; what is triggered by hand does.
-
-        `resume_all` does not end it, `leave_manual_mode` does.
-        """
-        self._usable_store().set_manual(True)
-        self._tell(TriggersPaused(None))
-
-    def leave_manual_mode(self) -> None:
-        """Let triggers fire by their schedules again, also those that were paused one by one meanwhile or before."""
-        self._changed(self._usable_store().set_manual(False))
-        self._tell(TriggersResumed(None))
-
-    @property
-    def is_in_manual_mode(self) -> bool:
-        return self._usable_store().is_manual()
-
-    def reset_trigger_from_error(self, key: TriggerKey) -> None:
-        """Let a trigger in ERROR fire again.
-
-        Raises:
-            TriggerNotFoundError, IllegalStateChangeError: it is not stored, or not in ERROR.
-        """
-        self._changed(self._usable_store().reset_from_error(key))
-
-    # --- looking
-
-    def get_job_detail(self, key: JobKey) -> JobDetail | None:
-        return self._usable_store().job(key)
-
-    def get_trigger(self, key: TriggerKey) -> Trigger | None:
-        record = self.trigger_record(key)
-        return record.trigger if record else None
-
-    def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
-        """A trigger with its state, its fire times and the next ones; None where it is not stored."""
-        return self._usable_store().trigger(key)
-
-    def why(self, key: TriggerKey) -> list[str]:
-        """Why a trigger has not fired, or when it will, in sentences: state, pauses, limits, what runs, what failed.
-
-        Raises:
-            TriggerNotFoundError: it is not stored.
-        """
-        store = self._usable_store()
-        record = store.trigger(key)
-        if record is None:
-            raise TriggerNotFoundError(f"trigger {key} is not stored: it was removed, or has ended")
-        of = record.trigger.job_key
-        assert of is not None
-        nodes = store.list_nodes()
-        situation = Situation(
-            now=nodes.now,
-            trigger=record,
-            job=store.job(of),
-            running=[row for row in store.list_running() if row.job_key == of],
-            nodes=nodes.nodes,
-            all_paused=store.all_paused(),
-            trigger_group_paused=key.group in store.paused_trigger_groups(),
-            job_group_paused=of.group in store.paused_job_groups(),
-            manual_mode=store.is_manual(),
-            job_mode=store.job_mode(of),
-            misfire_threshold=self._config.misfire_threshold,
-            last=[row for row in store.list_executions(LIST_LIMIT) if row.trigger_key == key],
-        )
-        return explain(situation)
-
-    def triggers_of_job(self, key: JobKey) -> list[Trigger]:
-        return [record.trigger for record in self._usable_store().triggers_of_job(key)]
-
-    def trigger_state(self, key: TriggerKey) -> PublicState:
-        """NONE where it is not stored."""
-        return self._usable_store().trigger_states([key])[key]
-
-    def job_group_names(self) -> list[str]:
-        return self._usable_store().job_group_names()
-
-    def trigger_group_names(self) -> list[str]:
-        return self._usable_store().trigger_group_names()
-
-    def paused_trigger_groups(self) -> set[str]:
-        return self._usable_store().paused_trigger_groups()
-
-    def paused_job_groups(self) -> set[str]:
-        return self._usable_store().paused_job_groups()
-
-    @property
-    def is_all_paused(self) -> bool:
-        """Whether `pause_all` holds also for what comes later."""
-        return self._usable_store().all_paused()
-
-    def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
-        """The keys of jobs whose group matches; None: all."""
-        return self._usable_store().job_keys(_matcher(group))
-
-    def trigger_keys(self, group: str | GroupMatcher | None = None) -> set[TriggerKey]:
-        """The keys of triggers whose group matches; None: all."""
-        return self._usable_store().trigger_keys(_matcher(group))
-
-    def check_exists(self, key: JobKey | TriggerKey) -> bool:
-        if isinstance(key, TriggerKey):
-            return self.trigger_state(key) is not PublicState.NONE
-        return self.get_job_detail(key) is not None
-
-    def jobs(self, limit: int = LIST_LIMIT) -> list[JobRecord]:
-        return self._usable_store().list_jobs(limit)
-
-    def triggers(self, limit: int = LIST_LIMIT) -> list[TriggerRecord]:
-        """By next fire time, those without one last."""
-        return self._usable_store().list_triggers(limit)
-
-    def nodes(self) -> CheckIn:
-        """The nodes of the cluster, and the store's time."""
-        return self._usable_store().list_nodes()
-
-    def running(self) -> list[RunningRecord]:
-        """What is claimed or runs, in the whole cluster."""
-        return self._usable_store().list_running()
-
-    def executions(self, limit: int = LIST_LIMIT) -> list[ExecutionRecord]:
-        """What ended, in the whole cluster, the latest first."""
-        return self._usable_store().list_executions(limit)
-
-    def counts(self) -> dict[str, Any]:
-        """How many jobs, triggers by state, and running executions there are."""
-        return self._usable_store().counts()
-
-
-def _matcher(group: str | GroupMatcher | None) -> GroupMatcher:
-    return GroupMatcher.anything() if group is None else as_group_matcher(group)
 
 
 def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:

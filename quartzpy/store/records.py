@@ -1,0 +1,121 @@
+"""What operators see of a store: its rows as records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from quartzpy.job import JobDetail
+from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.placement import Capabilities
+from quartzpy.states import ENDED, ExecutionState, Outcome, TriggerState
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A row of `scheduler_state`."""
+
+    instance_id: str
+    epoch: int
+    host: str
+    pid: int
+    started_at: datetime
+    last_checkin: datetime
+    checkin_count: int
+    checkin_interval: timedelta
+    capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRecord:
+    """A stored trigger as operators see it."""
+
+    trigger: Trigger
+    job_type: str
+    state: TriggerState
+    progress: TriggerProgress
+    generation: int
+    upcoming: Sequence[datetime] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A stored job as operators see it."""
+
+    job: JobDetail
+    triggers: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRecord:
+    """A row of `fired_triggers` as operators see it."""
+
+    fence: int
+    trigger_key: TriggerKey
+    job_key: JobKey
+    instance_id: str
+    epoch: int
+    state: str
+    scheduled_fire_time: datetime
+    fire_time: datetime
+    attempt: int
+    cancel_requested: bool
+
+    @property
+    def recovering(self) -> bool:
+        """Whether this repeats an execution whose node died."""
+        return self.trigger_key.group == RECOVERING_JOBS
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRecord:
+    """An execution, from before its fire to the history. What is not known yet is None.
+
+    `started_at` is recorded at its end, and never for one that did not begin, or whose node died.
+    """
+
+    state: ExecutionState
+    fence: int | None
+    trigger_key: TriggerKey
+    job_key: JobKey
+    job_type: str
+    instance_id: str | None
+    scheduled_fire_time: datetime
+    fire_time: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    error: str | None
+
+    @property
+    def fire_instance_id(self) -> str | None:
+        """As `context.fire_instance_id`; None while it is SCHEDULED."""
+        return None if self.fence is None else str(self.fence)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None: it has not."""
+        return Outcome(self.state) if self.state in ENDED else None
+
+    @property
+    def recovering(self) -> bool:
+        """Whether this repeats an execution whose node died."""
+        return self.trigger_key.group == RECOVERING_JOBS
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionQuery:
+    """Which executions are looked for: all that is named holds. Scheduled from `since` on, and before `until`."""
+
+    states: frozenset[ExecutionState] = ENDED
+    job_key: JobKey | None = None
+    trigger_key: TriggerKey | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+HISTORY = ExecutionQuery()
+"""All that ended."""
