@@ -21,7 +21,10 @@ from quartzpy.triggers.simple import SimpleTrigger
 from tests.store_sql.conftest import register
 
 JOB = JobDetail("fenced", "job", disallow_concurrent=True, requests_recovery=True)
-WAITS_FOR_A_LOCK = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE %s"
+WAITS_FOR_A_LOCK = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE wait_event_type = 'Lock' AND application_name LIKE %s AND datname = current_database()
+"""
 # A COMMIT that waits as long as somebody holds advisory lock 1.
 SLOW_TO_COMMIT = """
 CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
