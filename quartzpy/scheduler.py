@@ -119,8 +119,10 @@ class BaseScheduler(SchedulingVerbs):
     def is_shut_down(self) -> bool:
         return self._shut_down.is_set()
 
-    def start(self) -> None:
+    def start(self, *, standby: bool = False) -> None:
         """Begin to run jobs on this node, or go on after `standby`.
+
+        With `standby`, one that was not started joins the cluster and claims nothing until it is started again.
 
         Raises:
             SchedulerStateError: it was shut down, or is used in another process than it was made in.
@@ -136,10 +138,10 @@ class BaseScheduler(SchedulingVerbs):
             self.listeners.emit(SchedulerStarting())
             is_first = self._node is None
             if self._node is None:
-                self._node = self._new_node()
+                self._node = self._new_node(standby)
                 self._opened = True
                 self._running_since = self._clock.now()
-            else:
+            elif not standby:
                 self._node.resume()
         if is_first:
             self._each_plugin("start")
@@ -152,7 +154,7 @@ class BaseScheduler(SchedulingVerbs):
             except Exception:
                 logger.exception("plugin %r: %s failed", plugin, method)
 
-    def _new_node(self) -> SchedulerNode:
+    def _new_node(self, standby: bool) -> SchedulerNode:
         node = SchedulerNode(
             self._store,
             self._config,
@@ -162,7 +164,7 @@ class BaseScheduler(SchedulingVerbs):
             listeners=self.listeners,
             job_factory=self._job_factory,
         )
-        node.start()
+        node.start(standby=standby)
         return node
 
     def start_delayed(self, delay: timedelta) -> None:

@@ -20,7 +20,6 @@ class Capacity:
         self._running: Counter[str] = Counter()
         self._lanes: tuple[Lane, ...] = ()
         self._placed: frozenset[Lane] = frozenset()
-        self._open: tuple[Lane, ...] = ()
         self.capabilities = Capabilities(frozenset(), executors.names(), frozenset(labels), groups)
 
     # --- what there is
@@ -39,9 +38,9 @@ class Capacity:
         with self._lock:
             if self._placed.issuperset(placed):
                 return False
-            before = self._open
+            before = self._lanes
             self._become(self.capabilities.job_types, self.capabilities.groups, self._placed.union(placed))
-            return self._open != before
+            return self._lanes != before
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
         """Limit execution groups anew; what runs goes on."""
@@ -52,15 +51,12 @@ class Capacity:
         there = self.capabilities
         self.capabilities = Capabilities(job_types, there.executors, there.labels, groups)
         self._placed = placed
-        here = sorted(lane for lane in placed if lane.job_type in job_types)
-        self._lanes = (*(Lane(name) for name in sorted(job_types)), *here)
-        self._open = tuple(
-            lane for lane in self._lanes if self.capabilities.allows(placement_from_text(lane.placement))
-        )
+        lanes = [*map(Lane, sorted(job_types)), *sorted(lane for lane in placed if lane.job_type in job_types)]
+        self._lanes = tuple(lane for lane in lanes if self.capabilities.allows(placement_from_text(lane.placement)))
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """All lanes of job types that are known here, whether this node has a place for them or not."""
+        """Those that this node has a place for, full or not."""
         return self._lanes
 
     # --- what is free
@@ -70,7 +66,7 @@ class Capacity:
         free = self._executors.free()
         with self._lock:
             running = self._running.copy()
-            lanes, capabilities = self._open, self.capabilities
+            lanes, capabilities = self._lanes, self.capabilities
         for text in held:
             placement = placement_from_text(text)
             free[placement.executor or DEFAULT_EXECUTOR] -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
@@ -12,14 +13,14 @@ from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.worker_pool import Task, WorkerPool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Executor:
-    """A worker pool of a node."""
+    """A worker pool of a node. `processes` run what its threads wait for."""
 
-    def __init__(self, name: str, kind: ExecutorKind, pool: WorkerPool, processes: ProcessWorkers | None) -> None:
-        self.name = name
-        self.kind = kind
-        self.pool = pool
-        self.processes = processes
+    name: str
+    kind: ExecutorKind
+    pool: WorkerPool
+    processes: ProcessWorkers | None
 
 
 class Executors:

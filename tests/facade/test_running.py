@@ -213,6 +213,16 @@ def test_in_standby_nothing_is_fired_until_start(scheduler: Scheduler) -> None:
     jobs.next_run()
 
 
+def test_a_node_may_start_in_standby(client: Scheduler) -> None:
+    client.start(standby=True)
+    assert client.is_started
+    assert client.is_in_standby
+    client.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+    assert jobs.nothing_ran()
+    client.start()
+    assert jobs.next_run().trigger_key.name == "t"
+
+
 def test_standby_of_a_scheduler_that_was_not_started_is_refused(client: Scheduler) -> None:
     with pytest.raises(SchedulerStateError, match="not started"):
         client.standby()
