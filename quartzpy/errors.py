@@ -34,6 +34,10 @@
     ├── UnableToInterruptJobError
     ├── JobCancelledError              raised in a job that looks at its cancellation
     ├── JobTimeoutError                what an execution failed with that took too long
+    ├── RemoteJobError                 stands for what a job raised in a process worker
+    │   ├── RemoteJobExecutionError    also a JobExecutionError
+    │   └── RemoteJobCancelledError    also a JobCancelledError
+    ├── WorkerDiedError                the process of a process worker ended while it ran a job
     └── LeaseLostError                 this node was declared dead; its work no longer counts
 
 `JobExecutionError` is the other way round: jobs raise it to tell the scheduler what to do next.
@@ -234,3 +238,39 @@ class JobExecutionError(QuartzpyError):
         self.refire_immediately = refire_immediately
         self.unschedule_firing_trigger = unschedule_firing_trigger
         self.unschedule_all_triggers = unschedule_all_triggers
+
+
+class RemoteJobError(QuartzpyError):
+    """Stands for what a job raised in a process worker, where the original stays; `str()` is the original's.
+
+    `error_type` is the dotted name of the original's class, `type_names` are all names of it and its bases: a retry
+    policy decides by them as by the original. The original's traceback is a note of this error.
+    """
+
+    def __init__(self, message: str, *, error_type: str, type_names: frozenset[str]) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.type_names = type_names
+
+
+class RemoteJobExecutionError(RemoteJobError, JobExecutionError):
+    """Stands for a `JobExecutionError`, and asks for the same; its cause stands for the original's."""
+
+    def __init__(self, message: str, *, error_type: str, type_names: frozenset[str], **flags: bool) -> None:
+        super().__init__(message, error_type=error_type, type_names=type_names)
+        JobExecutionError.__init__(self, message, **flags)
+
+
+class RemoteJobCancelledError(RemoteJobError, JobCancelledError):
+    """Stands for a `JobCancelledError`."""
+
+
+class WorkerDiedError(QuartzpyError):
+    """The process of a process worker ended while it ran a job, or before it could.
+
+    `exit_code` is below zero where a signal ended it, by the signal's number; None where nobody can tell.
+    """
+
+    def __init__(self, message: str, *, exit_code: int | None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -17,7 +17,6 @@ from quartzpy.plugin import Plugin
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.ram.store import RamJobStore
-from quartzpy.store.sql.store import SqlJobStore
 
 IN_MEMORY = "memory://"
 PLUGINS = "quartzpy.plugins"
@@ -40,6 +39,9 @@ def make_store(url: str, config: SchedulerConfig) -> JobStore:
         raise SettingsError("url: postgresql+psycopg://user@host/database, or memory://, is needed")
     if url == IN_MEMORY:
         return RamJobStore(SystemClock())
+    # Only who has a database waits for SQLAlchemy: the child processes of a node import quartzpy, and have none.
+    from quartzpy.store.sql.store import SqlJobStore
+
     return SqlJobStore(url, config)
 
 

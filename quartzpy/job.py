@@ -23,7 +23,7 @@ from quartzpy.errors import (
     UnknownJobTypeError,
 )
 from quartzpy.job_data import encode
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, check_name, given_name
+from quartzpy.keys import DEFAULT_GROUP, MAIN, UNNAMED, JobKey, check_name, given_name, module_of
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
@@ -92,10 +92,10 @@ job_types = JobTypes()
 
 def import_path(cls: type | Callable[..., Any]) -> str:
     """The name by which another process can import a class or a function."""
-    module = cls.__module__
-    if module == "__main__":
+    module = module_of(cls)
+    if module == MAIN:
         # `python -m package.module` runs the module as __main__; other nodes import it by its name.
-        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        spec = getattr(sys.modules.get(cls.__module__), "__spec__", None)
         module = spec.name.removesuffix(".__main__") if spec is not None else module
     return f"{module}:{cls.__qualname__}"
 

@@ -21,6 +21,7 @@ from typing import Any
 from uuid import UUID
 
 from quartzpy.errors import InvalidJobDataError
+from quartzpy.keys import module_of
 
 MAX_DEPTH = 32
 _PLAIN = (str, int, float, bool, type(None))
@@ -29,7 +30,7 @@ _PLAIN = (str, int, float, bool, type(None))
 def _class_name(cls: type) -> str:
     if "<locals>" in cls.__qualname__:
         raise InvalidJobDataError(f"{cls.__qualname__}: a local class cannot be stored in job data")
-    return f"{cls.__module__}:{cls.__qualname__}"
+    return f"{module_of(cls)}:{cls.__qualname__}"
 
 
 def _class_named(name: str) -> type:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import unicodedata
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from quartzpy.errors import InvalidKeyError
 
@@ -24,6 +26,9 @@ UNSCHEDULED_GROUPS = (MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS)
 
 UNNAMED = "<a unique name>"
 """Where no name is given, by identity: a job or trigger then gets one that nothing else has."""
+
+MAIN, MAIN_IN_CHILD = "__main__", "__mp_main__"
+"""The module that a program is started with, and what multiprocessing calls it in the program's child processes."""
 
 MAX_NAME_LENGTH = 200
 _REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
@@ -65,6 +70,11 @@ def given_name(name: str, subject: str) -> str:
 def unique_name() -> str:
     """A name that no other call anywhere returns."""
     return uuid.uuid4().hex
+
+
+def module_of(cls: type | Callable[..., Any]) -> str:
+    """The module of a class or function, by the same name in a program and in its child processes."""
+    return MAIN if cls.__module__ == MAIN_IN_CHILD else cls.__module__
 
 
 @dataclass(frozen=True, order=True, slots=True)

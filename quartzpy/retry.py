@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
-from quartzpy.errors import InvalidJobError
+from quartzpy.errors import InvalidJobError, RemoteJobError
+from quartzpy.keys import module_of
 
 MAX_ATTEMPTS = 1_000
 MAX_DELAY = timedelta(days=365)
@@ -65,9 +66,7 @@ class RetryPolicy:
         return wait * (1 - self.jitter * random.random())
 
     def _covers(self, error: BaseException) -> bool:
-        names = {
-            name for cls in type(error).__mro__ for name in (f"{cls.__module__}.{cls.__qualname__}", cls.__qualname__)
-        }
+        names = type_names(error)
         return (not self.on or not names.isdisjoint(self.on)) and names.isdisjoint(self.not_on)
 
     def as_text(self) -> str:
@@ -109,6 +108,18 @@ def _name(error: object, name: str) -> str:
     if isinstance(error, str) and error:
         return error
     if isinstance(error, type) and issubclass(error, BaseException):
-        # A builtin is known by its bare name.
-        return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+        return dotted_name(error)
     raise InvalidJobError(f"retry: {name} holds {error!r}, which is no exception class and no name of one")
+
+
+def dotted_name(cls: type) -> str:
+    """The name that a policy keeps of an exception class; a builtin is known by its bare one."""
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{module_of(cls)}.{cls.__qualname__}"
+
+
+def type_names(error: BaseException) -> frozenset[str]:
+    """All names by which a policy may know `error`: of its class and its bases, bare and with the module."""
+    if isinstance(error, RemoteJobError):
+        return error.type_names
+    classes = type(error).__mro__
+    return frozenset(name for cls in classes for name in (f"{module_of(cls)}.{cls.__qualname__}", cls.__qualname__))

@@ -32,6 +32,7 @@ from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.plugin import Plugin
+from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.store.protocol import (
     JobStore,
@@ -125,11 +126,18 @@ class BaseScheduler(SchedulingVerbs):
         With `standby`, one that was not started joins the cluster and claims nothing until it is started again.
 
         Raises:
-            SchedulerStateError: it was shut down, or is used in another process than it was made in.
+            SchedulerStateError: it was shut down, is used in another process than it was made in, or this is a process
+                worker, which imports the program's main module.
             StoreUnavailableError: the database did not answer within `start_timeout`.
             SchemaError: its tables are absent or of another release.
             InstanceIdInUseError: another living node has this instance id.
         """
+        if is_process_worker():
+            # A node in a node, and the job that the process is for would wait for ever.
+            raise SchedulerStateError(
+                "a process worker starts no scheduler; in the program's main module, start it under"
+                ' if __name__ == "__main__":'
+            )
         with self._lock:
             self._check_usable()
             if self._starting is not None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.context import JobExecutionContext
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.store.protocol import FiredTrigger
 
 if TYPE_CHECKING:
@@ -15,6 +14,14 @@ if TYPE_CHECKING:
 
 CUT_OFF_AFTER = 0.2
 """Seconds that an `async def` job has to end by itself when it is asked to stop. A thread cannot be cut off."""
+
+
+class Stoppable(Protocol):
+    """Where a job runs that can be cut off."""
+
+    def cancel_after(self, seconds: float) -> None:
+        """Cut it off in so many seconds, unless it ends before. May be called again, and after its end."""
+        ...
 
 
 class Execution:
@@ -27,7 +34,7 @@ class Execution:
         self.cancelled = Cancellation()
         self.timed_out = False
         self.context: JobExecutionContext | None = None
-        self.work: LoopWork | None = None
+        self.work: Stoppable | None = None
 
     def stop(self) -> None:
         """Ask it to stop; cut off what can be."""

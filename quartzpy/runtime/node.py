@@ -198,12 +198,13 @@ class SchedulerNode:
         self._cluster.stop()
         self._completer.join(JOIN_SECONDS)
         self._cluster.join(JOIN_SECONDS)
+        # What can be cut off is, before others may run it again.
+        self._executors.close(CLOSE_SECONDS)
+        self._loop.close(CLOSE_SECONDS)
         epoch = self._epoch
         if epoch is not None and not epoch.lost:
             epoch.lose()
             self._try(partial(self._store.leave, epoch.node))
-        self._executors.close(CLOSE_SECONDS)
-        self._loop.close(CLOSE_SECONDS)
         self._deadlines.close()
         self._store.close()
         logger.info("node %s stopped", self.instance_id)
@@ -360,8 +361,8 @@ class SchedulerNode:
             size,
             job_types=self._job_types,
             job_factory=job_factory,
-            job_modules=self._config.job_modules,
             max_job_data_bytes=self._config.max_job_data_bytes,
+            clock=self._clock,
         )
 
     def _learn_types(self) -> None:

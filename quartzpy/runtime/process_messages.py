@@ -1,0 +1,172 @@
+"""What a node and its child processes tell each other: JSON, whose typed parts are texts in the form of job data.
+
+The child says READY once it can work. It is sent RUN with an execution, STOP while it runs one, and END when there
+are no more; it answers each RUN with BEGUN, and then with DONE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import runpy
+import sys
+from dataclasses import dataclass, fields, replace
+from types import ModuleType
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.errors import (
+    JobCancelledError,
+    JobExecutionError,
+    RemoteJobCancelledError,
+    RemoteJobError,
+    RemoteJobExecutionError,
+)
+from quartzpy.job import Job, JobDetail
+from quartzpy.job_data import decode, encode
+from quartzpy.keys import MAIN, MAIN_IN_CHILD
+from quartzpy.retry import dotted_name, type_names
+from quartzpy.runtime.attempt import describe
+from quartzpy.store.protocol import FiredTrigger
+from quartzpy.triggers.kinds import trigger_kind
+from quartzpy.triggers.trigger import Trigger
+
+READY, RUN, BEGUN, DONE, STOP, END = "ready", "run", "begun", "done", "stop", "end"
+
+_LOADED = ("load_trigger", "load_job", "load_calendar")
+_STORED = [name for name in inspect.signature(FiredTrigger).parameters if name not in _LOADED]
+_COMMON = [field.name for field in fields(Trigger) if field.name != "data"]
+_FLAGS = ("refire_immediately", "unschedule_firing_trigger", "unschedule_all_triggers")
+
+
+def pack(kind: str, **values: Any) -> bytes:
+    return json.dumps([kind, values]).encode()
+
+
+def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
+    kind, values = json.loads(message)
+    return kind, values
+
+
+# --- an execution
+
+
+def fired_to_json(fired: FiredTrigger, job_class: type[Job]) -> dict[str, Any]:
+    """What the child needs to run a fire as the node would.
+
+    The modules of its classes are named because the node has imported them: that makes no stored name code to import.
+    """
+    trigger, calendar = fired.trigger, fired.calendar
+    return {
+        "fence": fired.fence,
+        "type_name": job_class.type_name,
+        "modules": [job_class.__module__, type(trigger).__module__],
+        "package_main": _package_main(),
+        "stored": encode({name: getattr(fired, name) for name in _STORED}),
+        "trigger": {
+            "kind": trigger.kind,
+            "schedule": trigger.schedule(),
+            "common": encode({name: getattr(trigger, name) for name in _COMMON}),
+        },
+        # Their data is among what is stored.
+        "job": encode({"detail": replace(fired.job_detail, job=fired.job_type, data=None)}),
+        "calendar": None if calendar is None else calendar_to_json(calendar),
+    }
+
+
+def import_modules(written: dict[str, Any]) -> None:
+    """Import what `fired_to_json` named. multiprocessing has run the main module before, but none of a package."""
+    for name in written["modules"]:
+        if name != MAIN:
+            importlib.import_module(name)
+        elif written["package_main"] is not None and sys.modules[MAIN].__name__ != MAIN_IN_CHILD:
+            main = ModuleType(MAIN_IN_CHILD)
+            main.__dict__.update(runpy.run_module(written["package_main"], run_name=MAIN_IN_CHILD, alter_sys=True))
+            sys.modules[MAIN] = sys.modules[MAIN_IN_CHILD] = main
+
+
+def _package_main() -> str | None:
+    """The name of the main module where this is `python -m package`."""
+    spec = getattr(sys.modules[MAIN], "__spec__", None)
+    return spec.name if spec is not None and spec.name.endswith(f".{MAIN}") else None
+
+
+def fired_from_json(written: dict[str, Any]) -> FiredTrigger:
+    """The fire of which `fired_to_json` made `written`."""
+    stored = decode(written["stored"])
+
+    def load_trigger() -> Trigger:
+        data = decode(stored["trigger_data"]) or None
+        parts = written["trigger"]
+        return trigger_kind(parts["kind"]).from_schedule(parts["schedule"], **decode(parts["common"]), data=data)
+
+    def load_job() -> JobDetail:
+        detail: JobDetail = decode(written["job"])["detail"]
+        return replace(detail, data=decode(stored["job_data"]) or None)
+
+    def load_calendar() -> Calendar | None:
+        return None if written["calendar"] is None else calendar_from_json(written["calendar"])
+
+    return FiredTrigger(**stored, load_trigger=load_trigger, load_job=load_job, load_calendar=load_calendar)
+
+
+# --- how it ended
+
+
+@dataclass
+class Ending:
+    """How an execution ended. `result` and `job_data` are texts of `job_data.encode`; None: nothing, no change."""
+
+    noticed_stop: bool
+    error: dict[str, Any] | None = None
+    result: str | None = None
+    job_data: str | None = None
+
+
+def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, Any]:
+    """An error and, where it is a `JobExecutionError`, its cause. Never raises."""
+    try:
+        message = str(error)
+    except BaseException:
+        message = "<unprintable>"
+    written: dict[str, Any] = {
+        "type": dotted_name(type(error)),
+        "names": sorted(type_names(error)),
+        "message": message,
+        # That of the error tells its cause's too.
+        "traceback": None if is_cause else describe(error),
+        "is_cancelled": isinstance(error, JobCancelledError),
+        "is_task_cancelled": isinstance(error, asyncio.CancelledError),
+    }
+    if isinstance(error, JobExecutionError):
+        written["flags"] = {flag: bool(getattr(error, flag)) for flag in _FLAGS}
+        if error.__cause__ is not None and not is_cause:
+            written["cause"] = error_to_json(error.__cause__, is_cause=True)
+    return written
+
+
+def error_from_json(written: dict[str, Any]) -> BaseException:
+    """What the node raises for an error of the child: it has the original's message, and its traceback as a note.
+
+    A `JobExecutionError`, a `JobCancelledError` and an `asyncio.CancelledError` are such ones again; any other is a
+    `RemoteJobError`.
+    """
+    error: BaseException
+    names: dict[str, Any] = {"error_type": written["type"], "type_names": frozenset(written["names"])}
+    message = written["message"]
+    if written["is_task_cancelled"]:
+        error = asyncio.CancelledError(message)
+    elif written["is_cancelled"]:
+        error = RemoteJobCancelledError(message, **names)
+    elif "flags" in written:
+        error = RemoteJobExecutionError(message, **names, **written["flags"])
+        if "cause" in written:
+            error.__cause__ = error_from_json(written["cause"])
+    else:
+        error = RemoteJobError(message, **names)
+    if written["traceback"] is not None:
+        error.add_note(f"In the worker process:\n{written['traceback']}")
+    return error

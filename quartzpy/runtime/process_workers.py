@@ -1,0 +1,368 @@
+"""Runs jobs in child processes: they use other cores, and one that does not heed a request to stop can be killed.
+
+Around the child nothing is different: a worker thread of the node has the execution, and waits in its stand-in for a
+job until the child is done. Listeners, retries and the completion stay in the node.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from quartzpy.clock import Clock
+from quartzpy.context import JobExecutionContext
+from quartzpy.errors import InvalidValueError, JobCancelledError, SchedulerStateError, WorkerDiedError
+from quartzpy.job import Job, JobTypes
+from quartzpy.job_data import decode
+from quartzpy.job_factory import JobFactory
+from quartzpy.runtime.child_process import PROCESS_NAME, SIGNALS_OF_THE_NODE, serve
+from quartzpy.runtime.deadlines import Deadlines
+from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.process_messages import (
+    END,
+    RUN,
+    STOP,
+    Ending,
+    error_from_json,
+    fired_to_json,
+    pack,
+    unpack,
+)
+
+KILL_AFTER = 2.0
+"""Seconds that a job in a child process has to end by itself when it is asked to stop."""
+JOIN_SECONDS = 1.0
+"""How long a process whose pipe was closed may take to end."""
+
+# Unlike fork it takes over no locks that other threads of the node hold.
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+class ProcessWorkers:
+    """At most `size` child processes, started when first needed and used again, the latest used first.
+
+    `job_factory` makes the instances in the child. Where it cannot, or where the module of the job's class cannot be
+    imported there, the execution fails as by any error of the job: its triggers do not go to ERROR.
+
+    Raises:
+        InvalidValueError: `job_factory` cannot be given to another process.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        *,
+        job_types: JobTypes,
+        job_factory: JobFactory,
+        max_job_data_bytes: int,
+        clock: Clock,
+    ) -> None:
+        try:
+            ForkingPickler.dumps(job_factory)
+        except Exception as error:
+            raise InvalidValueError(
+                "job_factory: process workers need one that another process can be given: a function at the top of a"
+                f" module, or an instance with such attributes (got {job_factory!r}: {error})"
+            ) from None
+        self._name = name
+        self._job_types = job_types
+        self._job_factory = job_factory
+        self._max_job_data_bytes = max_job_data_bytes
+        self._clock = clock
+        self._deadlines = Deadlines(f"{name}-cut-off", clock)
+        self._slots = threading.BoundedSemaphore(size)
+        self._changed = threading.Condition()
+        self._idle: list[_Child] = []
+        self._runs: set[_Run] = set()
+        self._numbers = count(1)
+        self._closed = False
+        self._program_ends = False
+        self._pid = os.getpid()
+
+    def stand_in(self, execution: Execution) -> Job:
+        """A job whose `execute(context)` runs the real one in a child process: returns its result, raises its error.
+
+        What the job changed in `context.job_detail_data` is changed in this context too, where it is to be stored;
+        what is kept by `context.put` on either side is not seen on the other.
+
+        Raises:
+            UnknownJobTypeError: of a job type that is not registered here.
+        """
+        return _StandIn(self._run, execution, self._job_types.find(execution.fired.job_type))
+
+    def close(self, timeout: float) -> None:
+        """End the children: ask what runs to stop, and kill what has not ended in `timeout` seconds."""
+        deadline = self._clock.monotonic() + timeout
+        with self._changed:
+            self._closed = True
+            runs = list(self._runs)
+        for run in runs:
+            run.execution.stop()
+        with self._changed:
+            for child in self._idle:
+                child.send_end()
+            self._changed.wait_for(lambda: not self._runs, timeout)
+            for run in self._runs:
+                run.kill()
+            self._changed.wait_for(lambda: not self._runs, JOIN_SECONDS)
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.send_end()
+            child.reap(max(0.0, deadline - self._clock.monotonic()))
+        self._deadlines.close()
+        atexit.unregister(self._kill_all)
+
+    # --- an execution
+
+    def _run(self, execution: Execution, job_class: type[Job], refire_count: int) -> Ending:
+        task = pack(RUN, fired=fired_to_json(execution.fired, job_class), refire_count=refire_count)
+        with self._slots:
+            while True:
+                run = self._begin(execution)
+                try:
+                    return Ending(**run.result_of(task))
+                except WorkerDiedError:
+                    if not run.may_be_repeated:
+                        raise
+                finally:
+                    self._end(run)
+
+    def _begin(self, execution: Execution) -> _Run:
+        with self._changed:
+            if self._closed:
+                raise SchedulerStateError("this node's process workers are closed; they begin no job any more")
+            child = None
+            while child is None and self._idle:
+                latest = self._idle.pop()
+                if latest.has_ended:
+                    latest.reap(JOIN_SECONDS)
+                else:
+                    child = latest
+            run = _Run(child or self._start_child(), execution, self._deadlines)
+            self._runs.add(run)
+            return run
+
+    def _end(self, run: _Run) -> None:
+        if self._program_ends:
+            # What ran is left to be recovered: that its child was killed must not be recorded as its failure.
+            threading.Event().wait()
+        is_usable = run.end()
+        if not is_usable:
+            run.child.kill()
+            run.child.reap(JOIN_SECONDS)
+        with self._changed:
+            self._runs.discard(run)
+            if is_usable:
+                self._idle.append(run.child)
+            self._changed.notify_all()
+
+    def _start_child(self) -> _Child:
+        number = next(self._numbers)
+        if number == 1:
+            atexit.register(self._kill_all)
+        ours, theirs = _SPAWN.Pipe()
+        with theirs:
+            process = _SPAWN.Process(
+                target=serve,
+                args=(theirs, self._job_factory, self._max_job_data_bytes),
+                name=f"{PROCESS_NAME}-{self._name}-{number}",
+                daemon=True,
+            )
+            # First: it is started with the first child otherwise, and unblocks what is blocked here.
+            resource_tracker.ensure_running()
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_NODE)
+            try:
+                process.start()
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return _Child(process, ours)
+
+    def _kill_all(self) -> None:
+        """At the exit of a program that did not close: multiprocessing asks by SIGTERM, and waits for ever."""
+        if os.getpid() != self._pid:
+            # A fork of the program ends: the children are not its.
+            return
+        self._program_ends = True
+        for child in [*self._idle, *(run.child for run in self._runs)]:
+            child.kill()
+
+
+class _StandIn(Job, type_name="<process worker>"):
+    """A job that runs elsewhere. Not registered: there is no such type."""
+
+    def __init__(
+        self, run: Callable[[Execution, type[Job], int], Ending], execution: Execution, job_class: type[Job]
+    ) -> None:
+        self._run = run
+        self._execution = execution
+        self._job_class = job_class
+
+    def execute(self, context: JobExecutionContext) -> Any:
+        ending = self._run(self._execution, self._job_class, context.refire_count)
+        if ending.noticed_stop:
+            self._execution.cancelled.notice()
+        if ending.job_data is not None:
+            context.job_detail_data.clear()
+            context.job_detail_data.update(decode(ending.job_data))
+        if ending.result is not None:
+            context.result = decode(ending.result)["result"]
+        if ending.error is not None:
+            raise error_from_json(ending.error)
+        return context.result
+
+
+class _Run:
+    """An execution in a child. Stoppable from any thread."""
+
+    def __init__(self, child: _Child, execution: Execution, deadlines: Deadlines) -> None:
+        self.child = child
+        self.execution = execution
+        self._deadlines = deadlines
+        self._lock = threading.Lock()
+        self._kill_at: int | None = None
+        self._killed = False
+        self._ended = False
+        self._is_answered = False
+        self.may_be_repeated = False
+        """Whether the child, which had worked before, was gone before it began: so the job has not run."""
+
+    def result_of(self, task: bytes) -> dict[str, Any]:
+        """Have the child work on a task; what it answers.
+
+        Raises:
+            WorkerDiedError: it ended instead.
+            JobCancelledError: it was killed.
+        """
+        child = self.child
+        # Before the task is sent, which a child that does not come up never takes.
+        self.execution.work = self
+        has_worked, has_begun = child.is_ready, False
+        try:
+            if not child.is_ready:
+                child.receive()
+                child.is_ready = True
+            child.send(task)
+            if self.execution.cancelled.is_set():
+                # It was asked to stop when the child could not hear it yet.
+                self.execution.stop()
+            child.receive()
+            has_begun = True
+            _, answer = unpack(child.receive())
+        except (EOFError, OSError):
+            code = child.reap(JOIN_SECONDS)
+            if self._killed:
+                raise JobCancelledError(
+                    "this execution was asked to stop; it did not heed that, and its process was killed"
+                ) from None
+            self.may_be_repeated = has_worked and not has_begun
+            raise _died(code, child.is_ready) from None
+        self._is_answered = True
+        return answer
+
+    def cancel_after(self, seconds: float) -> None:
+        """Ask the job to stop (an `async def` job is cancelled in so many seconds); after `KILL_AFTER` kill it."""
+        with self._lock:
+            if self._ended:
+                return
+            if self._kill_at is None:
+                self._kill_at = self._deadlines.add(KILL_AFTER, self.kill)
+        fence, lease_lost = self.execution.fired.fence, self.execution.epoch.lost
+        with suppress(OSError):
+            self.child.send(pack(STOP, fence=fence, cut_off_after=seconds, lease_lost=lease_lost))
+
+    def kill(self) -> None:
+        with self._lock:
+            if not self._ended:
+                self._killed = True
+                self.child.kill()
+
+    def end(self) -> bool:
+        """The child is not this execution's any more; whether it can be another's."""
+        with self._lock:
+            self._ended = True
+        if self._kill_at is not None:
+            self._deadlines.call_off(self._kill_at)
+        return self._is_answered and not self._killed
+
+
+class _Child:
+    """A child process as the node sees it."""
+
+    def __init__(self, process: SpawnProcess, connection: Connection[bytes, bytes]) -> None:
+        self._process = process
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._is_reaped = False
+        self._exit_code: int | None = None
+        self.is_ready = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Of one that has nothing to do: it says nothing, so what is to be read is the end."""
+        return self._connection.poll()
+
+    def send(self, message: bytes) -> None:
+        """Raises OSError: it has ended."""
+        with self._sending:
+            self._connection.send_bytes(message)
+
+    def send_end(self) -> None:
+        with suppress(OSError):
+            self.send(pack(END))
+
+    def receive(self) -> bytes:
+        """Raises EOFError, OSError: it has ended."""
+        return self._connection.recv_bytes()
+
+    def kill(self) -> None:
+        if not self._is_reaped:
+            self._process.kill()
+
+    def reap(self, seconds: float) -> int | None:
+        """Wait for the end, kill it after so many seconds; its exit code, None where nobody can tell."""
+        if not self._is_reaped:
+            self._process.join(seconds)
+            self._process.kill()
+            self._process.join()
+            self._is_reaped = True
+            self._exit_code = self._process.exitcode
+            self._connection.close()
+        return self._exit_code
+
+
+def _died(code: int | None, was_ready: bool) -> WorkerDiedError:
+    if code is None:
+        how = "in a way that nobody can tell"
+    elif code < 0:
+        how = f"with signal {_signal_name(-code)}"
+    else:
+        how = f"with exit code {code}"
+    message = f"the worker process ended {how}"
+    if not was_ready:
+        message += (
+            " before it could begin; its standard error says why. It imports the program's main module, whose start"
+            ' belongs under if __name__ == "__main__":'
+        )
+    return WorkerDiedError(message, exit_code=code)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,656 @@
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from quartzpy import AnnualCalendar, CronTrigger, JobDetail, JobExecutionContext, RetryPolicy
+from quartzpy.context import ORIGINAL_NAME
+from quartzpy.errors import (
+    InvalidJobDataError,
+    InvalidValueError,
+    JobCancelledError,
+    JobExecutionError,
+    JobTimeoutError,
+    RemoteJobError,
+    SchedulerStateError,
+    UnknownJobTypeError,
+    WorkerDiedError,
+)
+from quartzpy.job import job_types
+from quartzpy.job_data import decode
+from quartzpy.job_factory import new_instance
+from quartzpy.keys import RECOVERING_JOBS
+from quartzpy.runtime.attempt import MAX_ERROR_LENGTH
+from quartzpy.runtime.child_process import serve
+from quartzpy.runtime.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
+from quartzpy.runtime.process_workers import KILL_AFTER, ProcessWorkers
+from quartzpy.states import CompletionInstruction, Outcome
+from tests.runtime import process_jobs as jobs
+from tests.runtime.processes import START, begun, ended, execution_of, workers
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ProcessWorkers]:
+    made = workers()
+    yield made
+    made.close(5)
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Callable[[str], str]:
+    def make(name: str) -> str:
+        path = tmp_path / name
+        os.mkfifo(path)
+        return str(path)
+
+    return make
+
+
+def pid_said(path: str) -> int:
+    return int(Path(path).read_text())
+
+
+def is_there(pid: int) -> bool:
+    """Whether there is such a process, or a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# --- what a job is told, and what it gives back
+
+
+def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: ProcessWorkers) -> None:
+    first = ended(shared, execution_of(jobs.Pid))
+    assert first.completion.outcome is Outcome.SUCCEEDED
+    assert first.result != os.getpid()
+    assert ended(shared, execution_of(jobs.Pid)).result == first.result
+    assert ended(shared, execution_of(jobs.ReturnsAsync)).result == first.result
+
+
+def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: ProcessWorkers) -> None:
+    calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
+    execution = execution_of(
+        JobDetail(
+            jobs.Told,
+            "told",
+            "group",
+            description="tells",
+            data={"a": 1, "amount": Decimal("1.50"), ORIGINAL_NAME: "first"},
+            retry=RetryPolicy(on=[OSError]),
+            timeout=timedelta(minutes=1),
+            max_concurrent=3,
+            when_full="skip",
+        ),
+        trigger=CronTrigger(
+            "0 0 2 ? * MON-FRI",
+            "nightly",
+            RECOVERING_JOBS,
+            time_zone="Europe/Berlin",
+            start_time=START,
+            calendar="holidays",
+            dst="once",
+            data={"a": 2},
+            misfire_threshold=timedelta(seconds=5),
+        ),
+        calendar=calendar,
+        stored={"attempt": 2, "covers": (START, START + timedelta(hours=1)), "previous_fire_time": START},
+    )
+    here = jobs.Told().execute(
+        JobExecutionContext(
+            execution.fired,
+            scheduler=None,
+            job_instance=jobs.Told(),
+            refire_count=0,
+            is_lease_lost=lambda: False,
+            cancelled=execution.cancelled,
+            transaction=lambda: pytest.fail("no transaction is asked for"),
+        )
+    )
+    # In the node the detail has the class or its name, as the store keeps it: here it is the class.
+    here["job_detail"] = here["job_detail"].replace(str(jobs.Told), repr(jobs.Told.type_name))
+    there = ended(shared, execution).result
+    assert there == here
+    assert there["recovering"] == "True"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "text",
+        [1, 2.5, True, None, {"a": {"b": []}}],
+        {"$datetime": "no date"},
+        datetime(2026, 3, 2, 12, tzinfo=UTC),
+        date(2026, 3, 2),
+        timedelta(days=1),
+        Decimal("1.50"),
+        UUID(int=7),
+        b"\x00\xff",
+        (1, (2,)),
+        jobs.Color.RED,
+        "x" * 2_000_000,
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_results_keep_their_types(shared: ProcessWorkers, value: Any) -> None:
+    assert ended(shared, execution_of(jobs.Echo, value=value)).result == value
+
+
+def test_a_function_is_a_job_too_and_what_it_prints_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    own = workers()
+    detail = jobs.added.detail("added", args=[2, timedelta(seconds=3)])
+    assert ended(own, execution_of(detail)).result == timedelta(seconds=6)
+    assert capfd.readouterr().out == "printed in the child\n"
+    own.close(5)
+
+
+def test_a_result_that_is_no_job_data_is_refused(shared: ProcessWorkers) -> None:
+    found = ended(shared, execution_of(jobs.ReturnsSet))
+    assert found.completion.outcome is Outcome.FAILED
+    assert "what a job returns in a process worker must be job data" in str(found.error)
+    assert isinstance(found.error, RemoteJobError)
+    assert found.error.error_type == f"{InvalidJobDataError.__module__}.{InvalidJobDataError.__qualname__}"
+
+
+@pytest.mark.parametrize(
+    ("how", "stored", "outcome"),
+    [
+        ("appends", {"how": "appends", "list": [1, jobs.Color.RED]}, Outcome.SUCCEEDED),
+        ("empties", {}, Outcome.SUCCEEDED),
+        ("leaves", None, Outcome.SUCCEEDED),
+        ("fails", {"how": "fails", "list": [2]}, Outcome.FAILED),
+        ("spoils", None, Outcome.FAILED),
+    ],
+)
+def test_changed_data_is_stored(
+    shared: ProcessWorkers, how: str, stored: dict[str, Any] | None, outcome: Outcome
+) -> None:
+    detail = JobDetail(jobs.ChangesData, "job", data={"how": how, "list": [1]}, persist_data=True)
+    found = ended(shared, execution_of(detail))
+    assert found.completion.outcome is outcome
+    written = found.completion.job_data
+    assert (None if written is None else decode(written)) == stored
+
+
+def test_changed_data_is_not_stored_where_the_job_does_not_say_so(shared: ProcessWorkers) -> None:
+    found = ended(shared, execution_of(jobs.ChangesData, how="spoils", list=[1]))
+    assert found.completion.outcome is Outcome.SUCCEEDED
+    assert found.told.context.job_detail_data["list"] == [1]
+
+
+def test_what_is_of_the_node_is_not_to_be_had_in_a_child(shared: ProcessWorkers) -> None:
+    scheduler, transaction = ended(shared, execution_of(jobs.Tries)).result
+    assert "context.scheduler.trigger_job: a process worker has no scheduler" in scheduler
+    assert "context.transaction(): a process worker has no connection" in transaction
+
+
+def test_a_child_imports_nothing_of_a_database(shared: ProcessWorkers) -> None:
+    imported = ended(shared, execution_of(jobs.Modules)).result
+    assert "quartzpy" in imported
+    assert not {"sqlalchemy", "psycopg", "alembic", "click"} & set(imported)
+
+
+# --- how a job is made
+
+
+def test_a_factory_makes_the_instances_in_the_child() -> None:
+    own = workers(job_factory=jobs.made_with_seven)
+    assert ended(own, execution_of(jobs.Needs)).result == 7
+    failed = ended(own, execution_of(jobs.Pid))
+    assert failed.completion.outcome is Outcome.FAILED
+    assert failed.completion.instruction is CompletionInstruction.NOOP
+    assert str(failed.error) == "the factory makes nothing else"
+    own.close(5)
+
+
+def test_a_factory_that_no_other_process_can_have_is_refused_at_once() -> None:
+    with pytest.raises(InvalidValueError, match="job_factory: process workers need"):
+        workers(job_factory=lambda job_class: new_instance(job_class))
+
+
+def test_a_job_type_that_is_unknown_here_gets_no_stand_in(shared: ProcessWorkers) -> None:
+    with pytest.raises(UnknownJobTypeError):
+        shared.stand_in(execution_of(JobDetail("no such type", "job")))
+
+
+def test_a_type_that_only_this_process_can_have_fails_and_says_why(shared: ProcessWorkers) -> None:
+    made_here = type("MadeHere", (jobs.Pid,), {"__module__": jobs.__name__})
+    found = ended(shared, execution_of(made_here))
+    assert found.completion.outcome is Outcome.FAILED
+    assert f"is not there after {jobs.__name__} was imported in a process worker" in str(found.error)
+    nowhere = type("Nowhere", (jobs.Pid,), {"__module__": "no_such_module"})
+    assert str(ended(shared, execution_of(nowhere)).error) == "No module named 'no_such_module'"
+
+
+def test_a_stand_in_is_no_job_type(shared: ProcessWorkers) -> None:
+    shared.stand_in(execution_of(jobs.Pid))
+    assert not [name for name in job_types.names() if "process worker" in name or "StandIn" in name]
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("name", jobs.ERRORS)
+def test_an_error_is_told_as_it_was(shared: ProcessWorkers, name: str) -> None:
+    original = jobs.ERRORS[name]
+    found = ended(shared, execution_of(jobs.Raises, error=name))
+    assert found.completion.outcome is Outcome.FAILED
+    assert isinstance(found.error, RemoteJobError)
+    assert str(found.error) == str(original)
+    assert found.error.error_type.endswith(type(original).__qualname__)
+    assert isinstance(found.error, JobCancelledError) == isinstance(original, JobCancelledError)
+    told = found.completion.error
+    assert told is not None
+    assert len(told) <= MAX_ERROR_LENGTH + 5
+    if name != "long":
+        assert told.count("process_jobs.py") == 1
+        assert "In the worker process:" in told
+
+
+@pytest.mark.parametrize("name", ["value", "key", "own", "cancelled"])
+@pytest.mark.parametrize(
+    "listed",
+    [
+        (),
+        (ValueError,),
+        ("ValueError",),
+        ("builtins.ValueError",),
+        (OSError,),
+        (LookupError, "OwnError"),
+        (jobs.OwnError,),
+        (JobCancelledError,),
+        ("quartzpy.errors.QuartzpyError",),
+        (RemoteJobError,),
+        (Exception,),
+    ],
+)
+def test_a_retry_policy_decides_as_by_the_original(
+    shared: ProcessWorkers, name: str, listed: tuple[type[BaseException] | str, ...]
+) -> None:
+    error = ended(shared, execution_of(jobs.Raises, error=name)).error
+    for policy in (RetryPolicy(on=listed), RetryPolicy(not_on=listed)):
+        assert policy.delay_after(1, error) == policy.delay_after(1, jobs.ERRORS[name])
+
+
+def test_a_failed_job_is_tried_again_by_the_name_of_its_error(shared: ProcessWorkers) -> None:
+    def retried(policy: RetryPolicy) -> timedelta | None:
+        detail = JobDetail(jobs.Raises, "job", data={"error": "own"}, retry=policy)
+        return ended(shared, execution_of(detail)).completion.retry_after
+
+    assert retried(RetryPolicy(delay=timedelta(seconds=7), on=["ConnectionError"])) == timedelta(seconds=7)
+    assert retried(RetryPolicy(not_on=[jobs.OwnError])) is None
+
+
+def test_a_job_is_fired_again_at_once_where_it_asks(shared: ProcessWorkers) -> None:
+    assert ended(shared, execution_of(jobs.Refires)).result == 2
+
+
+@pytest.mark.parametrize(
+    ("flag", "instruction"),
+    [
+        ("unschedule_firing_trigger", CompletionInstruction.SET_TRIGGER_COMPLETE),
+        ("unschedule_all_triggers", CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE),
+    ],
+)
+def test_what_a_job_asks_for_by_its_error_is_done(
+    shared: ProcessWorkers, flag: str, instruction: CompletionInstruction
+) -> None:
+    found = ended(shared, execution_of(jobs.Unschedules, **{flag: True}))
+    assert found.completion.instruction is instruction
+
+
+def test_the_cause_of_a_job_execution_error_decides_whether_it_is_tried_again(shared: ProcessWorkers) -> None:
+    found = ended(shared, execution_of(JobDetail(jobs.Unschedules, "job", retry=RetryPolicy(on=[jobs.OwnError]))))
+    assert isinstance(found.error, JobExecutionError)
+    assert isinstance(found.error, RemoteJobError)
+    assert found.error.error_type == f"{jobs.__name__}.OwnRequest"
+    assert str(found.error.__cause__) == "its own words"
+    assert found.completion.retry_after is not None
+    assert found.completion.error is not None
+    assert found.completion.error.count("raise OwnError") == 1
+
+
+def test_a_cancelled_task_stays_one(shared: ProcessWorkers) -> None:
+    found = ended(shared, execution_of(jobs.RaisesCancelled))
+    assert type(found.error) is asyncio.CancelledError
+    assert found.completion.outcome is Outcome.FAILED
+
+
+def test_a_result_that_was_kept_before_an_error_is_there(shared: ProcessWorkers) -> None:
+    found = ended(shared, execution_of(jobs.KeepsResult))
+    assert found.completion.outcome is Outcome.FAILED
+    assert found.told.context.result == "kept"
+
+
+# --- stopping
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_job_that_heeds_a_request_to_stop_is_cancelled(
+    shared: ProcessWorkers, fifo: Callable[[str], str], raises: bool
+) -> None:
+    path = fifo("begun")
+    execution = execution_of(jobs.Waits, begun=path, raises=raises)
+    runner = begun(shared, execution)
+    pid = pid_said(path)
+    execution.stop()
+    found = runner.end()
+    assert found.completion.outcome is Outcome.CANCELLED
+    assert found.told.context.result == (None if raises else "lease lost: False")
+    assert ended(shared, execution_of(jobs.Pid)).result == pid
+
+
+def test_a_request_to_stop_that_comes_first_is_heeded_too(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+    path = fifo("begun")
+    execution = execution_of(jobs.Waits, begun=path)
+    execution.stop()
+    runner = begun(shared, execution)
+    pid_said(path)
+    assert runner.end().completion.outcome is Outcome.CANCELLED
+
+
+def test_a_lost_lease_is_told(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+    path = fifo("begun")
+    execution = execution_of(jobs.Waits, begun=path)
+    runner = begun(shared, execution)
+    pid_said(path)
+    execution.epoch.lose()
+    execution.stop()
+    assert runner.end().told.context.result == "lease lost: True"
+
+
+def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_execution(fifo: Callable[[str], str]) -> None:
+    path = fifo("begun")
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=serve, args=(theirs, new_instance, 65_536), daemon=True)
+    process.start()
+    theirs.close()
+    fired = execution_of(jobs.Waits, begun=path).fired
+    ours.send_bytes(pack(RUN, fired=fired_to_json(fired, jobs.Waits), refire_count=0))
+    pid_said(path)
+    ours.send_bytes(pack(STOP, fence=fired.fence - 1, cut_off_after=0.0, lease_lost=True))
+    ours.send_bytes(pack(STOP, fence=fired.fence, cut_off_after=0.0, lease_lost=False))
+    said = [unpack(ours.recv_bytes()) for _ in range(3)]
+    assert [kind for kind, _ in said] == [READY, BEGUN, DONE]
+    assert decode(said[-1][1]["result"]) == {"result": "lease lost: False"}
+    ours.close()
+    process.join()
+    assert process.exitcode == 0
+
+
+def test_an_async_job_is_cut_off_at_its_next_await(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+    path = fifo("begun")
+    execution = execution_of(jobs.WaitsAsync, begun=path)
+    runner = begun(shared, execution)
+    pid = pid_said(path)
+    execution.stop()
+    found = runner.end()
+    assert found.completion.outcome is Outcome.CANCELLED
+    assert type(found.error) is asyncio.CancelledError
+    assert ended(shared, execution_of(jobs.Pid)).result == pid
+
+
+def test_a_job_that_does_not_heed_is_killed_and_the_next_has_another_child(
+    shared: ProcessWorkers, fifo: Callable[[str], str]
+) -> None:
+    path = fifo("begun")
+    execution = execution_of(jobs.Heedless, begun=path)
+    runner = begun(shared, execution)
+    pid = pid_said(path)
+    execution.stop()
+    asked_at = time.monotonic()
+    found = runner.end()
+    assert KILL_AFTER <= time.monotonic() - asked_at < KILL_AFTER + 1.5
+    assert found.completion.outcome is Outcome.CANCELLED
+    assert "its process was killed" in str(found.error)
+    assert not is_there(pid)
+    assert ended(shared, execution_of(jobs.Pid)).result != pid
+
+
+def test_a_job_that_takes_longer_than_its_timeout_has_failed(
+    shared: ProcessWorkers, fifo: Callable[[str], str]
+) -> None:
+    path = fifo("begun")
+    data = {"begun": path, "raises": True}
+    runner = begun(shared, execution_of(JobDetail(jobs.Waits, "job", data=data, timeout=timedelta(seconds=0.1))))
+    pid_said(path)
+    found = runner.end()
+    assert found.completion.outcome is Outcome.FAILED
+    assert isinstance(found.error, JobTimeoutError)
+    assert isinstance(found.error.__cause__, JobCancelledError)
+
+
+def test_signals_are_left_to_the_node_but_not_by_what_a_job_starts(shared: ProcessWorkers) -> None:
+    assert ended(shared, execution_of(jobs.TakesSignals)).result == [-signal.SIGTERM]
+
+
+def test_a_signal_does_not_end_a_child_that_is_still_being_started() -> None:
+    own = workers()
+    before = multiprocessing.active_children()
+    runner = begun(own, execution_of(jobs.Pid))
+    while not (starting := [child for child in multiprocessing.active_children() if child not in before]):
+        time.sleep(0.001)
+    os.kill(starting[0].pid or 0, signal.SIGINT)
+    assert runner.end().result == starting[0].pid
+    own.close(5)
+
+
+# --- the ends of children
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("exit", "exit code 3"), ("kill", "signal SIGKILL")],
+)
+def test_an_execution_whose_process_ends_has_failed(shared: ProcessWorkers, how: str, said: str) -> None:
+    found = ended(shared, execution_of(jobs.Dies, how=how))
+    assert found.completion.outcome is Outcome.FAILED
+    assert isinstance(found.error, WorkerDiedError)
+    assert str(found.error) == f"the worker process ended with {said}"
+    assert ended(shared, execution_of(jobs.Echo, value=how)).result == how
+
+
+def test_a_child_that_ends_while_it_is_idle_harms_no_execution(shared: ProcessWorkers) -> None:
+    pid = ended(shared, execution_of(jobs.Pid)).result
+    os.kill(pid, signal.SIGKILL)
+    assert ended(shared, execution_of(jobs.Pid)).result != pid
+
+
+def test_two_jobs_run_at_once_and_the_child_that_was_used_last_is_used_first(fifo: Callable[[str], str]) -> None:
+    own = workers(2)
+    paths = [(fifo(f"begun-{n}"), fifo(f"go-on-{n}")) for n in range(2)]
+    runners = [begun(own, execution_of(jobs.Holds, begun=begin, go_on=go_on)) for begin, go_on in paths]
+    pids = [pid_said(begin) for begin, _ in paths]
+    assert len(set(pids)) == 2
+    for runner, (_, go_on), pid in zip(runners, paths, pids, strict=True):
+        Path(go_on).write_text("")
+        assert runner.end().result == pid
+    assert ended(own, execution_of(jobs.Pid)).result == pids[-1]
+    own.close(5)
+    assert not any(map(is_there, pids))
+
+
+def test_there_are_no_more_children_than_slots(fifo: Callable[[str], str]) -> None:
+    own = workers(1)
+    begin, go_on = fifo("begun"), fifo("go-on")
+    first = begun(own, execution_of(jobs.Holds, begun=begin, go_on=go_on))
+    pid = pid_said(begin)
+    second = begun(own, execution_of(jobs.Pid))
+    Path(go_on).write_text("")
+    assert first.end().result == second.end().result == pid
+    own.close(5)
+
+
+def test_closing_asks_and_then_kills(fifo: Callable[[str], str]) -> None:
+    own = workers(2)
+    paths = [fifo("heedful"), fifo("heedless")]
+    heedful = begun(own, execution_of(jobs.Waits, begun=paths[0]))
+    heedless = begun(own, execution_of(jobs.Heedless, begun=paths[1]))
+    pids = [pid_said(path) for path in paths]
+    own.close(0.5)
+    assert not any(map(is_there, pids))
+    assert heedful.end().completion.outcome is Outcome.CANCELLED
+    assert isinstance(heedless.end().error, JobCancelledError)
+    assert isinstance(ended(own, execution_of(jobs.Pid)).error, SchedulerStateError)
+
+
+def test_closing_what_was_never_used_does_nothing() -> None:
+    workers().close(5)
+
+
+# --- programs
+
+
+def program(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("from __future__ import annotations\n" + textwrap.dedent(text))
+    return path
+
+
+def started(directory: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+OWN_CLASSES = """
+    import sys
+    from enum import Enum
+    from quartzpy import Job, JobDetail, RetryPolicy
+    from tests.runtime.processes import ended, execution_of, workers
+
+    class Color(Enum):
+        RED = 1
+
+    class Wrong(Exception):
+        pass
+
+    class Mine(Job):
+        def execute(self, context):
+            assert context.job_data["color"] is Color.RED
+            return Color.RED
+
+    class Fails(Job):
+        def execute(self, context):
+            raise Wrong("wrong")
+
+    if __name__ == "__main__":
+        made = workers()
+        assert ended(made, execution_of(Mine, color=Color.RED)).result is Color.RED
+        detail = JobDetail(Fails, "job", retry=RetryPolicy(on=[Wrong]))
+        assert ended(made, execution_of(detail)).completion.retry_after
+        made.close(5)
+        print(Mine.type_name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "type_name"),
+    [
+        ("program.py", ["program.py"], "__main__:Mine"),
+        ("package/module.py", ["-m", "package.module"], "package.module:Mine"),
+        ("package/__main__.py", ["-m", "package"], "package:Mine"),
+    ],
+)
+def test_jobs_of_the_main_module_run(tmp_path: Path, file: str, arguments: list[str], type_name: str) -> None:
+    program(tmp_path, file, OWN_CLASSES)
+    printed, errors = started(tmp_path, *arguments).communicate(timeout=30)
+    assert printed == f"{type_name}\n", errors
+
+
+def test_a_main_module_that_starts_its_scheduler_unguarded_fails_and_says_how_to_mend_it(tmp_path: Path) -> None:
+    program(
+        tmp_path,
+        "program.py",
+        """
+        import multiprocessing
+        from quartzpy import Scheduler
+        from tests.runtime import process_jobs
+        from tests.runtime.processes import ended, execution_of, workers
+
+        Scheduler("memory://").start()
+        made = workers()
+        print(ended(made, execution_of(process_jobs.Pid)).error)
+        made.close(5)
+        """,
+    )
+    printed, errors = started(tmp_path, "program.py").communicate(timeout=30)
+    assert "the worker process ended with exit code 1 before it could begin" in printed
+    assert "a process worker starts no scheduler" in errors
+
+
+def test_children_end_with_a_program_that_is_killed(tmp_path: Path, fifo: Callable[[str], str]) -> None:
+    path = fifo("begun")
+    program(
+        tmp_path,
+        "program.py",
+        f"""
+        import time
+        from tests.runtime import process_jobs
+        from tests.runtime.processes import begun, ended, execution_of, workers
+
+        if __name__ == "__main__":
+            made = workers()
+            busy = begun(made, execution_of(process_jobs.Heedless, begun={path!r}))
+            idle = ended(made, execution_of(process_jobs.Pid)).result
+            print(idle, flush=True)
+            time.sleep(60)
+        """,
+    )
+    process = started(tmp_path, "program.py")
+    assert process.stdout
+    assert process.stdout.readline(), process.communicate()
+    pid_said(path)
+    process.kill()
+    # All children have inherited this pipe: it ends with the last of them.
+    assert process.communicate(timeout=5) == ("", "")
+
+
+def test_a_program_that_ends_without_closing_ends_at_once_and_records_nothing(
+    tmp_path: Path, fifo: Callable[[str], str]
+) -> None:
+    path = fifo("begun")
+    program(
+        tmp_path,
+        "program.py",
+        f"""
+        import atexit
+        from pathlib import Path
+        from tests.runtime import process_jobs
+        from tests.runtime.processes import begun, execution_of, workers
+
+        if __name__ == "__main__":
+            made = workers()
+            runner = begun(made, execution_of(process_jobs.Heedless, begun={path!r}))
+            Path({path!r}).read_text()
+            atexit.register(lambda: (runner._thread.join(0.5), print(runner._completion)))
+        """,
+    )
+    process = started(tmp_path, "program.py")
+    assert process.communicate(timeout=10) == ("None\n", "")
