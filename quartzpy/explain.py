@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quartzpy.job import JobDetail
-from quartzpy.states import JobMode, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
+from quartzpy.states import JobMode, MisfireAction, TriggerState
+from quartzpy.store.protocol import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
+
+MISFIRES_TOLD = timedelta(days=1)
+"""A misfire that is longer ago is told only where nothing fired since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,13 @@ class Situation:
     """Whether this process knows the type of its job."""
     last: Sequence[ExecutionRecord]
     """Its latest executions, the latest first."""
+    misfires: Sequence[MisfireRecord]
+    """Its latest misfire."""
 
 
 def explain(seen: Situation) -> list[str]:
     """Sentences: first what holds the trigger, or when it fires; then what happened last."""
-    return [*_state(seen), *_executions(seen), *_history(seen)]
+    return [*_state(seen), *_executions(seen), *_misfires(seen), *_history(seen)]
 
 
 def _state(seen: Situation) -> list[str]:
@@ -67,6 +72,9 @@ def _waiting(seen: Situation) -> list[str]:
         calendar = seen.trigger.trigger.calendar
         within = f", which calendar {calendar!r} includes" if calendar else ""
         return [f"It waits for its next fire time, {_instant(seen)}{within}: in {_span(-late)}.", *_takers(seen)]
+    if seen.trigger.catch_up_until is not None:
+        until = seen.trigger.catch_up_until.isoformat()
+        return [f"It makes up for what it missed up to {until}; the next is that of {_instant(seen)}.", *_takers(seen)]
     trigger = seen.trigger.trigger
     threshold = trigger.misfire_threshold or seen.misfire_threshold
     if late > threshold and not trigger.ignores_misfires:
@@ -118,6 +126,31 @@ def _executions(seen: Situation) -> list[str]:
         for row in seen.running
         if row.state == "EXECUTING"
     ]
+
+
+def _misfires(seen: Situation) -> list[str]:
+    fired = seen.trigger.progress.previous_fire_time
+    return [
+        f"It misfired: at {one.handled_at.isoformat()} node {one.instance_id} found it late since"
+        f" {one.scheduled_fire_time.isoformat()}; {_what_became(one)}."
+        for one in seen.misfires
+        if seen.now - one.handled_at <= MISFIRES_TOLD or fired is None or fired < one.handled_at
+    ]
+
+
+def _what_became(misfire: MisfireRecord) -> str:
+    missed = f"{'more than ' if misfire.has_more else ''}{len(misfire.missed)} instants were missed"
+    match misfire.action:
+        case MisfireAction.FIRED_ONCE:
+            return f"{missed}, and one fire at once stands for them"
+        case MisfireAction.RESCHEDULED:
+            return f"{missed}, one fire at once stands for them, and its schedule began anew"
+        case MisfireAction.SKIPPED:
+            return f"{missed} and let go"
+        case MisfireAction.CATCHING_UP:
+            return f"{missed} and let go, the {misfire.made_up} after them are made up for"
+        case MisfireAction.ENDED:
+            return f"{missed}, and it has no fire time left"
 
 
 def _history(seen: Situation) -> list[str]:

@@ -50,6 +50,7 @@ from quartzpy.store.protocol import (
     JobEntry,
     JobRecord,
     JobStore,
+    MisfireRecord,
     RunningRecord,
     TriggerMove,
     TriggerRecord,
@@ -589,6 +590,7 @@ class SchedulingVerbs(ABC):
             misfire_threshold=self._config.misfire_threshold,
             knows_type=self._knows_type(record.job_type),
             last=[row for row in store.list_executions(LIST_LIMIT) if row.trigger_key == key],
+            misfires=store.list_misfires(1, key),
         )
         return explain(situation)
 
@@ -647,6 +649,10 @@ class SchedulingVerbs(ABC):
     def executions(self, limit: int = LIST_LIMIT) -> list[ExecutionRecord]:
         """What ended, in the whole cluster, the latest first."""
         return self._usable_store().list_executions(limit)
+
+    def misfires(self, limit: int = LIST_LIMIT, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        """The misfires that were handled, in the whole cluster or of one trigger, the latest first."""
+        return self._usable_store().list_misfires(limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         """How many jobs, triggers by state, and running executions there are."""

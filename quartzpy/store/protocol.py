@@ -8,7 +8,7 @@ epoch's row is gone they change nothing and raise `LeaseLostError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -18,7 +18,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, TriggerState
+from quartzpy.states import CompletionInstruction, JobMode, MisfireAction, Outcome, PublicState, TriggerState
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -242,11 +242,12 @@ class CompletionOutcome:
 class MisfireOutcome:
     """What one slice did. `earliest`: the soonest new fire time. `more`: there are others to handle.
 
-    `finalized`: those of `misfired` that have no fire time left.
+    `misfired`: the triggers, each with what `MisfireRecord.missed` says of it. `finalized`: those of them that have no
+    fire time left.
     """
 
     now: datetime
-    misfired: Sequence[TriggerKey] = ()
+    misfired: Mapping[TriggerKey, Sequence[datetime]] = field(default_factory=dict)
     finalized: Sequence[TriggerKey] = ()
     earliest: datetime | None = None
     more: bool = False
@@ -291,6 +292,8 @@ class TriggerRecord:
     generation: int
     upcoming: Sequence[datetime] = ()
     error: str | None = None
+    catch_up_until: datetime | None = None
+    """It makes up for missed fires up to then, and does not misfire meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +353,28 @@ class ExecutionRecord:
     error: str | None
     recovering: bool
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class MisfireRecord:
+    """A row of `misfires`: a misfire that was handled.
+
+    `scheduled_fire_time` is the fire that was found late. `missed` are the instants that got no run of their own, the
+    first 1,000 of them; `has_more`: others come after these. `made_up`: so many follow that run late, each by itself.
+    `next_fire_time`: where the trigger went; None: it fires no more.
+    """
+
+    trigger_key: TriggerKey
+    job_key: JobKey
+    instance_id: str
+    handled_at: datetime
+    misfire: str
+    action: MisfireAction
+    scheduled_fire_time: datetime
+    missed: tuple[datetime, ...]
+    has_more: bool
+    made_up: int
+    next_fire_time: datetime | None
 
 
 class News(StrEnum):
@@ -534,11 +559,15 @@ class JobStore(Protocol):
     def recover_misfires(
         self, node: Node, job_types: Sequence[str], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        """Apply the misfire instruction to at most `limit` triggers that nobody fired in time."""
+        """Apply the misfire instruction to at most `limit` triggers that nobody fired in time, the oldest first.
+
+        Each that is moved leaves a `MisfireRecord`. One that catches up is not judged again before its next fire time
+        is past the present instant; the fire that brings it there ends that.
+        """
         ...
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        """Delete at most `limit` executions that ended longer ago; how many went.
+        """Delete at most `limit` executions that ended longer ago, and as many misfires; how many of both went.
 
         So do triggers that a job, or a misfire, ended: once the last fire time that they show is so long ago.
         """
@@ -701,6 +730,10 @@ class JobStore(Protocol):
 
     def list_executions(self, limit: int) -> list[ExecutionRecord]:
         """The latest first."""
+        ...
+
+    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        """Those of one trigger, of whatever generation, or all; the latest first."""
         ...
 
     def counts(self) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from tests.contract.harness import (
 )
 
 HOURLY = "0 0 * ? * *"
-SIMPLE_INSTRUCTIONS = sorted(set(SimpleTrigger.misfire_type) - {"ignore"})
-CRON_INSTRUCTIONS = sorted(set(CronTrigger.misfire_type) - {"ignore"})
+SIMPLE_INSTRUCTIONS = sorted(set(SimpleTrigger.misfire_type) - {"ignore", "fire_all"})
+CRON_INSTRUCTIONS = sorted(set(CronTrigger.misfire_type) - {"ignore", "fire_all"})
 
 
 def cron(name: str = "cron", **values: object) -> CronTrigger:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from heapq import nlargest
+from itertools import islice
 from typing import Any
 
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PUBLIC, FiredState, PublicState
-from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.protocol import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -25,6 +26,7 @@ def _record(row: TriggerRow) -> TriggerRecord:
         generation=row.generation,
         upcoming=row.pending.instants,
         error=row.error,
+        catch_up_until=row.catch_up_until,
     )
 
 
@@ -95,6 +97,11 @@ def _running(row: FiredRow) -> RunningRecord:
 
 def list_executions(tables: Tables, limit: int) -> list[ExecutionRecord]:
     return nlargest(limit, tables.history, key=lambda record: (record.ended_at, record.fence))
+
+
+def list_misfires(tables: Tables, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:
+    latest_first = reversed(tables.misfires)
+    return list(islice((one for one in latest_first if key is None or one.trigger_key == key), limit))
 
 
 def counts(tables: Tables) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from quartzpy.store.protocol import (
     JobRecord,
     JobStore,
     MisfireOutcome,
+    MisfireRecord,
     Move,
     Node,
     NodeRecord,
@@ -347,6 +348,10 @@ class RamJobStore:
     def list_executions(self, limit: int) -> list[ExecutionRecord]:
         with self._lock:
             return lookups.list_executions(self._tables, limit)
+
+    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        with self._lock:
+            return lookups.list_misfires(self._tables, limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

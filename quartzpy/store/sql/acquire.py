@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from quartzpy.store.protocol import Acquisition, Node
+from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -139,6 +140,7 @@ moved AS (
            next_fire_time = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[1] ELSE t.next_fire_time END,
            upcoming = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[2:] ELSE t.upcoming END,
            covers = CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN NULL ELSE t.covers END,
+{caught_up("CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN t.upcoming[1] ELSE t.next_fire_time END")},
            times_triggered = t.times_triggered + CASE WHEN m.fate IN ('FIRE', 'SKIP') THEN 1 ELSE 0 END
       FROM fated m
      WHERE t.ctid = m.row

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from quartzpy.store.protocol import Acquisition, Firing, Move, Node
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, TAKEN
 from quartzpy.store.sql.listen import news
-from quartzpy.store.sql.misfire import GUARD
+from quartzpy.store.sql.misfire import GUARD, caught_up
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -62,6 +62,7 @@ moved AS (
            prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = c.next_fire_time,
            covers = NULL,
+{caught_up("c.next_fire_time")},
            upcoming = c.upcoming::timestamptz[],
            upcoming_is_complete = c.is_complete,
            times_triggered = c.times_triggered

@@ -9,8 +9,8 @@ from typing import Any
 from quartzpy.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import PUBLIC, Outcome, PublicState, TriggerState
-from quartzpy.store.protocol import ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.states import PUBLIC, MisfireAction, Outcome, PublicState, TriggerState
+from quartzpy.store.protocol import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
@@ -37,7 +37,7 @@ _TRIGGER = """
 SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-       t.generation, t.upcoming, t.error
+       t.generation, t.upcoming, t.error, t.catch_up_until
   FROM $triggers t
  WHERE t.sched_name = %(sched)s
 """
@@ -112,6 +112,15 @@ SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, sch
        ended_at, outcome, error, attempt
   FROM $executions WHERE sched_name = %(sched)s ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
 """
+_MISFIRES = """
+SELECT trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
+       scheduled_time, missed, has_more, made_up, next_fire_time
+  FROM $misfires WHERE sched_name = %(sched)s
+"""
+MISFIRES = f"{_MISFIRES} ORDER BY id DESC LIMIT %(limit)s::int"
+MISFIRES_OF_TRIGGER = f"""
+{_MISFIRES} AND trigger_group = %(group)s AND trigger_name = %(name)s ORDER BY id DESC LIMIT %(limit)s::int
+"""
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
        (SELECT coalesce(jsonb_object_agg(trigger_state, n), '{}')::text
@@ -137,7 +146,7 @@ def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
 
 def _record(row: tuple[Any, ...]) -> TriggerRecord:
     name, group, job_group, job_name, *columns = row[:14]
-    job_type, state, following, previous, times, generation, upcoming, error = row[14:]
+    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
     return TriggerRecord(
         trigger=rows.trigger(name, group, job_group, job_name, *columns),
         job_type=job_type,
@@ -146,6 +155,7 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
         generation=generation,
         upcoming=tuple(upcoming),
         error=error,
+        catch_up_until=catch_up_until,
     )
 
 
@@ -252,6 +262,43 @@ def list_executions(session: SqlSession, limit: int) -> list[ExecutionRecord]:
             error,
             attempt,
         ) in session.read_one(EXECUTIONS, limit=limit)
+    ]
+
+
+def list_misfires(session: SqlSession, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:
+    if key is None:
+        found = session.read_one(MISFIRES, limit=limit)
+    else:
+        found = session.read_one(MISFIRES_OF_TRIGGER, limit=limit, group=key.group, name=key.name)
+    return [
+        MisfireRecord(
+            trigger_key=TriggerKey(group, name),
+            job_key=JobKey(job_group, job_name),
+            instance_id=instance_id,
+            handled_at=handled_at,
+            misfire=instruction,
+            action=MisfireAction(action),
+            scheduled_fire_time=scheduled,
+            missed=tuple(missed),
+            has_more=has_more,
+            made_up=made_up,
+            next_fire_time=following,
+        )
+        for (
+            group,
+            name,
+            job_group,
+            job_name,
+            instance_id,
+            handled_at,
+            instruction,
+            action,
+            scheduled,
+            missed,
+            has_more,
+            made_up,
+            following,
+        ) in found
     ]
 
 

@@ -24,6 +24,7 @@ from quartzpy.store.protocol import (
     JobRecord,
     JobStore,
     MisfireOutcome,
+    MisfireRecord,
     Move,
     Node,
     NodeRecord,
@@ -313,6 +314,9 @@ class SqlJobStore:
 
     def list_executions(self, limit: int) -> list[ExecutionRecord]:
         return lookups.list_executions(self._session, limit)
+
+    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        return lookups.list_misfires(self._session, limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
