@@ -139,18 +139,22 @@ def _misfires(seen: Situation) -> list[str]:
 
 
 def _what_became(misfire: MisfireRecord) -> str:
-    missed = f"{'more than ' if misfire.has_more else ''}{len(misfire.missed)} instants were missed"
+    count = len(misfire.missed)
+    number = f"{'more than ' if misfire.has_more else ''}{count}"
+    missed = f"{number} instant{' was' if count == 1 else 's were'} missed"
+    stands = f"one fire at once stands for {'it' if count == 1 else 'them'}"
     match misfire.action:
         case MisfireAction.FIRED_ONCE:
-            return f"{missed}, and one fire at once stands for them"
+            return f"{missed}; {stands}"
         case MisfireAction.RESCHEDULED:
-            return f"{missed}, one fire at once stands for them, and its schedule began anew"
+            return f"{missed}; {stands}, and its schedule began anew"
         case MisfireAction.SKIPPED:
             return f"{missed} and let go"
         case MisfireAction.CATCHING_UP:
-            return f"{missed} and let go, the {misfire.made_up} after them are made up for"
+            let_go = f"{missed} and let go" if count else "none is let go"
+            return f"{let_go}, {misfire.made_up} {'is' if misfire.made_up == 1 else 'are'} made up for"
         case MisfireAction.ENDED:
-            return f"{missed}, and it has no fire time left"
+            return f"{missed}; it has no fire time left"
 
 
 def _history(seen: Situation) -> list[str]:
