@@ -46,7 +46,7 @@ SELECT node.at, late.*
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
            t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision, t.covers IS NOT NULL
+           c.calendar::text, c.revision, t.covers IS NOT NULL, t.ctid::text
       FROM $triggers t
       LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.misfire_rule = rule.name
@@ -60,32 +60,37 @@ SELECT node.at, late.*
  LIMIT %(limit)s::int
 """
 
+# A row is found where it was read: an index scan may be planned by another index than the primary key's, and all that
+# an outage made late may have been due at one instant. What was written meanwhile is elsewhere, and left alone.
 MOVE = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
 wanted AS (
-    SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
-                         %(next)s::timestamptz[], %(previous)s::timestamptz[], %(times)s::bigint[],
-                         %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[], %(complete)s::bool[],
-                         %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[], %(made_up)s::bigint[],
-                         %(actions)s::text[], %(stands)s::bool[])
-        AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
+    SELECT * FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
+                         %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
+                         %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
+                         %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
+                         %(made_up)s::bigint[], %(actions)s::text[], %(stands)s::bool[])
+        AS w(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
              start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, stands)
 ),
 held AS MATERIALIZED (
-    SELECT w.*, t.job_group, t.job_name, t.misfire_instruction
+    SELECT w.*, mine.*
       FROM node
      CROSS JOIN wanted w
-      JOIN $triggers t
-        ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
-       AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
-       AND t.catch_up_until IS NULL
-     WHERE t.calendar_name IS NULL
-        OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
-                      AND c.calendar_name = t.calendar_name AND c.revision = w.revision)
-       FOR UPDATE OF t SKIP LOCKED
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.misfire_instruction
+          FROM $triggers t
+         WHERE t.ctid = w.row
+           AND t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+           AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
+           AND t.catch_up_until IS NULL
+           AND (t.calendar_name IS NULL
+                OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
+                              AND c.calendar_name = t.calendar_name AND c.revision = w.revision))
+           FOR UPDATE SKIP LOCKED) AS mine
 ),
 moved AS (
     UPDATE $triggers t
@@ -97,16 +102,14 @@ moved AS (
            misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE t.misfire_rule END,
            catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
       FROM held h
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
-       AND h.next_fire_time IS NOT NULL
+     WHERE t.ctid = h.row AND h.next_fire_time IS NOT NULL
     RETURNING h.*
 ),
 over AS (
     UPDATE $triggers t
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true
       FROM held h
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
-       AND h.next_fire_time IS NULL
+     WHERE t.ctid = h.row AND h.next_fire_time IS NULL
     RETURNING h.*
 ),
 noted AS (
@@ -138,6 +141,7 @@ class _Late:
     revision: int | None
     stands: bool
     """Whether the late fire was to stand for others that were missed before."""
+    row: str
 
 
 def recover_misfires(
@@ -169,6 +173,7 @@ def recover_misfires(
         session.send(
             MOVE,
             **at_node,
+            rows=[one.row for one in late],
             groups=[m.trigger.group for m in moves],
             names=[m.trigger.name for m in moves],
             generations=[one.generation for one in late],
@@ -197,8 +202,8 @@ def recover_misfires(
 
 
 def _late(row: tuple[Any, ...]) -> _Late:
-    _, group, name, job_group, job_name, *columns = row[:-7]
-    following, previous, times, generation, calendar, revision, stands = row[-7:]
+    _, group, name, job_group, job_name, *columns = row[:-8]
+    following, previous, times, generation, calendar, revision, stands, place = row[-8:]
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
     return _Late(
         trigger,
@@ -207,4 +212,5 @@ def _late(row: tuple[Any, ...]) -> _Late:
         rows.calendar_from_text(calendar) if calendar else None,
         revision,
         stands,
+        place,
     )
