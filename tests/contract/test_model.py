@@ -41,10 +41,10 @@ a_schedule = st.fixed_dictionaries(
     {
         "seconds": st.sampled_from([30, 70, 300]),
         "times": st.sampled_from([1, 2, 12, None]),
-        "misfire": st.sampled_from(["smart", "ignore"]),
+        "misfire": st.sampled_from(["smart", "ignore", "fire_all"]),
         "priority": st.sampled_from([1, 5]),
     }
-)
+).map(lambda how: {**how, "catch_up_max": 2 if how["misfire"] == "fire_all" else None})
 
 ENDED_STATES = (TriggerState.COMPLETE, TriggerState.ERROR)
 """Such a trigger fires no more: it ended, or a job asked for it."""
@@ -308,6 +308,7 @@ class Cluster(RuleBasedStateMachine):
             assert (row.fence is not None) == (row.state is TriggerState.ACQUIRED)
             assert tables.is_full(row.job) == (row.state in BLOCKED_STATES)
             assert row.progress.next_fire_time is not None
+            assert row.catch_up_until is None or row.progress.next_fire_time <= row.catch_up_until
 
     @invariant()
     def s8_every_fire_ends_in_exactly_one_way(self) -> None:
