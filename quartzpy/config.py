@@ -151,7 +151,7 @@ class SchedulerConfig:
     """How long one attempt to connect may take."""
 
     history_retention: timedelta | None = timedelta(days=7)
-    """Ended executions are kept for so long; None keeps them for ever."""
+    """Ended executions and misfires are kept for so long; None keeps them for ever."""
 
     max_job_data_bytes: int = 65_536
     """The largest job data that is accepted, as stored."""

@@ -93,9 +93,13 @@ class TriggerEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class TriggerMisfired(TriggerEvent):
-    """This node found that nobody fired the trigger in time, and applied its misfire instruction."""
+    """This node found that nobody fired the trigger in time, and applied its misfire instruction.
+
+    `missed` are the instants that get no run of their own, the first 1,000 of them.
+    """
 
     method: ClassVar[str] = "trigger_misfired"
+    missed: tuple[datetime, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,11 @@ from datetime import datetime, timedelta
 
 from quartzpy.job import JobDetail
 from quartzpy.placement import Placement
-from quartzpy.states import JobMode, TriggerState
-from quartzpy.store.records import ExecutionRecord, NodeRecord, RunningRecord, TriggerRecord
+from quartzpy.states import JobMode, MisfireAction, TriggerState
+from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
+
+MISFIRES_TOLD = timedelta(days=1)
+"""A misfire that is longer ago is told only where nothing fired since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,13 @@ class Situation:
     misfire_threshold: timedelta
     last: Sequence[ExecutionRecord]
     """Its last execution that ended; none: there was none, or it is forgotten."""
+    misfires: Sequence[MisfireRecord]
+    """Its latest misfire."""
 
 
 def explain(seen: Situation) -> list[str]:
     """Sentences: first what holds the trigger, or when it fires; then what happened last."""
-    return [*_state(seen), *_executions(seen), *_history(seen)]
+    return [*_state(seen), *_executions(seen), *_misfires(seen), *_history(seen)]
 
 
 def _state(seen: Situation) -> list[str]:
@@ -66,6 +71,9 @@ def _waiting(seen: Situation) -> list[str]:
         calendar = seen.trigger.trigger.calendar
         within = f", which calendar {calendar!r} includes" if calendar else ""
         return [f"It waits for its next fire time, {_instant(seen)}{within}: in {_span(-late)}.", *_takers(seen)]
+    if seen.trigger.catch_up_until is not None:
+        until = seen.trigger.catch_up_until.isoformat()
+        return [f"It makes up for what it missed up to {until}; the next is that of {_instant(seen)}.", *_takers(seen)]
     trigger = seen.trigger.trigger
     threshold = trigger.misfire_threshold or seen.misfire_threshold
     if late > threshold and not trigger.ignores_misfires:
@@ -144,6 +152,35 @@ def _executions(seen: Situation) -> list[str]:
         for row in seen.running
         if row.state == "EXECUTING"
     ]
+
+
+def _misfires(seen: Situation) -> list[str]:
+    fired = seen.trigger.progress.previous_fire_time
+    return [
+        f"It misfired: at {one.handled_at.isoformat()} node {one.instance_id} found it late since"
+        f" {one.scheduled_fire_time.isoformat()}; {_what_became(one)}."
+        for one in seen.misfires
+        if seen.now - one.handled_at <= MISFIRES_TOLD or fired is None or fired < one.handled_at
+    ]
+
+
+def _what_became(misfire: MisfireRecord) -> str:
+    count = len(misfire.missed)
+    number = f"{'more than ' if misfire.has_more else ''}{count}"
+    missed = f"{number} instant{' was' if count == 1 else 's were'} missed"
+    stands = f"one fire at once stands for {'it' if count == 1 else 'them'}"
+    match misfire.action:
+        case MisfireAction.FIRED_ONCE:
+            return f"{missed}; {stands}"
+        case MisfireAction.RESCHEDULED:
+            return f"{missed}; {stands}, and its schedule began anew"
+        case MisfireAction.SKIPPED:
+            return f"{missed} and let go"
+        case MisfireAction.CATCHING_UP:
+            let_go = f"{missed} and let go" if count else "none is let go"
+            return f"{let_go}, {misfire.made_up} {'is' if misfire.made_up == 1 else 'are'} made up for"
+        case MisfireAction.ENDED:
+            return f"{missed}; it has no fire time left"
 
 
 def _history(seen: Situation) -> list[str]:

@@ -111,6 +111,21 @@ def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
         raise InvalidValueError(f"states: must be among {', '.join(ExecutionState)} (got {given!r})") from error
 
 
+class MisfireAction(StrEnum):
+    """What a misfire instruction did with a late trigger."""
+
+    FIRED_ONCE = "FIRED_ONCE"
+    """One fire at once stands for what was missed."""
+    RESCHEDULED = "RESCHEDULED"
+    """The same, and its schedule began anew with that fire."""
+    SKIPPED = "SKIPPED"
+    """What was missed is let go; it goes on with its schedule."""
+    CATCHING_UP = "CATCHING_UP"
+    """The last missed fires are made up for one by one; those before them are let go."""
+    ENDED = "ENDED"
+    """It has no fire time left."""
+
+
 class CompletionInstruction(StrEnum):
     """What an ended job asks for (Quartz's `CompletedExecutionInstruction`)."""
 

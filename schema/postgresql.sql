@@ -103,6 +103,29 @@ CREATE TABLE qrtz_locks (
     CONSTRAINT qrtz_locks_pkey PRIMARY KEY (sched_name, lock_name)
 );
 
+CREATE TABLE qrtz_misfires (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    handled_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    misfire_instruction VARCHAR(60) NOT NULL,
+    action VARCHAR(16) NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    missed TIMESTAMP WITH TIME ZONE[] NOT NULL,
+    has_more BOOLEAN NOT NULL,
+    made_up BIGINT NOT NULL,
+    next_fire_time TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_misfires_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_misfires_action_check CHECK (action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED'))
+);
+
+CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (sched_name, trigger_group, trigger_name, id);
+
 CREATE TABLE qrtz_paused_trigger_groups (
     sched_name VARCHAR(200) NOT NULL,
     scope VARCHAR(8) NOT NULL,
@@ -154,6 +177,7 @@ CREATE TABLE qrtz_triggers (
     misfire_instruction VARCHAR(60) NOT NULL,
     misfire_rule VARCHAR(10) NOT NULL,
     misfire_threshold INTERVAL,
+    catch_up_until TIMESTAMP WITH TIME ZONE,
     calendar_name VARCHAR(200),
     job_data JSONB,
     fence BIGINT,
@@ -161,6 +185,7 @@ CREATE TABLE qrtz_triggers (
     owner VARCHAR(200),
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (sched_name, trigger_group, trigger_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END),
+    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = 'IGNORE'),
     CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),

@@ -90,7 +90,8 @@ def _docker_answers() -> bool:
 def empty_tables(connection: psycopg.Connection[Any]) -> None:
     """Remove all rows of our tables; faster than making a database for each test."""
     connection.execute(
-        "DELETE FROM qrtz_executions; DELETE FROM qrtz_fired_triggers; DELETE FROM qrtz_triggers;"
+        "DELETE FROM qrtz_executions; DELETE FROM qrtz_misfires; DELETE FROM qrtz_fired_triggers;"
+        " DELETE FROM qrtz_triggers;"
         " DELETE FROM qrtz_job_details; DELETE FROM qrtz_calendars; DELETE FROM qrtz_paused_trigger_groups;"
         " DELETE FROM qrtz_scheduler_state; DELETE FROM qrtz_locks; DROP TABLE IF EXISTS test_clock"
     )

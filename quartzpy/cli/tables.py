@@ -14,6 +14,7 @@ from quartzpy.operations.render import as_json, table
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
+    from quartzpy.triggers.trigger import Trigger
 
 _Command = Callable[..., None]
 
@@ -52,6 +53,11 @@ def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool)
     click.echo(as_json(columns, rows) if json_output else table(columns, rows))
 
 
+def _misfire(trigger: Trigger) -> str:
+    bounds = {"max": trigger.catch_up_max, "within": trigger.catch_up_within}
+    return " ".join([trigger.misfire, *(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)])
+
+
 @click.command()
 @shared_options
 def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
@@ -68,7 +74,7 @@ def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: b
                 record.progress.previous_fire_time,
                 record.progress.times_triggered,
                 record.trigger.priority,
-                record.trigger.misfire,
+                _misfire(record.trigger),
                 record.error,
             )
             for record in scheduler.triggers(limit)

@@ -41,5 +41,5 @@ class ExecutionLog:
                 self._logger.log(level, "%s is %s after %s%s", context.job_key, outcome, context.job_run_time, reason)
             case JobSkipped(trigger_key, job_key):
                 self._logger.log(self._level, "%s is skipped: fired by %s while at its limit", job_key, trigger_key)
-            case TriggerMisfired(trigger_key):
-                self._logger.warning("%s had misfired", trigger_key)
+            case TriggerMisfired(trigger_key, missed):
+                self._logger.warning("%s had misfired; %d instants were missed", trigger_key, len(missed))

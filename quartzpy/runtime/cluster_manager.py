@@ -136,5 +136,5 @@ class ClusterManager(Service):
         if keep is None or at - self._purged_at < PURGE_EVERY:
             return
         self._purged_at = at
-        if self._store.purge_history(keep, limit=PURGE_ROWS) == PURGE_ROWS:
+        if self._store.purge_history(keep, limit=PURGE_ROWS) >= PURGE_ROWS:
             self._purged_at = at - PURGE_EVERY

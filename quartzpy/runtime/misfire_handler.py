@@ -75,11 +75,11 @@ class MisfireHandler(Service):
         self._store_time.learn(outcome.now, began)
         if outcome.misfired:
             self._logger.info(
-                "%d triggers had misfired, the first of them %s", len(outcome.misfired), outcome.misfired[0]
+                "%d triggers had misfired, the first of them %s", len(outcome.misfired), next(iter(outcome.misfired))
             )
             self._scheduling_changed(outcome.earliest)
-        for key in outcome.misfired if self._listeners else ():
-            self._listeners.emit(TriggerMisfired(key))
+        for key, missed in outcome.misfired.items() if self._listeners else ():
+            self._listeners.emit(TriggerMisfired(key, tuple(missed)))
         for key in outcome.finalized if self._listeners else ():
             self._listeners.emit(TriggerFinalized(key))
         if outcome.more:

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from quartzpy.states import WhenFull
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, Move
-from quartzpy.triggers.horizon import MOST_COVERED, REFILL_BELOW, Horizon, look_ahead, refill
+from quartzpy.triggers.horizon import REFILL_BELOW, Horizon, look_ahead, refill
+from quartzpy.triggers.misfire import MOST_MISSED
 
 
 def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
@@ -18,7 +19,7 @@ def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
     stands_for = [claim.progress.next_fire_time]
     if claim.when_full in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER):
-        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(stands_for) < MOST_COVERED:
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(stands_for) < MOST_MISSED:
             stands_for.append(progress.next_fire_time)
             progress = claim.trigger.triggered(progress, claim.calendar)
     covers = tuple(instant for instant in stands_for if instant) if len(stands_for) > 1 else ()

@@ -8,7 +8,7 @@ epoch's row is gone they change nothing and raise `LeaseLostError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -25,6 +25,7 @@ from quartzpy.store.records import (
     ExecutionQuery,
     ExecutionRecord,
     JobRecord,
+    MisfireRecord,
     NodeRecord,
     RunningRecord,
     TriggerRecord,
@@ -283,11 +284,12 @@ class CompletionOutcome:
 class MisfireOutcome:
     """What one slice did. `earliest`: the soonest new fire time. `more`: there are others to handle.
 
-    `finalized`: those of `misfired` that have no fire time left.
+    `misfired`: the triggers, each with what `MisfireRecord.missed` says of it. `finalized`: those of them that have no
+    fire time left.
     """
 
     now: datetime
-    misfired: Sequence[TriggerKey] = ()
+    misfired: Mapping[TriggerKey, Sequence[datetime]] = field(default_factory=dict)
     finalized: Sequence[TriggerKey] = ()
     earliest: datetime | None = None
     more: bool = False
@@ -536,11 +538,15 @@ class JobStore(Protocol):
     def recover_misfires(
         self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        """Apply the misfire instruction to at most `limit` triggers of these lanes that nobody fired in time."""
+        """Apply the misfire instruction to at most `limit` triggers of these lanes that nobody fired in time.
+
+        The oldest come first. Each that is moved leaves a `MisfireRecord`. One that catches up is not judged again before its next fire time
+        is past the present instant; the fire that brings it there ends that.
+        """
         ...
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        """Delete at most `limit` executions that ended longer ago; how many went.
+        """Delete at most `limit` executions that ended longer ago, and as many misfires; how many of both went.
 
         So do triggers that a job, or a misfire, ended: once the last fire time that they show is so long ago.
         """
@@ -715,6 +721,10 @@ class JobStore(Protocol):
         That is by their end, else by their fire, else by their scheduled instant. What is SCHEDULED comes after all
         others, the soonest first.
         """
+        ...
+
+    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        """Those of one trigger, of whatever generation, or all; the latest first."""
         ...
 
     def counts(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from quartzpy.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import ENDED, ExecutionState, Outcome, TriggerState
+from quartzpy.states import ENDED, ExecutionState, MisfireAction, Outcome, TriggerState
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
@@ -39,6 +39,8 @@ class TriggerRecord:
     generation: int
     upcoming: Sequence[datetime] = ()
     error: str | None = None
+    catch_up_until: datetime | None = None
+    """It makes up for missed fires up to then, and does not misfire meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,25 @@ class ExecutionQuery:
 
 HISTORY = ExecutionQuery()
 """All that ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class MisfireRecord:
+    """A row of `misfires`: a misfire that was handled.
+
+    `scheduled_fire_time` is the fire that was found late. `missed` are the instants that got no run of their own, the
+    first 1,000 of them; `has_more`: others come after these. `made_up`: so many follow that run late, each by itself.
+    `next_fire_time`: where the trigger went; None: it fires no more.
+    """
+
+    trigger_key: TriggerKey
+    job_key: JobKey
+    instance_id: str
+    handled_at: datetime
+    misfire: str
+    action: MisfireAction
+    scheduled_fire_time: datetime
+    missed: tuple[datetime, ...]
+    has_more: bool
+    made_up: int
+    next_fire_time: datetime | None

@@ -10,8 +10,6 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HORIZON = 8
 """How many instants are kept beyond the next fire time."""
-MOST_COVERED = 1_000
-"""So many missed instants are remembered for the fire that stands for them."""
 REFILL_BELOW = 3
 """With fewer left than this they are topped up; several fires share the cost of one computation."""
 
@@ -71,24 +69,6 @@ def refill(
     last = pending.instants[-1] if pending.instants else next_fire_time
     there = TriggerProgress(last, None, times_triggered + len(pending.instants))
     return look_ahead(trigger, there, calendar, HORIZON - len(pending.instants))
-
-
-def covered(
-    trigger: Trigger, missed: TriggerProgress, moved: TriggerProgress, calendar: Calendar | None, now: datetime
-) -> tuple[datetime, ...]:
-    """The missed instants that one fire stands for, after a misfire instruction moved a trigger to fire `now`.
-
-    At most the first `MOST_COVERED`. None where the instruction leaves them out, or makes up for each.
-    """
-    at = missed.next_fire_time
-    if moved.next_fire_time != now:
-        return ()
-    instants: list[datetime] = []
-    while at is not None and at <= now and len(instants) < MOST_COVERED:
-        instants.append(at)
-        missed = trigger.triggered(missed, calendar)
-        at = missed.next_fire_time
-    return tuple(instants)
 
 
 def moved_to(prepared: PreparedTrigger, progress: TriggerProgress, calendar: Calendar | None) -> PreparedTrigger:

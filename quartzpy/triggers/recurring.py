@@ -14,7 +14,7 @@ from typing import ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
-from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
 """No fire time is looked for further ahead: 100 years."""
@@ -28,13 +28,15 @@ class RecurringMisfire(StrEnum):
     """What becomes of fires that nobody made in time.
 
     SMART is FIRE_ONCE_NOW. IGNORE makes up for every one, however late. FIRE_ONCE_NOW makes up for all of
-    them by one at once, whatever the calendar says of the present moment. DO_NOTHING lets them go.
+    them by one at once, whatever the calendar says of the present moment. DO_NOTHING lets them go. FIRE_ALL makes
+    up for the last ones, within the bounds that the trigger's `catch_up_max` and `catch_up_within` set.
     """
 
     SMART = "smart"
     IGNORE = "ignore"
     FIRE_ONCE_NOW = "fire_once_now"
     DO_NOTHING = "do_nothing"
+    FIRE_ALL = FIRE_ALL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +73,11 @@ class RecurringTrigger(Trigger):
             candidate = self.first_from(included)
         return None
 
+    def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
+        return self._included(self.first_from(instant), calendar)
+
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
-        return TriggerProgress(self._included(self.first_from(self.anchor), calendar))
+        return TriggerProgress(self.included_from(self.anchor, calendar))
 
     def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
         fired = progress.next_fire_time
@@ -104,6 +109,10 @@ class RecurringTrigger(Trigger):
                 return self, replace(progress, next_fire_time=now)
             case RecurringMisfire.DO_NOTHING:
                 return self, replace(progress, next_fire_time=self.next_included(now, calendar))
+            case RecurringMisfire.FIRE_ALL:
+                first = progress.next_fire_time
+                following = None if first is None else self._caught_up_from(first, calendar, now)
+                return self, replace(progress, next_fire_time=following)
             case never:
                 assert_never(never)
 

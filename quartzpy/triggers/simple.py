@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, assert_never
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
-from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -20,11 +20,12 @@ _HORIZON = timedelta(days=36_525)
 
 
 class SimpleMisfire(StrEnum):
-    """What happens to a fire that nobody made in time (Quartz's instructions for simple triggers).
+    """What happens to a fire that nobody made in time (Quartz's instructions for simple triggers, and FIRE_ALL).
 
     SMART: FIRE_NOW for a trigger that fires once, RESCHEDULE_NEXT_WITH_REMAINING_COUNT for one without end, and
     RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT for the others. FIRE_NOW on a repeating trigger means
-    RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT.
+    RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT. FIRE_ALL makes up for the last ones, within the bounds that the
+    trigger's `catch_up_max` and `catch_up_within` set; those that it lets go count.
     """
 
     SMART = "smart"
@@ -34,6 +35,7 @@ class SimpleMisfire(StrEnum):
     RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT = "reschedule_now_with_remaining_repeat_count"
     RESCHEDULE_NEXT_WITH_REMAINING_COUNT = "reschedule_next_with_remaining_count"
     RESCHEDULE_NEXT_WITH_EXISTING_COUNT = "reschedule_next_with_existing_count"
+    FIRE_ALL = FIRE_ALL
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,9 @@ class SimpleTrigger(Trigger):
             candidate = self._fire_time_after(included - _MICROSECOND, self.anchor)
         return None
 
+    def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
+        return self._included_from(self.next_after(instant - _MICROSECOND), calendar)
+
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
         return TriggerProgress(self._included_from(self.anchor, calendar))
 
@@ -128,6 +133,8 @@ class SimpleTrigger(Trigger):
                 return self, progress
             case SimpleMisfire.FIRE_NOW:
                 return self, replace(progress, next_fire_time=now)
+            case SimpleMisfire.FIRE_ALL:
+                return self, self._caught_up(progress, calendar, now)
             case SimpleMisfire.RESCHEDULE_NEXT_WITH_EXISTING_COUNT | SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT:
                 return self, self._moved_to_next(progress, calendar, now, instruction)
             case (
@@ -141,6 +148,13 @@ class SimpleTrigger(Trigger):
         if progress.next_fire_time is None or self.interval < SHORTEST_INTERVAL:
             return 0
         return (until - progress.next_fire_time) // self.interval
+
+    def _caught_up(self, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> TriggerProgress:
+        if progress.next_fire_time is None:
+            return progress
+        following = self._caught_up_from(progress.next_fire_time, calendar, now)
+        let_go = 0 if following is None else self._missed(progress, following)
+        return replace(progress, next_fire_time=following, times_triggered=progress.times_triggered + let_go)
 
     def _moved_to_next(
         self, progress: TriggerProgress, calendar: Calendar | None, now: datetime, instruction: SimpleMisfire

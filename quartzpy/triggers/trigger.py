@@ -13,7 +13,8 @@ The names of the steps are Quartz's (`computeFirstFireTime`, `triggered`, `updat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -25,8 +26,13 @@ from quartzpy.instants import as_instant
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
 
 DEFAULT_PRIORITY = 5
+FIRE_ALL = "fire_all"
+"""The misfire instruction that makes up for missed fires within bounds."""
 _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
+_LONGEST_WITHIN = timedelta(days=36_525)
+# How far back the last missed instants are looked for at first; twice as far each time.
+_LOOK_BACK = timedelta(minutes=1)
 # A trigger and a calendar may keep missing each other; each try takes some microseconds.
 _MOST_REFUSALS = 40_000
 
@@ -66,7 +72,9 @@ class Trigger(ABC):
     `start_time` None means: when it is scheduled. `end_time` bounds the schedule. `priority` decides only
     between triggers that are due at the same instant (higher first). `calendar` names a stored calendar.
     `data` overrides the job's data key by key. `misfire` says what happens to a fire that nobody made in
-    time. `misfire_threshold` replaces the scheduler's for this trigger (a grace time).
+    time. `misfire_threshold` replaces the scheduler's for this trigger (a grace time). With `misfire="fire_all"`
+    missed fires are made up for, each with its own scheduled time: the last `catch_up_max` of them, and none older
+    than `catch_up_within`.
     """
 
     kind: ClassVar[str]
@@ -86,6 +94,8 @@ class Trigger(ABC):
     misfire: str = "smart"
     data: Mapping[str, Any] | None = field(default=None, hash=False)
     misfire_threshold: timedelta | None = None
+    catch_up_max: int | None = None
+    catch_up_within: timedelta | None = None
 
     # Positional in the subclasses, after whatever is their first argument.
     name: str = UNNAMED
@@ -123,6 +133,25 @@ class Trigger(ABC):
             raise InvalidTriggerError(
                 f"misfire: {self.kind} triggers accept {allowed} (got {self.misfire!r})"
             ) from None
+        self._check_catch_up()
+
+    def _check_catch_up(self) -> None:
+        most, within = self.catch_up_max, self.catch_up_within
+        if most is not None and (type(most) is not int or not 1 <= most < _INT32):
+            raise InvalidTriggerError(f"catch_up_max: a whole number of 32 bits, from 1 (got {most!r})")
+        if within is not None and (not isinstance(within, timedelta) or not timedelta() < within <= _LONGEST_WITHIN):
+            raise InvalidTriggerError(f"catch_up_within: above zero, at most 100 years (got {within!r})")
+        if self.catches_up:
+            if most is None and within is None:
+                raise InvalidTriggerError(
+                    "misfire: fire_all needs catch_up_max, catch_up_within or both; ignore has no bounds"
+                )
+            return
+        for name, value in (("catch_up_max", most), ("catch_up_within", within)):
+            if value is not None:
+                raise InvalidTriggerError(
+                    f"{name}: only with misfire='fire_all' (got {name}={value!r}, misfire={str(self.misfire)!r})"
+                )
 
     @property
     def key(self) -> TriggerKey:
@@ -154,6 +183,10 @@ class Trigger(ABC):
         """The first fire time strictly after `instant`, within start and end; calendars are not asked."""
 
     @abstractmethod
+    def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
+        """The first fire time at or after `instant` that `calendar` includes."""
+
+    @abstractmethod
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
         """The progress of a trigger that never fired: its next fire time is the first that `calendar` includes."""
 
@@ -176,6 +209,39 @@ class Trigger(ABC):
         self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
     ) -> tuple[Self, TriggerProgress]:
         """Apply the misfire instruction at `now`. A simple trigger may get another start and repeat count."""
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether missed fires are made up for within bounds."""
+        return self.misfire == FIRE_ALL
+
+    def _caught_up_from(self, first: datetime, calendar: Calendar | None, now: datetime) -> datetime | None:
+        """The first that is made up for of the missed instants from `first` on; else the next fire time after `now`."""
+        earliest = first if self.catch_up_within is None else max(first, now - self.catch_up_within)
+        if self.catch_up_max is None:
+            return self._from(first, earliest, calendar)
+        # Backwards: the cost follows from how many are made up for, not from how long nobody fired.
+        back = _LOOK_BACK
+        while True:
+            since = max(earliest, now - back)
+            last = deque(self._between(first, since, now, calendar), maxlen=self.catch_up_max)
+            if len(last) == self.catch_up_max:
+                return last[0]
+            if since == earliest:
+                return last[0] if last else self.included_from(now + _MICROSECOND, calendar)
+            back *= 2
+
+    def _from(self, first: datetime, since: datetime, calendar: Calendar | None) -> datetime | None:
+        # A calendar that was replaced does not move the fire time that a trigger has.
+        return first if since <= first else self.included_from(since, calendar)
+
+    def _between(
+        self, first: datetime, since: datetime, until: datetime, calendar: Calendar | None
+    ) -> Iterator[datetime]:
+        at = self._from(first, since, calendar)
+        while at is not None and at <= until:
+            yield at
+            at = self.included_from(at + _MICROSECOND, calendar)
 
     def with_new_calendar(
         self, progress: TriggerProgress, calendar: Calendar, *, now: datetime, late_after: timedelta

@@ -14,7 +14,14 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import ENDED, PublicState, execution_states
 from quartzpy.store.protocol import CheckIn
-from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    MisfireRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.verbs.base import Verbs
 
@@ -61,6 +68,7 @@ class LookingVerbs(Verbs):
             job_mode=store.job_mode(of),
             misfire_threshold=self._config.misfire_threshold,
             last=store.list_executions(1, ExecutionQuery(trigger_key=key)),
+            misfires=store.list_misfires(1, key),
         )
         return explain(situation)
 
@@ -143,6 +151,10 @@ class LookingVerbs(Verbs):
             until=None if until is None else as_instant(until, "until", InvalidValueError),
         )
         return self._usable_store().list_executions(limit, wanted)
+
+    def misfires(self, limit: int = LIST_LIMIT, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        """The misfires that were handled, in the whole cluster or of one trigger, the latest first."""
+        return self._usable_store().list_misfires(limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         """How many jobs, triggers by state, and running executions there are."""

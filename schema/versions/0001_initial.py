@@ -17,6 +17,7 @@ SEQUENCES = ("qrtz_fences", "qrtz_epochs")
 TABLES = (
     "qrtz_executions",
     "qrtz_locks",
+    "qrtz_misfires",
     "qrtz_scheduler_state",
     "qrtz_fired_triggers",
     "qrtz_paused_trigger_groups",
@@ -163,6 +164,38 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
+        "qrtz_misfires",
+        sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("trigger_group", Name, nullable=False),
+        sa.Column("trigger_name", Name, nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("instance_id", Name, nullable=False),
+        sa.Column("handled_at", Instant, nullable=False),
+        sa.Column("misfire_instruction", sa.String(length=60), nullable=False),
+        sa.Column("action", sa.String(length=16), nullable=False),
+        sa.Column("scheduled_time", Instant, nullable=False),
+        sa.Column("missed", ARRAY(Instant), nullable=False),
+        sa.Column("has_more", sa.Boolean(), nullable=False),
+        sa.Column("made_up", sa.BigInteger(), nullable=False),
+        sa.Column("next_fire_time", Instant, nullable=True),
+        sa.CheckConstraint(
+            "action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED')",
+            name="qrtz_misfires_action_check",
+        ),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_misfires_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_misfires_trigger",
+        "qrtz_misfires",
+        ["sched_name", "trigger_group", "trigger_name", "id"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_table(
         "qrtz_paused_trigger_groups",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("scope", sa.String(length=8), nullable=False),
@@ -223,6 +256,7 @@ def upgrade() -> None:
         sa.Column("misfire_instruction", sa.String(length=60), nullable=False),
         sa.Column("misfire_rule", sa.String(length=10), nullable=False),
         sa.Column("misfire_threshold", sa.Interval(), nullable=True),
+        sa.Column("catch_up_until", Instant, nullable=True),
         sa.Column("calendar_name", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("fence", sa.BigInteger(), nullable=True),
@@ -233,6 +267,7 @@ def upgrade() -> None:
             " WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
             name="qrtz_triggers_acquired_check",
         ),
+        sa.CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
         sa.CheckConstraint(
             "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
             name="qrtz_triggers_misfire_rule_check",

@@ -88,7 +88,8 @@ def test_a_wrong_command_says_what_is_wrong_in_few_lines(
 def test_the_state_tables_to_read_and_as_json(postgres_dsn: str) -> None:
     client = Scheduler(postgres_dsn, name="shown")
     start = datetime(2090, 1, 1, tzinfo=UTC)
-    client.schedule_job(JobDetail(Quick, "job", "g", description="d"), SimpleTrigger("t", "g", start_time=start))
+    given = SimpleTrigger("t", "g", start_time=start, misfire="fire_all", catch_up_max=9)
+    client.schedule_job(JobDetail(Quick, "job", "g", description="d"), given)
 
     def shown(table: str, *options: str) -> str:
         done = quartzpy(table, "--dsn", postgres_dsn, "--name", "shown", *options)
@@ -99,7 +100,7 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str) -> None:
     assert header.split()[:4] == ["TRIGGER", "JOB", "KIND", "STATE"]
     assert row.split()[:4] == ["g.t", "g.job", "simple", "WAITING"]
     [trigger] = json.loads(shown("triggers", "--json"))
-    assert trigger["trigger"] == "g.t"
+    assert (trigger["trigger"], trigger["misfire"]) == ("g.t", "fire_all max 9")
     assert datetime.fromisoformat(trigger["next"]) == start
     [job] = json.loads(shown("jobs", "--json"))
     assert (job["job"], job["type"], job["triggers"]) == ("g.job", "tests.cluster.app:Quick", 1)

@@ -276,6 +276,7 @@ class Harness(ABC):
             store.list_triggers(10_000),
             store.list_running(),
             store.list_executions(10_000),
+            store.list_misfires(10_000),
             store.paused_trigger_groups(),
             store.paused_job_groups(),
             store.all_paused(),

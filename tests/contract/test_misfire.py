@@ -8,8 +8,8 @@ import pytest
 
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import LeaseLostError
-from quartzpy.states import TriggerState
-from quartzpy.store.protocol import Node
+from quartzpy.states import MisfireAction, TriggerState
+from quartzpy.store.protocol import MisfireRecord, Node
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.horizon import look_ahead
 from quartzpy.triggers.simple import SimpleTrigger
@@ -32,8 +32,8 @@ from tests.contract.harness import (
 )
 
 HOURLY = "0 0 * ? * *"
-SIMPLE_INSTRUCTIONS = sorted(set(SimpleTrigger.misfire_type) - {"ignore"})
-CRON_INSTRUCTIONS = sorted(set(CronTrigger.misfire_type) - {"ignore"})
+SIMPLE_INSTRUCTIONS = sorted(set(SimpleTrigger.misfire_type) - {"ignore", "fire_all"})
+CRON_INSTRUCTIONS = sorted(set(CronTrigger.misfire_type) - {"ignore", "fire_all"})
 
 
 def cron(name: str = "cron", **values: object) -> CronTrigger:
@@ -296,6 +296,7 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
     with pytest.raises(LeaseLostError):
         store.misfire(a)
     assert store.progress("every").next_fire_time == START
+    assert store.store.list_misfires(10) == []
 
 
 # --- what one fire stands for
@@ -343,3 +344,119 @@ def test_what_is_covered_is_bounded(store: Harness) -> None:
     store.clock.advance(HOUR)
     store.misfire(node)
     assert covers(store, node) == [at(n) for n in range(1000)]
+
+
+# --- what is noted
+
+
+def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:
+    node = store.node("a")
+    store.schedule(job(group="reports"), cron(misfire="fire_once_now", misfire_threshold=MINUTE))
+    store.clock.advance(2.5 * HOUR)
+    store.misfire(node)
+    assert store.store.list_misfires(10) == [
+        MisfireRecord(
+            trigger_key=key("cron"),
+            job_key=job_key(group="reports"),
+            instance_id="a",
+            handled_at=at(9000),
+            misfire="fire_once_now",
+            action=MisfireAction.FIRED_ONCE,
+            scheduled_fire_time=START,
+            missed=(START, START + HOUR, START + 2 * HOUR),
+            has_more=False,
+            made_up=0,
+            next_fire_time=at(9000),
+        )
+    ]
+    assert not store.misfire(node).misfired
+    store.complete(node, store.fire_one(node))
+    assert len(store.store.list_misfires(10)) == 1
+
+
+def test_what_was_missed_is_told_with_the_outcome(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), cron(misfire="do_nothing"), every(600, times=2))
+    store.clock.advance(1.5 * HOUR)
+    outcome = store.misfire(node)
+    missed = {one: list(instants) for one, instants in outcome.misfired.items()}
+    assert missed == {key("cron"): [START, START + HOUR], key("every"): [at(0), at(600)]}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "action"),
+    [
+        (cron("t", misfire="do_nothing"), "SKIPPED"),
+        (cron("t", misfire="do_nothing", end_time=at(60)), "ENDED"),
+        (every(3600, "t", times=9), "RESCHEDULED"),
+        (once("t"), "FIRED_ONCE"),
+    ],
+)
+def test_the_note_says_what_became_of_the_trigger(store: Harness, trigger: Trigger, action: str) -> None:
+    node = store.node()
+    store.schedule(job(), trigger)
+    store.clock.advance(1.5 * HOUR)
+    store.misfire(node)
+    [noted] = store.store.list_misfires(10)
+    assert (noted.action, noted.next_fire_time) == (action, store.progress("t").next_fire_time)
+    assert noted.misfire == trigger.misfire
+
+
+def test_notes_come_latest_first_of_one_trigger_or_all(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), cron("a", misfire="do_nothing"), cron("b", misfire="do_nothing"))
+    for _ in range(3):
+        store.clock.advance(1.5 * HOUR)
+        store.misfire(node, limit=1)
+        store.misfire(node, limit=1)
+    every_note = store.store.list_misfires(10)
+    assert len(every_note) == 6
+    assert [one.handled_at for one in every_note] == sorted((one.handled_at for one in every_note), reverse=True)
+    assert store.store.list_misfires(2) == every_note[:2]
+    assert store.store.list_misfires(2, key("a")) == [one for one in every_note if one.trigger_key == key("a")][:2]
+    assert store.store.list_misfires(9, key("c")) == []
+
+
+def test_notes_outlive_their_trigger_and_are_purged_with_the_history(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), cron(misfire="do_nothing"))
+    for _ in range(4):
+        store.clock.advance(1.5 * HOUR)
+        store.misfire(node)
+    store.store.delete_triggers([key("cron")])
+    older = 2 * HOUR  # handled at 1.5, 3, 4.5 and 6 hours
+    assert store.store.purge_history(older, limit=1) == 1
+    assert store.store.purge_history(older, limit=10) == 1
+    assert store.store.purge_history(older, limit=10) == 0
+    assert [one.handled_at for one in store.store.list_misfires(10)] == [START + 6 * HOUR, START + 4.5 * HOUR]
+
+
+def test_a_fire_that_was_to_make_up_and_misfires_itself_makes_up_for_all(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), cron(misfire="fire_once_now"))
+    store.clock.advance(1.5 * HOUR)
+    store.misfire(node)
+    store.clock.advance(1.5 * HOUR)
+    store.misfire(node)
+    second, first = store.store.list_misfires(10)
+    assert first.missed == (START, START + HOUR)
+    assert (second.scheduled_fire_time, second.missed) == (at(5400), (START + 2 * HOUR, START + 3 * HOUR))
+    assert covers(store, node) == [START + n * HOUR for n in range(4)]
+
+
+def test_what_a_replaced_trigger_missed_is_not_covered_by_the_new_one(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), cron(misfire="fire_once_now"))
+    store.clock.advance(1.5 * HOUR)
+    store.misfire(node)
+    store.schedule(job(), once("cron", store.clock.now()), replace=True)
+    assert covers(store, node) == []
+
+
+def test_more_than_is_remembered_is_said_to_be_more(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1, misfire="reschedule_next_with_existing_count"))
+    store.clock.advance(HOUR)
+    store.misfire(node)
+    [noted] = store.store.list_misfires(10)
+    assert (noted.missed, noted.has_more) == (tuple(at(n) for n in range(1000)), True)

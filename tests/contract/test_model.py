@@ -43,10 +43,10 @@ a_schedule = st.fixed_dictionaries(
     {
         "seconds": st.sampled_from([30, 70, 300]),
         "times": st.sampled_from([1, 2, 12, None]),
-        "misfire": st.sampled_from(["smart", "ignore"]),
+        "misfire": st.sampled_from(["smart", "ignore", "fire_all"]),
         "priority": st.sampled_from([1, 5]),
     }
-)
+).map(lambda how: {**how, "catch_up_max": 2 if how["misfire"] == "fire_all" else None})
 
 ENDED_STATES = (TriggerState.COMPLETE, TriggerState.ERROR)
 """Such a trigger fires no more: it ended, or a job asked for it."""
@@ -317,6 +317,7 @@ class Cluster(RuleBasedStateMachine):
                 case WhenFull.BUFFER_ONE | WhenFull.CANCEL_OTHER:
                     assert tables.free_slots(row.job) == 0 or row.state not in BLOCKED_STATES
             assert row.progress.next_fire_time is not None
+            assert row.catch_up_until is None or row.progress.next_fire_time <= row.catch_up_until
 
     @invariant()
     def one_fire_at_most_waits_in_a_buffer(self) -> None:

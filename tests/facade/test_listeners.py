@@ -200,7 +200,8 @@ def test_misfires_and_the_end_of_triggers_are_told(scheduler: Scheduler) -> None
     deadline = datetime.now(UTC) + SOON
     while len(seen) < 2 and datetime.now(UTC) < deadline:
         scheduler.wait_until_recorded(1, timedelta(milliseconds=50))
-    assert seen == [events.TriggerMisfired(over.key), events.TriggerFinalized(over.key)]
+    missed = tuple(past + n * timedelta(seconds=1) for n in range(4))
+    assert seen == [events.TriggerMisfired(over.key, missed), events.TriggerFinalized(over.key)]
 
 
 def test_one_that_was_removed_hears_nothing_more(scheduler: Scheduler) -> None:

@@ -49,6 +49,9 @@ retry = { attempts = 5, delay = "1m", on = ["ValueError"] }
   interval = "90s"
   start_time = 2030-01-01T00:00:00Z
   misfire_threshold = "5s"
+  misfire = "fire_all"
+  catch_up_max = 10
+  catch_up_within = "2h"
 
 [[job]]
 type = "tests.facade.functions:plain"
@@ -98,6 +101,9 @@ def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
             interval=timedelta(seconds=90),
             start_time=datetime(2030, 1, 1, tzinfo=UTC),
             misfire_threshold=timedelta(seconds=5),
+            misfire="fire_all",
+            catch_up_max=10,
+            catch_up_within=timedelta(hours=2),
         ),
     ]
     assert function.data == {"args": [7], "kwargs": {"text": "declared"}}
@@ -131,6 +137,16 @@ def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
         ('[[job]]\ntype = "x"\nname = "x"\ndurabel = true', r"'durabel' is not known; did you mean durable\?"),
         ('[[job]]\ntype = "nowhere:X"\nname = "x"', r"job 1 \(x\): No module named 'nowhere'"),
         ('[[job]]\ntype = "tests.facade.jobs:Nobody"\nname = "x"', "is registered by no module"),
+        (
+            '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n'
+            '[[job.trigger]]\nexpression = "0 * * * * ?"\nmisfire = "fire_all"',
+            "misfire: fire_all needs catch_up_max, catch_up_within or both",
+        ),
+        (
+            '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n'
+            '[[job.trigger]]\nexpression = "0 * * * * ?"\ncatch_up = 3',
+            r"'catch_up' is not known; did you mean catch_up_max\?",
+        ),
         (
             '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\ntimeout = "soon"',
             "timeout: a timedelta, or 500ms",

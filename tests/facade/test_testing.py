@@ -82,6 +82,24 @@ def test_a_time_without_nodes_is_handled_as_the_misfire_instruction_says(harness
     assert sorted(execution.job_key.name for execution in late) == ["fire_once_now", *["ignore"] * 5]
 
 
+def test_an_outage_of_two_hours_is_made_up_for_within_bounds(harness: SchedulerHarness) -> None:
+    trigger = CronTrigger("0 * * * * ?", "minutely", misfire="fire_all", catch_up_max=10)
+    harness.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
+    harness.run_pending()
+    harness.advance(120 * MINUTE, running=False)
+    late = harness.run_pending()
+    assert [one.scheduled_fire_time - START for one in late] == [n * MINUTE for n in range(111, 121)]
+    assert {one.fire_time for one in late} == {START + 120 * MINUTE}
+    [misfire] = harness.misfires(trigger_key=trigger.key)
+    assert [at - START for at in misfire.missed] == [n * MINUTE for n in range(1, 111)]
+    assert (misfire.made_up, misfire.instance_id) == (10, "testing")
+    assert any("110 instants were missed and let go, 10 are made up for." in said for said in harness.why(trigger.key))
+    on_time = harness.advance(3 * MINUTE)
+    assert [one.fire_time - START for one in on_time] == [n * MINUTE for n in (121, 122, 123)]
+    harness.advance(120 * MINUTE, running=False)
+    assert len(harness.run_pending()) == 10
+
+
 def test_calendars_pauses_and_async_jobs_are_those_of_production(harness: SchedulerHarness) -> None:
     called.clear()
     harness.add_calendar("weekdays", WeeklyCalendar())

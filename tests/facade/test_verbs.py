@@ -259,6 +259,19 @@ KINDS = [
     SimpleTrigger("t", start_time=LATER, interval=HOUR, repeat_count=3, end_time=LATER + 9 * HOUR, priority=2),
     CronTrigger("0 0/7 3,5 ? * MON-FRI", "t", start_time=LATER, time_zone="Asia/Kathmandu", dst="quartz"),
     CronTrigger.from_crontab("*/7 3 * * 1", "t", start_time=LATER, misfire="do_nothing"),
+    CronTrigger("0 0/7 * * * ?", "t", start_time=LATER, misfire="fire_all", catch_up_max=5),
+    SimpleTrigger(
+        "t", start_time=LATER, interval=HOUR, repeat_count=9, misfire="fire_all", catch_up_within=timedelta(days=2)
+    ),
+    DailyTimeIntervalTrigger(
+        "t",
+        interval=40,
+        unit="minute",
+        start_time=LATER,
+        misfire="fire_all",
+        catch_up_max=1,
+        catch_up_within=HOUR,  # type: ignore[arg-type]
+    ),
     CronTrigger.from_crontab("30 */7 3 * * 1", "t", start_time=LATER, seconds_first=True),
     CalendarIntervalTrigger("t", interval=2, unit="week", time_zone="Europe/Berlin", start_time=LATER),  # type: ignore[arg-type]
     DailyTimeIntervalTrigger("t", interval=40, unit="minute", days_of_week=[2, 4], start_time=LATER, repeat_count=99),  # type: ignore[arg-type]

@@ -10,11 +10,13 @@ import pytest
 
 from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.errors import TriggerNotFoundError
+from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
 KEY = TriggerKey("DEFAULT", "t")
 SOON = timedelta(seconds=10)
+SECOND = timedelta(seconds=1)
 
 
 def later(**values: object) -> SimpleTrigger:
@@ -102,6 +104,50 @@ def test_its_job_could_not_be_made(scheduler: Scheduler) -> None:
     said = scheduler.why(KEY)
     assert said[0].startswith("It is in ERROR (RuntimeError: no such luck)")
     assert "is FAILED: RuntimeError: no such luck." in said[-1]
+
+
+FOREVER = {"repeat_count": None, "interval": HOUR}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        ({"misfire": "fire_now"}, "1 instant was missed; one fire at once stands for it."),
+        ({"misfire": "fire_all", "catch_up_within": SOON}, "1 instant was missed; it has no fire time left."),
+        ({"repeat_count": 9, "interval": HOUR}, "2 instants were missed; one fire at once stands for them, and its"),
+        (FOREVER, "2 instants were missed and let go."),
+        ({**FOREVER, "misfire": "fire_all", "catch_up_max": 2}, "none is let go, 2 are made up for."),
+        ({**FOREVER, "misfire": "fire_all", "catch_up_max": 1}, "1 instant was missed and let go, 1 is made up for."),
+        ({**FOREVER, "interval": SECOND}, "more than 1000 instants were missed and let go."),
+    ],
+)
+def test_it_misfired(schedule: dict[str, Any], said: str) -> None:
+    start = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    harness = SchedulerHarness(start)
+    harness.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t", start_time=start, **schedule))
+    harness.advance(1.5 * HOUR, running=False)
+    harness._handle_misfires()
+    at, since = harness.now.isoformat(), start.isoformat()
+    [told] = [sentence for sentence in harness.why(KEY) if sentence.startswith("It misfired")]
+    assert told.startswith(f"It misfired: at {at} node testing found it late since {since}; {said}")
+    catches_up = f"It makes up for what it missed up to {at}; the next is that of "
+    assert harness.why(KEY)[0].startswith(catches_up) == ("made up for" in said)
+
+
+def test_a_misfire_of_long_ago_is_told_only_where_nothing_fired_since() -> None:
+    harness = SchedulerHarness()
+    trigger = CronTrigger("0 0 * * * ?", "t", misfire="do_nothing")
+    harness.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
+    harness.advance(1.5 * HOUR, running=False)
+    harness.run_pending()
+    harness.pause_trigger(trigger.key)
+    harness.advance(48 * HOUR, running=False)
+    assert any("misfired" in sentence for sentence in harness.why(KEY))
+    harness.resume_trigger(trigger.key)
+    harness.advance(HOUR)
+    assert len(harness.misfires()) == 2
+    harness.advance(25 * HOUR)
+    assert not any("misfired" in sentence for sentence in harness.why(KEY))
 
 
 def test_one_that_is_gone_is_no_riddle(client: Scheduler) -> None:

@@ -123,6 +123,7 @@ def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: Pr
             is_lease_lost=lambda: False,
             cancelled=execution.cancelled,
             transaction=lambda: pytest.fail("no transaction is asked for"),
+            fenced_transaction=lambda: pytest.fail("no transaction is asked for"),
         )
     )
     # In the node the detail has the class or its name, as the store keeps it: here it is the class.

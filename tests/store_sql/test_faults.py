@@ -13,7 +13,7 @@ import pytest
 
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.job import JobDetail
-from quartzpy.keys import TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Lane, Node, Opening
 from quartzpy.store.sql.store import SqlJobStore
@@ -242,3 +242,36 @@ def test_a_late_trigger_that_cannot_be_handled_here_holds_up_no_other(
     connect().execute("UPDATE qrtz_triggers SET kind = 'unheard of' WHERE job_name = 'edited'")
     outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=10)
     assert [key.name for key in outcome.misfired] == ["well"]
+
+
+def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it leaves the next fire time as it was, as with all that was missed made up for."""
+    other = make_store()
+    node, rival = register(store), register(other, "rival")
+    now = datetime.now(UTC)
+    trigger = SimpleTrigger(
+        "t",
+        job_key=JobKey("DEFAULT", "job"),
+        start_time=now - timedelta(hours=3),
+        interval=timedelta(hours=1),
+        repeat_count=None,
+        misfire="fire_all",
+        catch_up_max=9,
+    )
+    store.store_jobs([JobEntry(JobDetail(LANES[0].job_type, "job"), [prepare(trigger, now, None)])], replace=True)
+
+    def misfire(of: SqlJobStore, by: Node) -> int:
+        return len(of.recover_misfires(by, LANES, threshold=timedelta(minutes=1), limit=9).misfired)
+
+    write = store._session.locked
+
+    def too_late(*sends: Any, **how: Any) -> Any:
+        assert misfire(other, rival) == 1
+        return write(*sends, **how)
+
+    monkeypatch.setattr(store._session, "locked", too_late)
+    assert misfire(store, node) == 0
+    [noted] = store.list_misfires(9)
+    assert (noted.instance_id, noted.made_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)

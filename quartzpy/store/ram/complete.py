@@ -113,16 +113,21 @@ def cancel_requests(tables: Tables, node: Node) -> set[int]:
 def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
     """Delete old history; see `JobStore.purge_history`."""
     before = tables.now() - older_than
-    kept: deque[ExecutionRecord] = deque(maxlen=HISTORY)
+    executions: deque[ExecutionRecord] = deque(maxlen=HISTORY)
     purged = 0
     for record in tables.history:
         if record.ended_at is not None and record.ended_at < before and purged < limit:
             purged += 1
         else:
-            kept.append(record)
-    tables.history = kept
+            executions.append(record)
+    tables.history = executions
+    misfires = tables.misfires
+    gone = 0
+    while gone < limit and misfires and misfires[0].handled_at < before:
+        misfires.popleft()
+        gone += 1
     _purge_ended(tables, before)
-    return purged
+    return purged + gone
 
 
 def _purge_ended(tables: Tables, before: datetime) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from heapq import nlargest, nsmallest
+from itertools import islice
 from typing import Any
 
 from quartzpy.job import JobDetail
@@ -12,7 +13,14 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
 from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow
-from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    MisfireRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -26,6 +34,7 @@ def _record(row: TriggerRow) -> TriggerRecord:
         generation=row.generation,
         upcoming=row.pending.instants,
         error=row.error,
+        catch_up_until=row.catch_up_until,
     )
 
 
@@ -134,6 +143,11 @@ def _scheduled(row: TriggerRow) -> ExecutionRecord:
         attempt=row.attempt,
         error=None,
     )
+
+
+def list_misfires(tables: Tables, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:
+    latest_first = reversed(tables.misfires)
+    return list(islice((one for one in latest_first if key is None or one.trigger_key == key), limit))
 
 
 def counts(tables: Tables) -> dict[str, Any]:

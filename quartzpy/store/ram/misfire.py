@@ -1,4 +1,4 @@
-"""The misfire step: moves late triggers to where their misfire instruction says."""
+"""The misfire step: moves late triggers to where their misfire instruction says, and notes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.ram.tables import Tables, TriggerRow
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, covered, moved_to
+from quartzpy.store.records import MisfireRecord
+from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 
 
 def recover_misfires(
@@ -20,23 +21,45 @@ def recover_misfires(
     """Handle one slice; see `JobStore.recover_misfires`."""
     now = tables.require(node)
     late = list(islice(tables.due.misfired(lanes, now, threshold), limit + 1))
-    misfired = [TriggerKey(entry.group, entry.name) for entry in late[:limit]]
-    moved = {key: _misfire(tables, tables.triggers[key], now) for key in misfired}
+    handled = {}
+    for entry in late[:limit]:
+        row = tables.triggers[TriggerKey(entry.group, entry.name)]
+        handled[row.key] = _misfire(tables, node, row, now)
+    moved = {key: one.to.progress.next_fire_time for key, one in handled.items()}
     times = [at for at in moved.values() if at is not None]
     over = tuple(key for key, at in moved.items() if at is None)
-    return MisfireOutcome(now, tuple(misfired), over, min(times, default=None), more=len(late) > limit)
+    missed = {key: one.missed for key, one in handled.items()}
+    return MisfireOutcome(now, missed, over, min(times, default=None), more=len(late) > limit)
 
 
-def _misfire(tables: Tables, row: TriggerRow, now: datetime) -> datetime | None:
-    """Apply a trigger's misfire instruction; its new fire time. One that has none is COMPLETE."""
+def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misfire:
+    """Apply a trigger's misfire instruction. One that has no fire time left is COMPLETE."""
     stored = tables.calendar_of(row)
     calendar = None if stored is None else stored.calendar
-    trigger, progress = row.load().after_misfire(row.progress, calendar, now=now)
+    late = row.progress.next_fire_time
+    assert late is not None
+    misfire = misfired(row.load(), row.progress, calendar, now=now, stands=bool(row.covers))
+    progress, pending = misfire.to.progress, misfire.to.horizon
     if progress.next_fire_time is None:
-        tables.move(row, TriggerState.COMPLETE, progress=progress, pending=Horizon(is_complete=True))
-        return None
-    row.covers = row.covers or covered(row.load(), row.progress, progress, calendar, now)
-    moved = moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, calendar)
-    row.bare = replace(trigger, data=None)
-    tables.move(row, TriggerState.WAITING, progress=progress, pending=moved.horizon)
-    return progress.next_fire_time
+        tables.move(row, TriggerState.COMPLETE, progress=progress, pending=pending)
+    else:
+        row.covers = (row.covers + misfire.missed)[:MOST_MISSED] if misfire.one_stands_for_all else ()
+        row.bare = replace(misfire.to.trigger, data=None)
+        until = now if misfire.made_up else None
+        tables.move(row, TriggerState.WAITING, progress=progress, pending=pending, catch_up_until=until)
+    tables.misfires.append(
+        MisfireRecord(
+            trigger_key=row.key,
+            job_key=row.job.key,
+            instance_id=node.instance_id,
+            handled_at=now,
+            misfire=str(row.bare.misfire),
+            action=misfire.action,
+            scheduled_fire_time=late,
+            missed=misfire.missed,
+            has_more=misfire.has_more,
+            made_up=misfire.made_up,
+            next_fire_time=progress.next_fire_time,
+        )
+    )
+    return misfire

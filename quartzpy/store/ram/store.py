@@ -44,6 +44,7 @@ from quartzpy.store.records import (
     ExecutionQuery,
     ExecutionRecord,
     JobRecord,
+    MisfireRecord,
     NodeRecord,
     RunningRecord,
     TriggerRecord,
@@ -363,6 +364,10 @@ class RamJobStore:
     def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
         with self._lock:
             return lookups.list_executions(self._tables, limit, wanted)
+
+    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        with self._lock:
+            return lookups.list_misfires(self._tables, limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

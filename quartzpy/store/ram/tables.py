@@ -20,14 +20,15 @@ from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import FiredTrigger, Lane, Node, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
-from quartzpy.store.records import ExecutionRecord, NodeRecord
+from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HISTORY = 10_000
-"""So many ended executions are remembered."""
+"""So many ended executions are remembered, and so many misfires."""
 
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
+_NEVER_LATE = MisfireRule(True, None)
 PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 AFTER_UNBLOCKING = {
     TriggerState.BLOCKED: TriggerState.WAITING,
@@ -101,11 +102,14 @@ def load_trigger(trigger: Trigger, data: str | None) -> Trigger:
 
 
 class TriggerRow:
-    """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `pending` and `fence`."""
+    """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `pending`, `fence` and
+    `catch_up_until`."""
 
     __slots__ = (
+        "_usual_rule",
         "attempt",
         "bare",
+        "catch_up_until",
         "covers",
         "data",
         "error",
@@ -116,7 +120,6 @@ class TriggerRow:
         "owner",
         "pending",
         "progress",
-        "rule",
         "state",
     )
 
@@ -129,7 +132,8 @@ class TriggerRow:
         self.data = encode(trigger.data)
         self.bare = replace(trigger, data=None)
         own = None if trigger.ignores_misfires else trigger.misfire_threshold
-        self.rule = MisfireRule(trigger.ignores_misfires, own)
+        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
+        self.catch_up_until: datetime | None = None
         self.state = TriggerState.COMPLETE
         self.progress = progress
         self.pending = pending
@@ -141,6 +145,11 @@ class TriggerRow:
 
     def load(self) -> Trigger:
         return load_trigger(self.bare, self.data)
+
+    @property
+    def rule(self) -> MisfireRule:
+        """When it is too late. While it catches up, never: what is made up for is not judged again."""
+        return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
 
     @property
     def entry(self) -> Entry:
@@ -238,6 +247,7 @@ class Tables:
         self.calendars: dict[str, StoredCalendar] = {}
         self.pauses = Pauses()
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
+        self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self._running: Counter[JobKey] = Counter()
@@ -290,13 +300,16 @@ class Tables:
         progress: TriggerProgress | None = None,
         pending: Horizon | None = None,
         fence: int | None = None,
+        catch_up_until: datetime | None = None,
     ) -> None:
-        """Put a trigger into `state`; a claim that it leaves is dropped."""
+        """Put a trigger into `state`; a claim that it leaves is dropped. One that has caught up may misfire again."""
         self._exit(row)
         row.state = state
         row.fence = fence
         if progress is not None:
             row.progress = progress
+            until, following = catch_up_until or row.catch_up_until, progress.next_fire_time
+            row.catch_up_until = until if until and following and following <= until else None
         if pending is not None:
             row.pending = pending
         self._enter(row)

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from quartzpy.store.protocol import Acquisition, Lane, Node, Opening
 from quartzpy.store.sql.listen import channel
+from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -187,6 +188,7 @@ moved AS (
            next_fire_time = CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END,
            upcoming = CASE WHEN m.moves_on THEN t.upcoming[2 + m.skipped:] ELSE t.upcoming END,
            covers = CASE WHEN m.moves_on THEN NULL ELSE t.covers END,
+{caught_up("CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END")},
            times_triggered = t.times_triggered + CASE WHEN m.moves_on THEN 1 + m.skipped ELSE 0 END
       FROM (SELECT *, fate IN ('FIRE', 'SKIP') AS moves_on,
                    CASE fate WHEN 'FIRE' THEN cardinality(passed) ELSE 0 END AS skipped

@@ -210,6 +210,17 @@ DELETE FROM $executions
 """
 
 
+# Of the oldest: their numbers rise with time.
+PURGE_MISFIRES = """
+DELETE FROM $misfires
+ WHERE sched_name = %(sched)s
+   AND id IN (SELECT id
+                FROM (SELECT id, handled_at FROM $misfires
+                       WHERE sched_name = %(sched)s ORDER BY id LIMIT %(limit)s::int) AS oldest
+               WHERE handled_at < $now - %(older_than)s::interval)
+"""
+
+
 def complete(session: SqlSession, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
     now, done, twice, earliest = session.locked(*sends(session, node, completions))[0].rows[0]
@@ -296,11 +307,12 @@ def cancel_requests(session: SqlSession, node: Node) -> set[int]:
 
 def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
     """Delete old history; see `JobStore.purge_history`."""
-    purged, ended = session.unlocked(
+    purged, misfires, ended = session.unlocked(
         session.send(PURGE, older_than=older_than, limit=limit),
+        session.send(PURGE_MISFIRES, older_than=older_than, limit=limit),
         session.send(PURGE_ENDED, older_than=older_than, limit=limit),
     )
     if ended.rows:
         groups, names = zip(*sorted(set(ended.rows)), strict=True)
         session.unlocked(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
-    return purged.touched
+    return purged.touched + misfires.touched

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from quartzpy.store.protocol import Acquisition, Firing, Move, Node
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
 from quartzpy.store.sql.listen import channel, news
-from quartzpy.store.sql.misfire import GUARD
+from quartzpy.store.sql.misfire import GUARD, caught_up
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
 
@@ -67,6 +67,7 @@ moved AS (
            prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN c.moves_on THEN c.following ELSE t.next_fire_time END,
            covers = CASE WHEN c.moves_on THEN NULL ELSE t.covers END,
+{caught_up("CASE WHEN c.moves_on THEN c.following ELSE t.next_fire_time END")},
            upcoming = CASE WHEN c.moves_on THEN c.upcoming::timestamptz[] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN c.moves_on THEN c.is_complete ELSE t.upcoming_is_complete END,
            times_triggered = CASE WHEN c.moves_on THEN c.times_triggered ELSE t.times_triggered END

@@ -9,9 +9,16 @@ from typing import Any
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
+from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, MisfireAction, PublicState, TriggerState
 from quartzpy.store.protocol import Lane
-from quartzpy.store.records import ExecutionQuery, ExecutionRecord, JobRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ExecutionQuery,
+    ExecutionRecord,
+    JobRecord,
+    MisfireRecord,
+    RunningRecord,
+    TriggerRecord,
+)
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
@@ -42,7 +49,7 @@ _TRIGGER = """
 SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-       t.generation, t.upcoming, t.error
+       t.generation, t.upcoming, t.error, t.catch_up_until
   FROM $triggers t
 """
 TRIGGERS = f"""
@@ -177,6 +184,15 @@ SELECT *
           coalesce(ended_at, fired_time, scheduled_time) DESC, fence DESC, trigger_group, trigger_name
  LIMIT %(limit)s::int
 """
+_MISFIRES = """
+SELECT trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
+       scheduled_time, missed, has_more, made_up, next_fire_time
+  FROM $misfires WHERE sched_name = %(sched)s
+"""
+MISFIRES = f"{_MISFIRES} ORDER BY id DESC LIMIT %(limit)s::int"
+MISFIRES_OF_TRIGGER = f"""
+{_MISFIRES} AND trigger_group = %(group)s AND trigger_name = %(name)s ORDER BY id DESC LIMIT %(limit)s::int
+"""
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
        (SELECT coalesce(jsonb_object_agg(trigger_state, n), '{}')::text
@@ -206,7 +222,7 @@ def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
 
 def _record(row: tuple[Any, ...]) -> TriggerRecord:
     name, group, job_group, job_name, *columns = row[:14]
-    job_type, state, following, previous, times, generation, upcoming, error = row[14:]
+    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
     return TriggerRecord(
         trigger=rows.trigger(name, group, job_group, job_name, *columns),
         job_type=job_type,
@@ -215,6 +231,7 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
         generation=generation,
         upcoming=tuple(upcoming),
         error=error,
+        catch_up_until=catch_up_until,
     )
 
 
@@ -306,6 +323,43 @@ def executions_text(wanted: ExecutionQuery) -> str:
 
 def _fired_states(wanted: ExecutionQuery) -> list[FiredState]:
     return [fired for fired, state in _FIRED_STATES.items() if state in wanted.states]
+
+
+def list_misfires(session: SqlSession, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:
+    if key is None:
+        found = session.read_one(MISFIRES, limit=limit)
+    else:
+        found = session.read_one(MISFIRES_OF_TRIGGER, limit=limit, group=key.group, name=key.name)
+    return [
+        MisfireRecord(
+            trigger_key=TriggerKey(group, name),
+            job_key=JobKey(job_group, job_name),
+            instance_id=instance_id,
+            handled_at=handled_at,
+            misfire=instruction,
+            action=MisfireAction(action),
+            scheduled_fire_time=scheduled,
+            missed=tuple(missed),
+            has_more=has_more,
+            made_up=made_up,
+            next_fire_time=following,
+        )
+        for (
+            group,
+            name,
+            job_group,
+            job_name,
+            instance_id,
+            handled_at,
+            instruction,
+            action,
+            scheduled,
+            missed,
+            has_more,
+            made_up,
+            following,
+        ) in found
+    ]
 
 
 def counts(session: SqlSession) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """The misfire step. Lock: TRIGGER_ACCESS. Moves late triggers to where their misfire instruction says.
 
 `LATE` reads a slice without the lock; the instructions are pure functions; `MOVE` writes the slice back in one
-flight, each row guarded by what it was read with. What changed hands meanwhile is left to the next pass.
+flight, each row guarded by what it was read with, and notes what it moved in `misfires`. What changed hands meanwhile
+is left to the next pass.
+
+A trigger that catches up ignores misfires until it has passed the instant at which its misfire was handled: what is
+made up for is not judged again. The fire that brings it past that instant puts its rule back (`caught_up`).
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
@@ -18,10 +21,20 @@ from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession, still_standing
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, covered, moved_to
+from quartzpy.triggers.misfire import MOST_MISSED, misfired
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
+
+
+def caught_up(following: str) -> str:
+    """The SQL, for SET, that ends a catch-up where `following`, the next fire time to be, is past its end."""
+    return f"""\
+           misfire_rule = CASE WHEN t.catch_up_until < coalesce({following}, 'infinity')
+                               THEN CASE WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               ELSE t.misfire_rule END,
+           catch_up_until = CASE WHEN t.catch_up_until >= {following} THEN t.catch_up_until END"""
+
 
 LATE = """
 WITH node AS MATERIALIZED (SELECT $now AS at)
@@ -33,7 +46,7 @@ SELECT node.at, late.*
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
            t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision
+           c.calendar::text, c.revision, t.covers IS NOT NULL, t.ctid::text
       FROM $triggers t
       LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.placement = known.placement
@@ -47,49 +60,65 @@ SELECT node.at, late.*
  LIMIT %(limit)s::int
 """
 
-MOVE = """
+# A row is found where it was read: an index scan may be planned by another index than the primary key's, and all that
+# an outage made late may have been due at one instant. What was written meanwhile is elsewhere, and left alone.
+MOVE = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
 wanted AS (
-    SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
-                         %(next)s::timestamptz[], %(previous)s::timestamptz[], %(times)s::bigint[],
-                         %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[], %(complete)s::bool[],
-                         %(revisions)s::bigint[], %(covers)s::text[])
-        AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision, covers)
+    SELECT * FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
+                         %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
+                         %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
+                         %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
+                         %(made_up)s::bigint[], %(actions)s::text[], %(stands)s::bool[])
+        AS w(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
+             start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, stands)
 ),
 held AS MATERIALIZED (
-    SELECT w.*
+    SELECT w.*, mine.*
       FROM node
      CROSS JOIN wanted w
-      JOIN $triggers t
-        ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
-       AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
-     WHERE t.calendar_name IS NULL
-        OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
-                      AND c.calendar_name = t.calendar_name AND c.revision = w.revision)
-       FOR UPDATE OF t SKIP LOCKED
+     CROSS JOIN LATERAL (
+        SELECT t.job_group, t.job_name, t.misfire_instruction
+          FROM $triggers t
+         WHERE t.ctid = w.row
+           AND t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+           AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
+           AND t.catch_up_until IS NULL
+           AND (t.calendar_name IS NULL
+                OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
+                              AND c.calendar_name = t.calendar_name AND c.revision = w.revision))
+           FOR UPDATE SKIP LOCKED) AS mine
 ),
 moved AS (
     UPDATE $triggers t
        SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time,
            times_triggered = h.times_triggered, start_time = h.start_time, schedule = h.schedule::jsonb,
            upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
-           covers = coalesce(t.covers, h.covers::timestamptz[])
+           covers = CASE WHEN h.stands
+                         THEN (coalesce(t.covers, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
+           misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE t.misfire_rule END,
+           catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
       FROM held h
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
-       AND h.next_fire_time IS NOT NULL
-    RETURNING t.trigger_group, t.trigger_name
+     WHERE t.ctid = h.row AND h.next_fire_time IS NOT NULL
+    RETURNING h.*
 ),
 over AS (
     UPDATE $triggers t
-       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{}', upcoming_is_complete = true
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true
       FROM held h
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
-       AND h.next_fire_time IS NULL
-    RETURNING t.trigger_group, t.trigger_name
+     WHERE t.ctid = h.row AND h.next_fire_time IS NULL
+    RETURNING h.*
+),
+noted AS (
+    INSERT INTO $misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
+        handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up, next_fire_time)
+    SELECT nextval('$fences'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
+           %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, made_up,
+           next_fire_time
+      FROM (SELECT * FROM moved UNION ALL SELECT * FROM over) AS done
 )
 SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM over
 """
@@ -110,6 +139,9 @@ class _Late:
     generation: int
     calendar: Calendar | None
     revision: int | None
+    stands: bool
+    """Whether the late fire was to stand for others that were missed before."""
+    row: str
 
 
 def recover_misfires(
@@ -130,21 +162,24 @@ def recover_misfires(
     (now,) = still_standing(node, standing)
     if not found.rows:
         return MisfireOutcome(now)
-    late, moves = [], []
+    at = found.rows[0][0]
+    late, misfires = [], []
     for row in found.rows[:limit]:
         try:
             one = _late(row)
-            moves.append(_moved(one, found.rows[0][0]))
+            misfires.append(misfired(one.trigger, one.progress, one.calendar, now=at, stands=one.stands))
             late.append(one)
         except Exception:
             # A library that this node lacks, a row that somebody edited: the others are handled all the same.
             logger.exception("trigger %s.%s cannot be handled here", row[1], row[2])
-    if not moves:
+    if not misfires:
         return MisfireOutcome(now)
+    moves = [one.to for one in misfires]
     [written] = session.locked(
         session.send(
             MOVE,
             **at_node,
+            rows=[one.row for one in late],
             groups=[m.trigger.group for m in moves],
             names=[m.trigger.name for m in moves],
             generations=[one.generation for one in late],
@@ -153,24 +188,28 @@ def recover_misfires(
             previous=[m.progress.previous_fire_time for m in moves],
             times=[m.progress.times_triggered for m in moves],
             starts=[m.trigger.start_time for m in moves],
-            schedules=[json.dumps(m.trigger.schedule()) for m in moves],
+            schedules=[rows.schedule_text(m.trigger) for m in moves],
             upcoming=[m.horizon.instants for m in moves],
             complete=[m.horizon.is_complete for m in moves],
             revisions=[one.revision for one in late],
-            covers=[
-                covered(one.trigger, one.progress, m.progress, one.calendar, found.rows[0][0]) or None
-                for one, m in zip(late, moves, strict=True)
-            ],
+            at=at,
+            missed=[one.missed for one in misfires],
+            more=[one.has_more for one in misfires],
+            made_up=[one.made_up for one in misfires],
+            actions=[one.action for one in misfires],
+            stands=[one.one_stands_for_all for one in misfires],
         ),
     )
     done = {TriggerKey(group, name) for group, name in written.rows}
+    handled = {one.to.trigger.key: one.missed for one in misfires if one.to.trigger.key in done}
     times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
     over = tuple(m.trigger.key for m in moves if m.trigger.key in done and m.progress.next_fire_time is None)
-    return MisfireOutcome(now, tuple(done), over, min(times, default=None), more=len(found.rows) > limit)
+    return MisfireOutcome(now, handled, over, min(times, default=None), more=len(found.rows) > limit)
 
 
 def _late(row: tuple[Any, ...]) -> _Late:
-    _, group, name, job_group, job_name, *columns, following, previous, times, generation, calendar, revision = row
+    _, group, name, job_group, job_name, *columns = row[:-8]
+    following, previous, times, generation, calendar, revision, stands, place = row[-8:]
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
     return _Late(
         trigger,
@@ -178,9 +217,6 @@ def _late(row: tuple[Any, ...]) -> _Late:
         generation,
         rows.calendar_from_text(calendar) if calendar else None,
         revision,
+        stands,
+        place,
     )
-
-
-def _moved(late: _Late, now: datetime) -> PreparedTrigger:
-    trigger, progress = late.trigger.after_misfire(late.progress, late.calendar, now=now)
-    return moved_to(PreparedTrigger(trigger, progress, Horizon()), progress, late.calendar)

@@ -20,11 +20,31 @@ from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
+_CATCH_UP = "catch_up"
+
 
 @lru_cache(maxsize=4096)
-def _schedule(text: str) -> Mapping[str, Any]:
-    parsed: Mapping[str, Any] = json.loads(text)
-    return parsed
+def _schedule(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What `schedule_text` wrote: of the kind, and the bounds of catching up."""
+    parsed: dict[str, Any] = json.loads(text)
+    bounds = parsed.pop(_CATCH_UP, {})
+    within = bounds.get("within_us")
+    return parsed, {
+        "catch_up_max": bounds.get("max"),
+        "catch_up_within": None if within is None else timedelta(microseconds=within),
+    }
+
+
+def schedule_text(trigger: Trigger) -> str:
+    """The column `schedule`: what is particular to the kind, and the bounds of catching up where there are any."""
+    schedule = trigger.schedule()
+    if trigger.catches_up:
+        within = trigger.catch_up_within
+        schedule[_CATCH_UP] = {
+            "max": trigger.catch_up_max,
+            "within_us": None if within is None else within // timedelta.resolution,
+        }
+    return json.dumps(schedule)
 
 
 def trigger(
@@ -44,8 +64,9 @@ def trigger(
     data: str | None,
 ) -> Trigger:
     """A trigger from its columns. Raises InvalidValueError where the row holds what no trigger can be."""
+    of_kind, bounds = _schedule(schedule)
     return trigger_kind(kind).from_schedule(
-        _schedule(schedule),
+        of_kind,
         name=name,
         group=group,
         job_key=JobKey(job_group, job_name),
@@ -57,6 +78,7 @@ def trigger(
         misfire_threshold=misfire_threshold,
         calendar=calendar,
         data=job_data.decode(data) or None,
+        **bounds,
     )
 
 

@@ -7,7 +7,6 @@ TRIGGER_ACCESS, where the steps skip held rows and so never wait for us.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime
@@ -18,6 +17,7 @@ from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
+from quartzpy.store.sql import rows
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.flight import Send
@@ -134,7 +134,7 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
        priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_rule = excluded.misfire_rule, misfire_threshold = excluded.misfire_threshold,
        calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
-       attempt = 1, fence = NULL, error = NULL, owner = NULL
+       covers = NULL, catch_up_until = NULL, attempt = 1, fence = NULL, error = NULL, owner = NULL
  WHERE %(replace)s::bool
 RETURNING t.trigger_group, t.trigger_name
 """
@@ -257,7 +257,7 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], replace:
         job_names=[key.name if key else None for key in keys],
         descriptions=[t.description for t in triggers],
         kinds=[t.kind for t in triggers],
-        schedules=[json.dumps(t.schedule()) for t in triggers],
+        schedules=[rows.schedule_text(t) for t in triggers],
         next=[p.progress.next_fire_time for p in prepared],
         previous=[p.progress.previous_fire_time for p in prepared],
         upcoming=[p.horizon.instants for p in prepared],
@@ -321,8 +321,8 @@ def _store_triggers(
 def _store_some_triggers(
     session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
 ) -> None:
-    rows = transaction.send(_triggers(session, prepared, replace))[0].rows
-    stored = {TriggerKey(*row) for row in rows}
+    sent = transaction.send(_triggers(session, prepared, replace))[0]
+    stored = {TriggerKey(*row) for row in sent.rows}
     missing = [p.trigger for p in prepared if p.trigger.key not in stored]
     if not missing:
         return

@@ -36,6 +36,7 @@ from quartzpy.store.records import (
     ExecutionQuery,
     ExecutionRecord,
     JobRecord,
+    MisfireRecord,
     NodeRecord,
     RunningRecord,
     TriggerRecord,
@@ -329,6 +330,9 @@ class SqlJobStore:
 
     def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
         return lookups.list_executions(self._session, limit, wanted)
+
+    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
+        return lookups.list_misfires(self._session, limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, JobMode, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, JobMode, MisfireAction, Outcome, TriggerState, WhenFull
 
 metadata = MetaData()
 
@@ -128,6 +128,8 @@ triggers = Table(
     # Who says when it is too late: the scheduler's threshold, the trigger's own, or nobody.
     Column("misfire_rule", String(10), nullable=False),
     Column("misfire_threshold", Interval),
+    # It makes up for missed fires up to then, and nobody says meanwhile that it is too late.
+    Column("catch_up_until", Instant),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
     # The claim that an ACQUIRED trigger belongs to, or the last fire of a COMPLETE one while that runs.
@@ -151,6 +153,7 @@ triggers = Table(
         "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
     ),
+    CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
     CheckConstraint(
         "CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
         name="qrtz_triggers_acquired_check",
@@ -320,3 +323,36 @@ Index(
 )
 # the latest executions, and purging the oldest. Rows come nearly in this order: each is appended at the right edge.
 Index("qrtz_executions_ended", executions.c.sched_name, executions.c.ended_at)
+
+
+misfires = Table(
+    "qrtz_misfires",
+    metadata,
+    # Rises with time.
+    Column("id", BigInteger, nullable=False, autoincrement=False),
+    Column("sched_name", Name, nullable=False),
+    Column("trigger_group", Name, nullable=False),
+    Column("trigger_name", Name, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    # The node that handled it.
+    Column("instance_id", Name, nullable=False),
+    Column("handled_at", Instant, nullable=False),
+    Column("misfire_instruction", String(60), nullable=False),
+    Column("action", String(16), nullable=False),
+    # The fire that was found late.
+    Column("scheduled_time", Instant, nullable=False),
+    # The instants that got no run of their own; others come after these where has_more.
+    Column("missed", ARRAY(Instant), nullable=False),
+    Column("has_more", Boolean, nullable=False),
+    # So many follow that run late, each by itself.
+    Column("made_up", BigInteger, nullable=False),
+    # Where the trigger went; NULL: it fires no more.
+    Column("next_fire_time", Instant),
+    # the latest misfires, and purging the oldest
+    PrimaryKeyConstraint("sched_name", "id", name="qrtz_misfires_pkey"),
+    CheckConstraint(_one_of("action", MisfireAction), name="qrtz_misfires_action_check"),
+)
+# a trigger's latest
+Index("qrtz_misfires_trigger", misfires.c.sched_name, misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.id)

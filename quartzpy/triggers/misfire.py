@@ -1,0 +1,73 @@
+"""What becomes of a late trigger, and what is to be remembered of its misfire. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, takewhile
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.states import MisfireAction
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+MOST_MISSED = 1_000
+"""So many missed instants of one misfire are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfire:
+    """A misfire, handled.
+
+    `missed` are the instants that get no run of their own, the first `MOST_MISSED` of them; `has_more`: others come
+    after these. `made_up`: so many follow that run late, each by itself.
+    """
+
+    to: PreparedTrigger
+    action: MisfireAction
+    missed: tuple[datetime, ...]
+    has_more: bool = False
+    made_up: int = 0
+
+    @property
+    def one_stands_for_all(self) -> bool:
+        """Whether a fire at once covers what was missed."""
+        return self.action in (MisfireAction.FIRED_ONCE, MisfireAction.RESCHEDULED)
+
+
+def misfired(
+    trigger: Trigger, late: TriggerProgress, calendar: Calendar | None, *, now: datetime, stands: bool = False
+) -> Misfire:
+    """Apply the misfire instruction of a trigger whose next fire time is past.
+
+    `stands`: that fire is none of the schedule's: it was to stand for others, which were missed before.
+    """
+    moved, progress = trigger.after_misfire(late, calendar, now=now)
+    to = moved_to(PreparedTrigger(moved, progress, Horizon()), progress, calendar)
+    missed = _past(trigger, trigger.triggered(late, calendar) if stands else late, calendar, now)
+    made_up = 0
+    following = progress.next_fire_time
+    if trigger.catches_up and following is not None and following <= now:
+        made_up = sum(1 for _ in _past(trigger, progress, calendar, now))
+        missed = takewhile(lambda at: at < following, missed)
+    listed = tuple(islice(missed, MOST_MISSED + 1))
+    action = _action(trigger, to, made_up, now)
+    return Misfire(to, action, listed[:MOST_MISSED], len(listed) > MOST_MISSED, made_up)
+
+
+def _past(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> Iterator[datetime]:
+    """The fire times from the next one up to `now`."""
+    while (at := progress.next_fire_time) is not None and at <= now:
+        yield at
+        progress = trigger.triggered(progress, calendar)
+
+
+def _action(trigger: Trigger, to: PreparedTrigger, made_up: int, now: datetime) -> MisfireAction:
+    if to.progress.next_fire_time is None:
+        return MisfireAction.ENDED
+    if made_up:
+        return MisfireAction.CATCHING_UP
+    if to.progress.next_fire_time > now:
+        return MisfireAction.SKIPPED
+    return MisfireAction.FIRED_ONCE if to.trigger.start_time == trigger.start_time else MisfireAction.RESCHEDULED
