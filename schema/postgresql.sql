@@ -199,11 +199,11 @@ CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement
 
 CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
 
-CREATE INDEX qrtz_triggers_held ON qrtz_triggers (sched_name, job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 
 CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 
-CREATE INDEX qrtz_triggers_job ON qrtz_triggers (sched_name, job_group, job_name);
+CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_group, job_name);
 
 INSERT INTO qrtz_alembic_version (version_num) VALUES ('0001') RETURNING qrtz_alembic_version.version_num;
 

@@ -540,8 +540,8 @@ class JobStore(Protocol):
     ) -> MisfireOutcome:
         """Apply the misfire instruction to at most `limit` triggers of these lanes that nobody fired in time.
 
-        The oldest come first. Each that is moved leaves a `MisfireRecord`. One that catches up is not judged again before its next fire time
-        is past the present instant; the fire that brings it there ends that.
+        The oldest come first. Each that is moved leaves a `MisfireRecord`. One that catches up is not judged again
+        before its next fire time is past the present instant; the fire that brings it there ends that.
         """
         ...
 

@@ -323,7 +323,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_held",
         "qrtz_triggers",
-        ["sched_name", "job_group", "job_name"],
+        ["job_group", "job_name"],
         unique=False,
         postgresql_where=sa.text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
         schema=schema,
@@ -339,7 +339,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_triggers_job",
         "qrtz_triggers",
-        ["sched_name", "job_group", "job_name"],
+        ["job_group", "job_name"],
         unique=False,
         schema=schema,
     )

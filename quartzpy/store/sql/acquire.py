@@ -1,5 +1,10 @@
 """The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
 
+Here and in the other steps a row is looked up by LATERAL with a lock or a limit, and written where it was found (its
+`ctid`): whatever the statistics say, that is never planned as a scan of the whole table for each row. A state is
+compared as an expression where a row is looked up by its key, so that the index of held triggers does not serve: it
+looks small to the planner, but may have an entry for each one-shot that is running.
+
 `node` is the guard: it is empty once this epoch's row is gone, and with it everything that follows.
 `due` reads the front of each index range that this node has room for, in order, and skips rows that somebody's own
 transaction holds; `passed` are instants that a fire of a job that lets one wait stands for. `fated` decides: FIRE,
@@ -29,9 +34,12 @@ taken AS MATERIALIZED (
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
            j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered
       FROM moved t
-      JOIN $job_details j
-        ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
-      LEFT JOIN $calendars c ON c.sched_name = %(sched)s AND c.calendar_name = t.calendar_name
+     CROSS JOIN LATERAL (
+        SELECT * FROM $job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
+      LEFT JOIN LATERAL (
+        SELECT * FROM $calendars o
+         WHERE o.sched_name = %(sched)s AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
      WHERE t.fate <> 'BLOCK'
 ),
 -- What a job that is at its limit does not run, as it asks: its trigger has moved on.
@@ -45,8 +53,7 @@ skipped AS (
 )
 """
 
-# The other triggers of jobs whose limit `moved` reached: blocked, whatever claim they were under. LATERAL with a lock
-# is never planned as a scan of the whole table, whatever the statistics say.
+# The other triggers of jobs whose limit `moved` reached: blocked, whatever claim they were under.
 BLOCK_SIBLINGS = """
 siblings AS (
     UPDATE $triggers s
@@ -54,14 +61,13 @@ siblings AS (
            fence = NULL
       FROM (SELECT DISTINCT job_group, job_name FROM moved WHERE fate = 'FIRE' AND fills_job) AS mine
      CROSS JOIN LATERAL (
-        SELECT o.sched_name, o.trigger_group, o.trigger_name, o.trigger_state, o.fence
+        SELECT o.ctid AS row, o.trigger_state, o.fence
           FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.job_group = mine.job_group AND o.job_name = mine.job_name
            AND (o.trigger_group, o.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM moved)
            AND o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
-     WHERE s.sched_name = held.sched_name
-       AND s.trigger_group = held.trigger_group AND s.trigger_name = held.trigger_name
+     WHERE s.ctid = held.row
     RETURNING held.fence
 ),
 dropped AS (

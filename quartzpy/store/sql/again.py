@@ -76,6 +76,7 @@ def again(name: str, fired: str, kind: Again) -> str:
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
-      JOIN $job_details j
-        ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
+     CROSS JOIN LATERAL (
+        SELECT * FROM $job_details o
+         WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name LIMIT 1) AS j
         ON CONFLICT DO NOTHING"""

@@ -28,18 +28,15 @@ freed AS (
        SET trigger_state = CASE held.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
       FROM ({jobs}) AS d
      CROSS JOIN LATERAL (
-        SELECT b.trigger_group, b.trigger_name, b.trigger_state
+        SELECT b.ctid AS row, b.trigger_state
           FROM $triggers b
          WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
            AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
-     WHERE t.sched_name = %(sched)s
-       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name"""
+     WHERE t.ctid = held.row"""
 
 
 # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
-# The state is compared as an expression, so that the primary key is used: the index of held triggers looks small to
-# the planner, but has an entry for each one-shot that is running.
 COMPLETE = f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
@@ -48,12 +45,13 @@ WITH ended AS MATERIALIZED (
         AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after)
 ),
 storable AS MATERIALIZED (
-    SELECT e.fence, j.ctid AS row, j.job_group, j.job_name, e.place, e.new_data
+    SELECT e.fence, j.row, f.job_group, f.job_name, e.place, e.new_data
       FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
       JOIN $fired_triggers f ON f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-      JOIN $job_details j
-        ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
-       FOR NO KEY UPDATE OF j SKIP LOCKED
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM $job_details o
+         WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 done AS (
     DELETE FROM $fired_triggers f USING ended e
@@ -88,13 +86,12 @@ gone AS (
     DELETE FROM $triggers t
      USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
      CROSS JOIN LATERAL (
-        SELECT c.trigger_group, c.trigger_name
+        SELECT c.ctid AS row
           FROM $triggers c
          WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
            AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
-     WHERE t.sched_name = %(sched)s
-       AND t.trigger_group = over.trigger_group AND t.trigger_name = over.trigger_name
+     WHERE t.ctid = over.row
 )
 SELECT $now,
        ARRAY(SELECT fence FROM done),
@@ -116,20 +113,22 @@ SELECT ARRAY(SELECT fence FROM $fired_triggers
 REFILL = """
 UPDATE $triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
-  FROM (SELECT x.sched_name, x.trigger_group, x.trigger_name, w.more, w.is_complete
+  FROM (SELECT x.row, w.more, w.is_complete
           FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
                       %(after)s::timestamptz[], %(more)s::text[], %(complete)s::bool[], %(revisions)s::bigint[])
                AS w(trigger_group, trigger_name, generation, after, more, is_complete, revision)
-          JOIN $triggers x
-            ON x.sched_name = %(sched)s AND x.trigger_group = w.trigger_group
-           AND x.trigger_name = w.trigger_name AND x.generation = w.generation
-         WHERE coalesce(x.upcoming[cardinality(x.upcoming)], x.next_fire_time) = w.after
-           AND NOT x.upcoming_is_complete
-           AND (x.calendar_name IS NULL
-                OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = x.sched_name
-                              AND c.calendar_name = x.calendar_name AND c.revision = w.revision))
-           FOR NO KEY UPDATE OF x SKIP LOCKED) AS r
- WHERE t.sched_name = r.sched_name AND t.trigger_group = r.trigger_group AND t.trigger_name = r.trigger_name
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row
+              FROM $triggers o
+             WHERE o.sched_name = %(sched)s AND o.trigger_group = w.trigger_group
+               AND o.trigger_name = w.trigger_name AND o.generation = w.generation
+               AND coalesce(o.upcoming[cardinality(o.upcoming)], o.next_fire_time) = w.after
+               AND NOT o.upcoming_is_complete
+               AND (o.calendar_name IS NULL
+                    OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = o.sched_name
+                                  AND c.calendar_name = o.calendar_name AND c.revision = w.revision))
+               FOR NO KEY UPDATE SKIP LOCKED) AS x) AS r
+ WHERE t.ctid = r.row
 """
 
 # What ended jobs ask for: a state for the trigger that fired them (its generation), or for all of the job's. Fenced
@@ -144,7 +143,7 @@ held AS (
     SELECT c.*, a.state, a.error
       FROM asked a
      CROSS JOIN LATERAL (
-        SELECT o.trigger_group, o.trigger_name, o.fence FROM $triggers o
+        SELECT o.ctid AS row, o.fence FROM $triggers o
          WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group
            AND o.trigger_name = a.trigger_name AND o.generation = a.generation
            FOR NO KEY UPDATE SKIP LOCKED) AS c
@@ -152,7 +151,7 @@ held AS (
     SELECT c.*, a.state, a.error
       FROM asked a
      CROSS JOIN LATERAL (
-        SELECT o.trigger_group, o.trigger_name, o.fence FROM $triggers o
+        SELECT o.ctid AS row, o.fence FROM $triggers o
          WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS c
 ),
@@ -160,7 +159,7 @@ put AS (
     UPDATE $triggers t
        SET trigger_state = held.state, fence = NULL, error = CASE held.state WHEN 'ERROR' THEN held.error END
       FROM held
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+     WHERE t.ctid = held.row
     RETURNING held.fence
 )
 DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
@@ -169,26 +168,25 @@ DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 
 # Non-durable jobs that have no trigger left. One that is being given a trigger is held, and stays.
 ORPHANED_JOBS = """
 DELETE FROM $job_details j
- USING (SELECT o.job_group, o.job_name
-          FROM unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
-          JOIN $job_details o
-            ON o.sched_name = %(sched)s AND o.job_group = k.job_group AND o.job_name = k.job_name
-         WHERE NOT o.is_durable
-           AND NOT EXISTS (SELECT FROM $triggers t WHERE t.sched_name = o.sched_name
-                              AND t.job_group = o.job_group AND t.job_name = o.job_name)
-           FOR UPDATE OF o SKIP LOCKED) AS over
- WHERE j.sched_name = %(sched)s AND j.job_group = over.job_group AND j.job_name = over.job_name
+ USING unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM $job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = k.job_group AND o.job_name = k.job_name AND NOT o.is_durable
+       AND (SELECT true FROM $triggers t WHERE t.sched_name = o.sched_name
+               AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
+       FOR UPDATE SKIP LOCKED) AS over
+ WHERE j.ctid = over.row
 """
 
 # Triggers that a job or a misfire ended. Declared ones stay: their owner would store them anew.
 PURGE_ENDED = """
 DELETE FROM $triggers t
- USING (SELECT o.trigger_group, o.trigger_name FROM $triggers o
+ USING (SELECT o.ctid AS row FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.trigger_state = 'COMPLETE' AND o.fence IS NULL AND o.owner IS NULL
            AND coalesce(o.next_fire_time, o.prev_fire_time, o.start_time) < $now - %(older_than)s::interval
          LIMIT %(limit)s::int
            FOR UPDATE SKIP LOCKED) AS ended
- WHERE t.sched_name = %(sched)s AND t.trigger_group = ended.trigger_group AND t.trigger_name = ended.trigger_name
+ WHERE t.ctid = ended.row
 RETURNING t.job_group, t.job_name
 """
 

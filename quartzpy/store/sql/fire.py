@@ -26,7 +26,7 @@ wanted AS (
         AS w(fence, next_fire_time, upcoming, is_complete, times_triggered, stands_for)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.ctid AS row, t.job_group, t.job_name, t.max_concurrent, t.when_full,
+    SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.when_full,
            t.next_fire_time, t.prev_fire_time AS previous_time, t.priority, true AS fires_now,
            w.fence, w.next_fire_time AS following, w.upcoming, w.is_complete, w.times_triggered,
            CASE WHEN w.stands_for IS NULL THEN t.covers
@@ -36,10 +36,12 @@ ready AS MATERIALIZED (
      CROSS JOIN wanted w
       JOIN $fired_triggers f
         ON f.fence = w.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.scheduled_time <= node.at
-      JOIN $triggers t
-        ON t.sched_name = %(sched)s AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
-       AND t.trigger_state = 'ACQUIRED' AND t.fence = w.fence
-       FOR NO KEY UPDATE OF t SKIP LOCKED
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.*
+          FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = w.fence
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
 ),
 limited AS MATERIALIZED (
     SELECT d.*, {PLACE}, r.running
@@ -93,9 +95,9 @@ SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 FORGET = """
 DELETE FROM $fired_triggers f
  WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-   AND NOT EXISTS (SELECT FROM $triggers t
-                    WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-                      AND t.trigger_name = f.trigger_name AND t.fence = f.fence)
+   AND (SELECT count(*) FROM $triggers t
+         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+           AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
 """
 
 # What is still claimed: not due by this clock, or its row is held. No row at all: the epoch is gone.
@@ -110,18 +112,20 @@ SELECT $now, ARRAY(SELECT f.fence FROM $fired_triggers f
 # ACQUIRED becomes WAITING where it is still this claim, and nothing else does.
 RELEASE = """
 WITH held AS (
-    SELECT t.trigger_group, t.trigger_name, t.fence
+    SELECT t.row, f.fence
       FROM $fired_triggers f
-      JOIN $triggers t
-        ON t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group AND t.trigger_name = f.trigger_name
-       AND t.trigger_state = 'ACQUIRED' AND t.fence = f.fence
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row
+          FROM $triggers o
+         WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
      WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-       FOR NO KEY UPDATE OF t SKIP LOCKED
 ),
 freed AS (
     UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
       FROM held
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+     WHERE t.ctid = held.row
     RETURNING held.fence
 )
 DELETE FROM $fired_triggers f USING freed WHERE f.fence = freed.fence

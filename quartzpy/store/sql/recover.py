@@ -43,14 +43,15 @@ WITH taken AS (
 ),
 released AS (
     UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
-      FROM (SELECT c.trigger_group, c.trigger_name
+      FROM (SELECT c.row
               FROM taken f
-              JOIN $triggers c
-                ON c.sched_name = f.sched_name AND c.trigger_group = f.trigger_group
-               AND c.trigger_name = f.trigger_name AND c.trigger_state = 'ACQUIRED' AND c.fence = f.fence
-               FOR NO KEY UPDATE OF c SKIP LOCKED) AS held
-     WHERE t.sched_name = %(sched)s
-       AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+             CROSS JOIN LATERAL (
+                SELECT o.ctid AS row
+                  FROM $triggers o
+                 WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group
+                   AND o.trigger_name = f.trigger_name AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
+                   FOR NO KEY UPDATE SKIP LOCKED) AS c) AS held
+     WHERE t.ctid = held.row
     RETURNING t.trigger_name
 ),
 {freed("SELECT DISTINCT job_group, job_name FROM taken WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'")}

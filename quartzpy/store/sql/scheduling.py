@@ -143,7 +143,11 @@ RETURNING t.trigger_group, t.trigger_name
 SETTLE_NEW = f"""
 UPDATE $triggers t SET trigger_state = {state_of("t", "t")}
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
- WHERE t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM $triggers o
+     WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
+     LIMIT 1) AS own
+ WHERE t.ctid = own.row
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
    AND t.trigger_state <> {state_of("t", "t")}
 """
@@ -154,8 +158,9 @@ DELETE FROM $fired_triggers f
  USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
  WHERE f.sched_name = %(sched)s AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name
    AND f.state = 'ACQUIRED'
-   AND NOT EXISTS (SELECT FROM $triggers t WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-                      AND t.trigger_name = f.trigger_name AND t.fence = f.fence)
+   AND (SELECT count(*) FROM $triggers t
+         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+           AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
 """
 
 DELETE_TRIGGERS = """

@@ -180,7 +180,9 @@ Index(
     postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
 # a job's triggers: blocking, releasing, deleting, and the foreign key
-Index("qrtz_triggers_job", triggers.c.sched_name, triggers.c.job_group, triggers.c.job_name)
+# Without the scheduler, here and below: with it an index would serve to find a trigger by its key, as badly as a scan
+# of the table, and without statistics the planner takes it for that.
+Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name)
 # replacing and removing a calendar, and its foreign key
 Index(
     "qrtz_triggers_calendar",
@@ -198,7 +200,6 @@ Index(
 # complete and recover: the few that something holds, by their job
 Index(
     "qrtz_triggers_held",
-    triggers.c.sched_name,
     triggers.c.job_group,
     triggers.c.job_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
