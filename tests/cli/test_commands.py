@@ -108,7 +108,6 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str) -> None:
     assert shown("nodes").split()[0] == "NODE"
     assert shown("why", "g.t").splitlines()[1:] == [
         "No node is running.",
-        "This process does not know the job type 'tests.cluster.app:Quick': only a node that does can run it.",
         "It has not fired yet.",
     ]
     assert json.loads(shown("why", "g.t", "--json"))[1] == {"said": "No node is running."}

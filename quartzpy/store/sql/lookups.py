@@ -161,7 +161,7 @@ SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_na
 _NEXT = f"""
   FROM $triggers
  WHERE sched_name = %(sched)s AND trigger_state = 'WAITING' {{of}} AND {_BETWEEN.format(instant="next_fire_time")}
- ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
+ ORDER BY next_fire_time, priority DESC LIMIT %(limit)s::int
 """
 _SCHEDULED_OF_KEY = f"{_SCHEDULED} {_NEXT}"
 # The front of the due index for each lane and rule.
