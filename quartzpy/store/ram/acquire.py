@@ -59,14 +59,13 @@ def acquire(
             progress, pending = _following(row, len(passed))
             took.fired.append(fire_row(tables, node, row, tables.next_number(), progress, pending, now, covers))
     left = next(iter(tables.due.on_time(openings, now, misfire_threshold, 1)), None)
-    placed = {lane for lane in tables.due.lanes() if lane.placement}
     return Acquisition(
         now,
         tuple(took.fired),
         tuple(took.acquired),
         None if left is None else left.at,
         tuple(took.skipped),
-        placed,
+        tables.due.placed,
         tuple(took.cancelled),
     )
 
@@ -87,6 +86,8 @@ def newest_first(rows: Sequence[tuple[TriggerRow, _With]]) -> list[tuple[Trigger
     for row, other in rows:
         if row.job.when_full is WhenFull.CANCEL_OTHER:
             replacing.setdefault(row.job.key, []).append((row, other))
+    if not replacing:
+        return list(rows)
     for some in replacing.values():
         # Highest priority last among equals, as the last is taken first.
         some.sort(key=lambda one: (one[0].entry.at, one[0].bare.priority))

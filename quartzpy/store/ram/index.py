@@ -97,11 +97,15 @@ class DueIndex:
 
     def __init__(self) -> None:
         self._lanes: dict[Lane, dict[MisfireRule, SortedEntries]] = {}
+        self.placed: frozenset[Lane] = frozenset()
+        """The lanes with a placement that triggers wait in."""
 
     def add(self, lane: Lane, rule: MisfireRule, entry: Entry) -> None:
         by_rule = self._lanes.setdefault(lane, {})
         if rule not in by_rule:
             by_rule[rule] = SortedEntries()
+            if lane.placement:
+                self.placed |= {lane}
         by_rule[rule].add(entry)
 
     def remove(self, lane: Lane, rule: MisfireRule, entry: Entry) -> None:
@@ -111,6 +115,7 @@ class DueIndex:
             del by_rule[rule]
             if not by_rule:
                 del self._lanes[lane]
+                self.placed -= {lane}
 
     def on_time(self, openings: Iterable[Opening], now: datetime, threshold: timedelta, limit: int) -> Iterator[Entry]:
         """What did not misfire, whenever it is due, in order: of each opening the first that it has room for."""
