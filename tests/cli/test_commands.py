@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,6 +32,19 @@ def quartzpy(*arguments: str, **environment: str) -> subprocess.CompletedProcess
         timeout=60,
         check=False,
     )
+
+
+@pytest.fixture
+def make_client(postgres_dsn: str) -> Iterator[Callable[[str], Scheduler]]:
+    """Clients of the schedulers of these names, closed at the test's end whatever comes of it."""
+    with ExitStack() as stack:
+
+        def make(name: str) -> Scheduler:
+            client = Scheduler(postgres_dsn, name=name)
+            stack.callback(client.shutdown)
+            return client
+
+        yield make
 
 
 def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Callable[[], str]) -> None:
@@ -85,8 +99,8 @@ def test_a_wrong_command_says_what_is_wrong_in_few_lines(
     assert "secret" not in done.stderr
 
 
-def test_the_state_tables_to_read_and_as_json(postgres_dsn: str) -> None:
-    client = Scheduler(postgres_dsn, name="shown")
+def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Callable[[str], Scheduler]) -> None:
+    client = make_client("shown")
     start = datetime(2090, 1, 1, tzinfo=UTC)
     given = SimpleTrigger("t", "g", start_time=start, misfire="fire_all", catch_up_max=9)
     client.schedule_job(JobDetail(Quick, "job", "g", description="d"), given)
@@ -111,21 +125,19 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str) -> None:
         "It has not fired yet.",
     ]
     assert json.loads(shown("why", "g.t", "--json"))[1] == {"said": "No node is running."}
-    client.shutdown()
 
 
-def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str) -> None:
-    client = Scheduler(postgres_dsn, name="piped")
+def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client: Callable[[str], Scheduler]) -> None:
+    client = make_client("piped")
     client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger(f"t{n}") for n in range(500)])
     command = f"{sys.executable} -m quartzpy triggers --name piped --dsn '{postgres_dsn}' | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("TRIGGER")
     assert done.stderr == ""
-    client.shutdown()
 
 
 def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_once(
-    postgres_dsn: str, tmp_path: Path
+    postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     environment = {
         **os.environ,
@@ -133,7 +145,7 @@ def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_onc
         "QUARTZPY_TEST_SETTINGS": json.dumps({"name": "as-a-process", "instance_id": "n"}),
         "QUARTZPY_TEST_JOURNAL": str(tmp_path / "journal"),
     }
-    client = Scheduler(postgres_dsn, name="as-a-process")
+    client = make_client("as-a-process")
     from tests.cluster.app import Long
 
     client.schedule_job(JobDetail(Long, "long", data={"seconds": 30}), SimpleTrigger("t"))
@@ -151,10 +163,11 @@ def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_onc
     assert process.stderr is not None
     assert "started (epoch" in process.stderr.read()
     process.stderr.close()
-    client.shutdown()
 
 
-def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(postgres_dsn: str, tmp_path: Path) -> None:
+def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(
+    postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
+) -> None:
     from tests.cluster.app import Stubborn
 
     environment = {
@@ -163,7 +176,7 @@ def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(postgres_d
         "QUARTZPY_TEST_SETTINGS": json.dumps({"name": "stubborn", "instance_id": "n"}),
         "QUARTZPY_TEST_JOURNAL": str(tmp_path / "journal"),
     }
-    client = Scheduler(postgres_dsn, name="stubborn")
+    client = make_client("stubborn")
     client.schedule_job(JobDetail(Stubborn, "stubborn"), SimpleTrigger("t"))
     command = [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"]
     process = subprocess.Popen([*command, "--drain-timeout", "300ms"], cwd=ROOT, env=environment)
@@ -173,4 +186,3 @@ def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(postgres_d
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 6
-    client.shutdown()
