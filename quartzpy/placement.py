@@ -25,6 +25,11 @@ class Placement:
     group: str = ""
     requires: tuple[str, ...] = ()
 
+    @property
+    def pool(self) -> str:
+        """The name of the worker pool that it asks for."""
+        return self.executor or DEFAULT_EXECUTOR
+
     @classmethod
     def of(cls, executor: str | None, group: str | None, requires: Sequence[str]) -> Self:
         """The placement that a job's values say.

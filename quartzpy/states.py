@@ -57,6 +57,11 @@ class WhenFull(StrEnum):
     CANCEL_OTHER = "cancel_other"
     """Ask the execution that runs longest to stop, and take its place when it has."""
 
+    @property
+    def one_stands_for_all(self) -> bool:
+        """Whether a fire that waited stands for all instants of its trigger that have passed."""
+        return self in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER)
+
 
 class FiredState(StrEnum):
     """What a row of `fired_triggers` says."""

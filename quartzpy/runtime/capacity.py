@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from quartzpy.placement import DEFAULT_EXECUTOR, Capabilities, placement_from_text
+from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.runtime.executors import Executors
 from quartzpy.store.protocol import MANY, Lane, Opening
 
@@ -69,12 +69,12 @@ class Capacity:
             lanes, capabilities = self._lanes, self.capabilities
         for text in held:
             placement = placement_from_text(text)
-            free[placement.executor or DEFAULT_EXECUTOR] -= 1
+            free[placement.pool] -= 1
             running[placement.group] += 1
         found = []
         for lane in lanes:
             placement = placement_from_text(lane.placement)
-            executor = placement.executor or DEFAULT_EXECUTOR
+            executor = placement.pool
             limit = capabilities.limit_of(placement.group)
             room = MANY if limit is None else limit - running[placement.group]
             if free[executor] > 0 and room > 0:

@@ -50,7 +50,7 @@ class Executors:
 
     def of(self, placement: str) -> Executor:
         """The pool for what is placed so; the default one where this node has none of that name."""
-        return self._all.get(placement_from_text(placement).executor or DEFAULT_EXECUTOR, self._all[DEFAULT_EXECUTOR])
+        return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])
 
     def free(self) -> dict[str, int]:
         """How many workers of each pool are free."""

@@ -18,7 +18,7 @@ def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
     """
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
     stands_for = [claim.progress.next_fire_time]
-    if claim.when_full in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER):
+    if WhenFull(claim.when_full).one_stands_for_all:
         while progress.next_fire_time is not None and progress.next_fire_time <= now and len(stands_for) < MOST_MISSED:
             stands_for.append(progress.next_fire_time)
             progress = claim.trigger.triggered(progress, claim.calendar)

@@ -52,11 +52,15 @@ def acquire(
         assert at is not None
         if tables.is_blocked(row.job):
             tables.move(row, TriggerState.BLOCKED)
-        elif at > now or not (row.pending.is_complete or len(row.pending.instants) > len(passed)):
+            continue
+        if at > now or not (row.pending.is_complete or len(row.pending.instants) > len(passed)):
             took.acquired.append(_claim(tables, node, row, now))
-        elif overlaps.may_fire(row, *_following(row, 0)):
+            continue
+        progress, pending = _following(row, 0)
+        if overlaps.may_fire(row, progress, pending):
+            if passed:
+                progress, pending = _following(row, len(passed))
             covers = (at, *passed) if passed else ()
-            progress, pending = _following(row, len(passed))
             took.fired.append(fire_row(tables, node, row, tables.next_number(), progress, pending, now, covers))
     left = next(iter(tables.due.on_time(openings, now, misfire_threshold, 1)), None)
     return Acquisition(
@@ -72,7 +76,7 @@ def acquire(
 
 def _passed(row: TriggerRow, now: datetime) -> tuple[datetime, ...]:
     """The instants after the next one that a fire stands for too, where its job lets one wait for all."""
-    if row.job.when_full not in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER):
+    if not row.job.when_full.one_stands_for_all:
         return ()
     return tuple(instant for instant in row.pending.instants if instant <= now)
 

@@ -108,6 +108,8 @@ def _running(row: FiredRow) -> RunningRecord:
 def list_executions(tables: Tables, limit: int, wanted: ExecutionQuery) -> list[ExecutionRecord]:
     begun = [*tables.history, *(row.record() for row in tables.fired.values())]
     latest = nlargest(limit, (record for record in begun if _is_wanted(record, wanted)), key=_by_latest)
+    if ExecutionState.SCHEDULED not in wanted.states:
+        return latest
     waiting = (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
     to_come = (record for record in waiting if _is_wanted(record, wanted))
     soonest = nsmallest(limit, to_come, key=lambda record: (record.scheduled_fire_time, record.trigger_key))
