@@ -253,6 +253,7 @@ class SchedulerNode:
                 raise
             asked_at = self._clock.monotonic()
             node = register(gone=gone)
+        self._store.publish(node, self._capacity.capabilities)
         return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
 
     def _gone_predecessor(self) -> int | None:
@@ -285,7 +286,6 @@ class SchedulerNode:
         self._epoch = self._register()
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
         self._scheduler.wakeup.set()
-        self._store.publish(self._epoch.node, self._capacity.capabilities)
 
     # --- between the threads
 
@@ -372,11 +372,9 @@ class SchedulerNode:
         if unknown - self._unknown:
             logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
         self._unknown = unknown
-        told = self._capacity.capabilities
         if self._capacity.know(self._job_types.names(), {lane for lane in waiting if lane.placement}):
-            self._scheduler.wakeup.set()
-        if self._capacity.capabilities != told:
             self._store.publish(self._present_epoch().node, self._capacity.capabilities)
+            self._scheduler.wakeup.set()
 
     def _knows(self, job_type: str) -> bool:
         try:
