@@ -15,7 +15,7 @@ from datetime import timedelta
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.service import Service
+from quartzpy.runtime.service import EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
@@ -65,7 +65,7 @@ class PeerWatch:
         ]
 
 
-class ClusterManager(Service):
+class ClusterManager(EpochService):
     """The thread that keeps this node alive in the eyes of the others, and watches over them."""
 
     def __init__(
@@ -83,15 +83,15 @@ class ClusterManager(Service):
         rejoin: Callable[[], None],
     ) -> None:
         # A failed check-in is tried again well before the lease ends.
-        super().__init__(name, longest_wait=config.checkin_interval.total_seconds() / 2)
+        super().__init__(
+            name, epoch=epoch, lease_lost=lease_lost, longest_wait=config.checkin_interval.total_seconds() / 2
+        )
         self._store = store
         self._clock = clock
         self._store_time = store_time
         self._config = config
-        self._epoch = epoch
         self._checked_in = checked_in
         self._recovered = recovered
-        self._lease_lost = lease_lost
         self._rejoin = rejoin
         self._watch = PeerWatch(config.checkin_interval, config.failure_window)
         self._purged_at = clock.monotonic()
@@ -99,12 +99,8 @@ class ClusterManager(Service):
     def after_failure(self, error: BaseException) -> None:
         self._watch.broken()
 
-    def on_lease_lost(self) -> None:
-        self._lease_lost(self._epoch())
-
-    def run_once(self) -> float:
+    def run_as(self, epoch: Epoch) -> float:
         """Check in, judge, recover; the seconds until the next check-in."""
-        epoch = self._epoch()
         if epoch.lost:
             self._rejoin()
             self._watch.broken()

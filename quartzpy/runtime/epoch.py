@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterable
 
 from quartzpy.clock import Clock
 from quartzpy.store.protocol import Node
+
+_of_this_process: weakref.WeakSet[Epoch] = weakref.WeakSet()
+_of_this_process_lock = threading.Lock()
+
+
+def is_held_here(epoch: int) -> bool:
+    """Whether a scheduler of this process lives in the epoch of this number."""
+    with _of_this_process_lock:
+        return any(one.node.epoch == epoch and not one.lost for one in _of_this_process)
 
 
 class Epoch:
@@ -24,6 +34,8 @@ class Epoch:
         self._trusted_until = renewed_at + lease_seconds
         self._lost = False
         self._fences: set[int] = set()
+        with _of_this_process_lock:
+            _of_this_process.add(self)
 
     def renew(self, asked_at: float) -> None:
         """A check-in that left at `asked_at` was answered."""

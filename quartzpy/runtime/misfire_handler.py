@@ -18,7 +18,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.events import TriggerFinalized, TriggerMisfired
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.service import Service
+from quartzpy.runtime.service import EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import JobStore, Lane
 
@@ -28,7 +28,7 @@ LONGEST_REST = 15.0
 """However long the threshold, a late trigger is looked for this often."""
 
 
-class MisfireHandler(Service):
+class MisfireHandler(EpochService):
     """Runs misfire passes, one slice at a time, until stopped."""
 
     def __init__(
@@ -45,23 +45,17 @@ class MisfireHandler(Service):
         listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost)
         self._store = store
         self._clock = clock
         self._store_time = store_time
         self._config = config
-        self._epoch = epoch
         self._lanes = lanes
         self._scheduling_changed = scheduling_changed
         self._listeners = listeners
-        self._lease_lost = lease_lost
 
-    def on_lease_lost(self) -> None:
-        self._lease_lost(self._epoch())
-
-    def run_once(self) -> float:
+    def run_as(self, epoch: Epoch) -> float:
         """Move one slice and return how long to rest before the next."""
-        epoch = self._epoch()
         rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
         if not epoch.trusted:
             return min(rest, 1.0)

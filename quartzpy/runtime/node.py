@@ -28,7 +28,7 @@ from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.epoch import Epoch, is_held_here
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.executors import Executors
@@ -235,7 +235,7 @@ class SchedulerNode:
                     raise
 
     def _register(self) -> Epoch:
-        """Begin an epoch. Where the id is taken by a node of this host whose process is gone, take it over."""
+        """Begin an epoch. Where the id is taken by nobody who could still use it, take it over."""
         register = partial(
             self._store.register,
             self.instance_id,
@@ -257,10 +257,15 @@ class SchedulerNode:
         return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
 
     def _gone_predecessor(self) -> int | None:
-        """The epoch of this id whose process on this host has ended, as after a crash and a quick restart."""
+        """The epoch of this id that is nobody's: its process on this host has ended, as after a crash and a quick
+        restart, or it bears our process id and none of our schedulers has it. That is so after a container's
+        restart, which numbers its processes anew, and for a registration of ours whose answer was lost.
+        """
         for record in self._store.list_nodes().nodes:
             if record.instance_id == self.instance_id and record.host == socket.gethostname():
-                return None if _is_alive(record.pid) else record.epoch
+                of_us = record.pid == os.getpid()
+                in_use = is_held_here(record.epoch) if of_us else _is_alive(record.pid)
+                return None if in_use else record.epoch
         return None
 
     def _present_epoch(self) -> Epoch:
@@ -420,8 +425,6 @@ def _may_pass(error: QuartzpyError) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

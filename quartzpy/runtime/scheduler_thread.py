@@ -14,7 +14,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.moves import move_of
-from quartzpy.runtime.service import NO_REST, Service
+from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move, Opening, SkippedTrigger
 
@@ -27,7 +27,7 @@ BACKLOG_LIMIT = 2_000
 """With more ended executions than this waiting to be recorded, nothing more is fired."""
 
 
-class SchedulerThread(Service):
+class SchedulerThread(EpochService):
     """Keeps the workers busy with what is due."""
 
     def __init__(
@@ -47,17 +47,15 @@ class SchedulerThread(Service):
         listeners: Listeners,
     ) -> None:
         self._listeners = listeners
-        super().__init__(name)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost)
         self._store = store
         self._clock = clock
         self._store_time = store_time
         self._capacity = capacity
         self._config = config
-        self._epoch = epoch
         self._hand_over = hand_over
         self._cancelled = cancelled
         self._backlog = backlog
-        self._lease_lost = lease_lost
         self._standby = True
         self._resting = threading.Event()
         self._held: list[AcquiredTrigger] = []
@@ -87,11 +85,10 @@ class SchedulerThread(Service):
 
     def on_lease_lost(self) -> None:
         self._held.clear()
-        self._lease_lost(self._held_by or self._epoch())
+        super().on_lease_lost()
 
-    def run_once(self) -> float:
+    def run_as(self, epoch: Epoch) -> float:
         """Fire what is due, claim what is next; the seconds until there is something to do."""
-        epoch = self._epoch()
         if epoch is not self._held_by:
             self._held, self._held_by = [], epoch
         if self._unsettled and epoch.trusted:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
+from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.outage import LONGEST_WAIT, Outage
 from quartzpy.runtime.wakeup import Wakeup
 
@@ -74,3 +76,33 @@ class Service(ABC):
             return self._outage.failed(error)
         self._outage.succeeded()
         return rest
+
+
+class EpochService(Service):
+    """A service whose every pass acts for one epoch of the node, the one that was present when it began."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        epoch: Callable[[], Epoch],
+        lease_lost: Callable[[Epoch], None],
+        longest_wait: float = LONGEST_WAIT,
+    ) -> None:
+        super().__init__(name, longest_wait=longest_wait)
+        self._epoch = epoch
+        self._lease_lost = lease_lost
+        self._acting: Epoch | None = None
+
+    @abstractmethod
+    def run_as(self, epoch: Epoch) -> float:
+        """Do one pass for `epoch`; the seconds to rest after it."""
+
+    def run_once(self) -> float:
+        self._acting = self._epoch()
+        return self.run_as(self._acting)
+
+    def on_lease_lost(self) -> None:
+        # Not the epoch that is present by now: another thread may have rejoined meanwhile.
+        if self._acting is not None:
+            self._lease_lost(self._acting)

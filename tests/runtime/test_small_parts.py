@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
@@ -8,9 +9,9 @@ import pytest
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.epoch import Epoch, is_held_here
 from quartzpy.runtime.outage import Outage
-from quartzpy.runtime.service import Service
+from quartzpy.runtime.service import EpochService, Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.store.protocol import Node
@@ -116,3 +117,42 @@ def test_nothing_that_a_pass_raises_ends_its_thread() -> None:
     service.stop()
     assert service.join(5)
     assert service.lease_losses == 1
+
+
+class _FindsItsEpochGone(EpochService):
+    """Its pass fails for the epoch that it began with, after another thread has begun the next."""
+
+    def __init__(self, old: Epoch, new: Epoch) -> None:
+        self.present = old
+        self.told: list[Epoch] = []
+        self.over = threading.Event()
+        super().__init__("test", epoch=lambda: self.present, lease_lost=self.told.append)
+        self.new = new
+
+    def run_as(self, epoch: Epoch) -> float:
+        if epoch is self.new:
+            self.over.set()
+            return 60.0
+        self.present = self.new
+        raise LeaseLostError("gone")
+
+
+def test_only_the_epoch_that_a_pass_acted_for_is_given_up() -> None:
+    old, new = (Epoch(Node("a", number), ManualClock(), 10.0, 100.0) for number in (1, 2))
+    service = _FindsItsEpochGone(old, new)
+    service.start()
+    assert service.over.wait(5)
+    service.stop()
+    assert service.join(5)
+    assert service.told == [old]
+
+
+def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_no_more() -> None:
+    first, second = (Epoch(Node("a", number), ManualClock(), 10.0, 100.0) for number in (-1, -2))
+    assert is_held_here(-1)
+    first.lose()
+    assert not is_held_here(-1)
+    assert is_held_here(-2)
+    del second
+    gc.collect()
+    assert not is_held_here(-2)

@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy import Scheduler
+from quartzpy.errors import InstanceIdInUseError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
@@ -20,7 +21,7 @@ from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.proxy import Proxy
-from tests.store_sql.conftest import register
+from tests.store_sql.conftest import NAME, register
 
 LANES = [Lane("report")]
 OPENINGS = [Opening("report")]
@@ -85,6 +86,26 @@ def test_a_flight_that_never_arrived_changed_nothing(
     proxy.cut()
     took = acquire(remote, node)
     assert fired_names(took) == ["a"], "a connection that was cut while idle is not used"
+
+
+@pytest.mark.parametrize("lost", [b"INSERT INTO qrtz_scheduler_state", b"SET capabilities"])
+def test_a_registration_whose_answer_was_lost_is_taken_over_at_once(
+    store: SqlJobStore, postgres_dsn: str, proxy: Proxy, lost: bytes
+) -> None:
+    proxy.cut_after = lost
+    with Scheduler(proxy.through(postgres_dsn), name=NAME, instance_id="a"):
+        assert proxy.cut_after is None
+        [node] = store.list_nodes().nodes
+        assert node.instance_id == "a"
+        assert node.capabilities is not None
+
+
+def test_the_id_of_another_scheduler_in_this_process_is_refused(postgres_dsn: str) -> None:
+    with Scheduler(postgres_dsn, name=NAME, instance_id="a"):
+        other = Scheduler(postgres_dsn, name=NAME, instance_id="a")
+        with pytest.raises(InstanceIdInUseError):
+            other.start()
+        other.shutdown()
 
 
 def test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline(
