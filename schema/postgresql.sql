@@ -42,7 +42,7 @@ CREATE TABLE qrtz_executions (
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
 
-CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (sched_name, trigger_group, trigger_name, generation, scheduled_time);
+CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_group, trigger_name, sched_name, generation, scheduled_time);
 
 CREATE TABLE qrtz_fired_triggers (
     fence BIGINT NOT NULL,

@@ -77,7 +77,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_executions_instant",
         "qrtz_executions",
-        ["sched_name", "trigger_group", "trigger_name", "generation", "scheduled_time"],
+        ["trigger_group", "trigger_name", "sched_name", "generation", "scheduled_time"],
         unique=True,
         schema=schema,
     )

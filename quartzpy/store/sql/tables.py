@@ -312,12 +312,13 @@ executions = Table(
     PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
 )
-# An instant of a trigger is in the history once, whatever the code does; also a trigger's history.
+# An instant of a trigger is in the history once, whatever the code does; also a trigger's history. Not the scheduler
+# first: without statistics the latest executions would be sought here, among all of the scheduler.
 Index(
     "qrtz_executions_instant",
-    executions.c.sched_name,
     executions.c.trigger_group,
     executions.c.trigger_name,
+    executions.c.sched_name,
     executions.c.generation,
     executions.c.scheduled_time,
     unique=True,
