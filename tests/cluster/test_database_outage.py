@@ -37,7 +37,8 @@ def test_postgres_restarted_under_load_loses_and_doubles_nothing(
     cluster.wait(lambda: not cluster.client.running(), 10, "all executions to be recorded")
 
     happened = cluster.journal.starts_by_instant()
-    assert len(happened) == 20 * 48 + 30
+    assert len(happened) == 20 * 48 + 30, cluster.logs()
     assert set(happened.values()) == {1}
     assert len(cluster.client.executions(5000)) == 20 * 48 + 30
-    assert {node.instance_id: node.epoch for node in cluster.client.nodes().nodes} == epochs, "no false verdict"
+    found = {node.instance_id: node.epoch for node in cluster.client.nodes().nodes}
+    assert found == epochs, f"no false verdict\n{cluster.logs()}"
