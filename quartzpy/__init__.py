@@ -21,6 +21,7 @@ from quartzpy.job import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
+from quartzpy.job_chain import JobChain
 from quartzpy.job_data import JobDataMap
 from quartzpy.job_factory import InjectingJobFactory
 from quartzpy.keys import JobKey, TriggerKey
@@ -59,6 +60,7 @@ __all__ = [
     "IntervalUnit",
     "Jitter",
     "Job",
+    "JobChain",
     "JobDataMap",
     "JobDetail",
     "JobExecutionContext",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quartzpy.cancellation import Cancellation
 from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError
 from quartzpy.job_data import JobDataMap, decode
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quartzpy.store.protocol import FiredTrigger
     from quartzpy.triggers.trigger import Trigger
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
 ORIGINAL_NAME = f"{_ORIGINAL}NAME"
 ORIGINAL_GROUP = f"{_ORIGINAL}GROUP"
@@ -29,6 +30,8 @@ ORIGINAL_SCHEDULED_FIRE_TIME = f"{_ORIGINAL}SCHEDULED_FIRETIME_IN_MILLISECONDS_A
 RETRIED_NAME = "QRTZ_RETRIED_TRIGGER_NAME"
 RETRIED_GROUP = "QRTZ_RETRIED_TRIGGER_GROUP"
 RETRIED_SCHEDULED_FIRE_TIME = "QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
+_FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
+_FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 
 
 class JobExecutionContext:
@@ -166,6 +169,36 @@ class JobExecutionContext:
         return _instant(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
 
     @property
+    def nominal_fire_time(self) -> datetime:
+        """The instant of the schedule that this execution is about.
+
+        That is `scheduled_fire_time`; of a retry, a recovery or a repetition by `run_again` that of the execution which
+        was to be first, in whole milliseconds.
+        """
+        return self._nominal[1]
+
+    @property
+    def execution_key(self) -> str:
+        """A text that is the same for all attempts at one fire: its retries, recoveries and repetitions.
+
+        Two different fires never have the same. A job that calls others gives it to them, so that they do once what
+        they are asked to do twice (an idempotency key).
+        """
+        key, instant = self._nominal
+        return f"{key}@{instant.isoformat(timespec='milliseconds')}"
+
+    @cached_property
+    def _nominal(self) -> tuple[TriggerKey, datetime]:
+        key, instant = self.trigger_key, self.scheduled_fire_time
+        data = self.job_data
+        # What was recovered may be retried, and the other way round; each kind names its own first only once.
+        repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
+        while (names := repeating.pop(key.group, None)) and names[0] in data:
+            group, name, at = (str(data[one]) for one in names)
+            key, instant = TriggerKey(group, name), _instant(at)
+        return key, instant
+
+    @property
     def cancelled(self) -> bool:
         """Whether somebody asked this execution to stop: a job that runs long looks now and then."""
         return self._cancelled.notice()
@@ -226,5 +259,12 @@ class JobExecutionContext:
         return self._scratch.get(key, default)
 
 
+def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a trigger that repeats an execution which had `data`: it names the first of those repeated."""
+    milliseconds = (scheduled_fire_time - _EPOCH) // timedelta(milliseconds=1)
+    first = zip(_FIRST_RETRIED, (trigger_key.group, trigger_key.name, str(milliseconds)), strict=True)
+    return {**dict(first), **data}
+
+
 def _instant(milliseconds: str) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(milliseconds))
+    return _EPOCH + timedelta(milliseconds=int(milliseconds))

@@ -22,7 +22,8 @@
     │   ├── ObjectNotFoundError
     │   │   ├── JobNotFoundError
     │   │   ├── TriggerNotFoundError
-    │   │   └── CalendarNotFoundError
+    │   │   ├── CalendarNotFoundError
+    │   │   └── ExecutionNotFoundError
     │   ├── CalendarInUseError
     │   ├── IllegalStateChangeError
     │   ├── SchemaError                tables absent, older or newer than this release
@@ -154,6 +155,10 @@ class TriggerNotFoundError(ObjectNotFoundError):
 
 class CalendarNotFoundError(ObjectNotFoundError):
     """No calendar of this name is stored."""
+
+
+class ExecutionNotFoundError(ObjectNotFoundError):
+    """No execution of this id is known: there was none, or it is no longer in the history."""
 
 
 class CalendarInUseError(JobStoreError):

@@ -112,6 +112,15 @@ class JobSkipped(TriggerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TriggersInError(Event):
+    """No instance of a job could be made: all its triggers go to ERROR, until somebody resets them."""
+
+    method: ClassVar[str] = "triggers_in_error"
+    job_key: JobKey
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class TriggerFinalized(TriggerEvent):
     """The trigger will not fire any more."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from quartzpy.config_sources import URL, load_settings
 from quartzpy.errors import SettingsError
 from quartzpy.job import job_types
 from quartzpy.job_factory import JobFactory, new_instance
+from quartzpy.middleware import Middleware
 from quartzpy.plugin import Plugin
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
@@ -66,7 +67,8 @@ class Scheduler(BaseScheduler):
 
     `memory://` keeps everything in this process. The settings are those of `SchedulerConfig`; nothing is
     connected before the first call that needs it. `job_factory` makes the instances of jobs (see
-    `quartzpy.job_factory`); `plugins` live with the scheduler (see `quartzpy.plugins`).
+    `quartzpy.job_factory`); `middleware` surrounds executions (see `quartzpy.middleware`); `plugins` live with the
+    scheduler (see `quartzpy.plugins`); `context` is what jobs find in `context.scheduler.context`.
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, a wrong value.
@@ -77,7 +79,9 @@ class Scheduler(BaseScheduler):
         url: str,
         *,
         job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
+        context: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         config = SchedulerConfig.of(settings)
@@ -88,7 +92,9 @@ class Scheduler(BaseScheduler):
             job_types=job_types,
             version=installed_version(),
             job_factory=job_factory,
+            middleware=middleware,
             plugins=[plugin_of(one) for one in plugins],
+            context=context,
         )
 
     @classmethod
@@ -97,7 +103,9 @@ class Scheduler(BaseScheduler):
         path: str | os.PathLike[str] | None = None,
         *,
         job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
+        context: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
         """A scheduler from what is set outside the program: `Scheduler.from_config()`.
@@ -117,4 +125,11 @@ class Scheduler(BaseScheduler):
                 "QUARTZPY_URL (QUARTZPY_DSN is the command line's only), or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
-        return cls(found.pop(URL), job_factory=job_factory, plugins=plugins, **found)
+        return cls(
+            found.pop(URL),
+            job_factory=job_factory,
+            middleware=middleware,
+            plugins=plugins,
+            context=context,
+            **found,
+        )

@@ -14,6 +14,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -163,14 +164,37 @@ def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> s
         if type(key) is not str:
             raise InvalidJobDataError(f"data: keys must be str (got {key!r})")
         encoded[key] = _encoded(item, f"data[{key!r}]", 1)
-    try:
-        text = json.dumps(encoded, ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidJobDataError(f"data: not valid Unicode text ({error})") from None
+    text, size = _text(encoded, "data")
     if max_bytes is not None and size > max_bytes:
         raise InvalidJobDataError(f"data: {size} bytes, at most {max_bytes} (setting max_job_data_bytes)")
     return text
+
+
+def _text(encoded: Any, what: str) -> tuple[str, int]:
+    """The JSON text, and its size in bytes."""
+    try:
+        text = json.dumps(encoded, ensure_ascii=False, allow_nan=False)
+        return text, len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidJobDataError(f"{what}: not valid Unicode text ({error})") from None
+
+
+def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
+    """The JSON text of a single value, called `what` in errors.
+
+    Raises:
+        InvalidJobDataError: it cannot be stored (the message names the place), or is too large.
+    """
+    text, size = _text(_encoded(value, what, 1), what)
+    if size > max_bytes:
+        raise InvalidJobDataError(f"{what}: {size} bytes, at most {max_bytes}")
+    return text
+
+
+def decode_value(text: str) -> Any:
+    """The value whose `encode_value` this is. Raises InvalidJobDataError: not JSON of this form."""
+    with _reading():
+        return _decoded(json.loads(text))
 
 
 def decode(text: str | None) -> dict[str, Any]:
@@ -181,8 +205,14 @@ def decode(text: str | None) -> dict[str, Any]:
     """
     if text is None or text == "{}":
         return {}
-    try:
+    with _reading():
         return {key: _decoded(item) for key, item in json.loads(text).items()}
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
     except (ValueError, AttributeError, LookupError, TypeError) as error:
         raise InvalidJobDataError(f"stored data cannot be read: {error}") from error
 

@@ -15,7 +15,6 @@ from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig, checked_groups
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import (
-    InvalidValueError,
     SchedulerStateError,
     UnableToInterruptJobError,
 )
@@ -31,6 +30,7 @@ from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
 from quartzpy.plugin import Plugin
 from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.node import SchedulerNode
@@ -38,6 +38,7 @@ from quartzpy.store.protocol import (
     JobStore,
 )
 from quartzpy.transaction_verbs import TransactionVerbs
+from quartzpy.verbs.looking import fence_of
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 logger = logging.getLogger(__name__)
@@ -74,9 +75,14 @@ class BaseScheduler(SchedulingVerbs):
         job_types: JobTypes,
         version: str,
         job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin] = (),
+        context: Mapping[str, Any] | None = None,
     ) -> None:
+        self.context: dict[str, Any] = dict(context or {})
+        """What jobs find in `context.scheduler.context`, in this process (Quartz's `SchedulerContext`)."""
         self._job_factory = job_factory
+        self._middleware = tuple(middleware)
         self._plugins = tuple(plugins)
         self._store = store
         self._config = config
@@ -171,6 +177,7 @@ class BaseScheduler(SchedulingVerbs):
             scheduler=self,
             listeners=self.listeners,
             job_factory=self._job_factory,
+            middleware=self._middleware,
         )
         node.start(standby=standby)
         return node
@@ -323,10 +330,11 @@ class BaseScheduler(SchedulingVerbs):
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
         execution that stops so is CANCELLED in the history and is not retried.
+
+        Raises:
+            InvalidValueError: no such id can be.
         """
-        if not fire_instance_id.isdecimal():
-            raise InvalidValueError(f"fire_instance_id: a number as text, as context has it (got {fire_instance_id!r})")
-        asked = self._usable_store().request_cancel(int(fire_instance_id))
+        asked = self._usable_store().request_cancel(fence_of(fire_instance_id))
         if self._node is not None:
             self._node.interrupt(lambda execution: str(execution.fired.fence) == fire_instance_id)
         return asked

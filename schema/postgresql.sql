@@ -36,6 +36,8 @@ CREATE TABLE qrtz_executions (
     outcome VARCHAR(16) NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
     error TEXT,
+    trigger_data JSONB,
+    result JSONB,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fence),
     CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
 );

@@ -25,8 +25,11 @@ from quartzpy.events import (
     TriggerComplete,
     TriggerFinalized,
     TriggerFired,
+    TriggersInError,
 )
 from quartzpy.job import Job
+from quartzpy.job_data import encode_value
+from quartzpy.middleware import surrounding
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.execution import Execution
 from quartzpy.states import CompletionInstruction, Outcome
@@ -39,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 MAX_ERROR_LENGTH = 8_192
 """Characters of an error that the history keeps: the end of the traceback says the most."""
+MAX_RESULT_BYTES = 8_192
+"""So large a result, as JSON, is kept in the history."""
 STOPPED = (JobCancelledError, asyncio.CancelledError)
 """What an execution raises that does as it was asked."""
 
@@ -76,7 +81,8 @@ class Attempt:
             if context is None or job is None:
                 break
             try:
-                self._returned(context, job.execute(context))
+                with surrounding(self._runner.middleware, context):
+                    self._returned(context, job.execute(context))
             except BaseException as error:
                 self._error = error
             again = self._goes_again(context)
@@ -90,7 +96,8 @@ class Attempt:
             if context is None or job is None:
                 break
             try:
-                self._returned(context, await job.execute(context))
+                with surrounding(self._runner.middleware, context):
+                    self._returned(context, await job.execute(context))
             except BaseException as error:
                 # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
                 self._error = error
@@ -162,6 +169,8 @@ class Attempt:
 
     def _finished(self, completion: Completion) -> None:
         listeners = self._runner.listeners
+        if listeners and self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
+            listeners.emit(TriggersInError(self._fired.job_key, self._error))
         if listeners and self._context is not None:
             if not self._vetoed:
                 told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
@@ -173,7 +182,18 @@ class Attempt:
 
     def _completion(self) -> Completion:
         ended_at = max(self._runner.store_time.now(), self._started_at)
-        return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED)
+        return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result())
+
+    def _result(self) -> str | None:
+        """What the history keeps of the job's result: no execution fails for one that cannot be stored."""
+        result = None if self._context is None else self._context.result
+        if result is None:
+            return None
+        try:
+            return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
+        except InvalidJobDataError as error:
+            logger.debug("job %s: the history does not keep its result: %s", self._fired.job_key, error)
+            return None
 
     def _keep_data(self, completion: Completion) -> None:
         """Add what is to be stored of the job's data. Raises InvalidJobDataError: it cannot be."""

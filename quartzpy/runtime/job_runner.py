@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
@@ -16,6 +16,7 @@ from quartzpy.errors import InvalidJobError
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
 from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.event_loop import LoopWork
@@ -40,6 +41,7 @@ class JobRunner:
         *,
         job_types: JobTypes,
         job_factory: JobFactory,
+        middleware: Sequence[Middleware],
         store_time: StoreTime,
         loop: Loop,
         scheduler: Any,
@@ -56,6 +58,7 @@ class JobRunner:
         self.unblocked = unblocked
         self._job_types = job_types
         self._job_factory = job_factory
+        self.middleware = middleware
         self.store_time = store_time
         self._loop = loop
         self._scheduler = scheduler

@@ -24,6 +24,7 @@ from quartzpy.events import NodesRecovered
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
 from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
@@ -66,6 +67,7 @@ class SchedulerNode:
         scheduler: Any,
         listeners: Listeners,
         job_factory: JobFactory,
+        middleware: Sequence[Middleware],
     ) -> None:
         self._listeners = listeners
         self._store = store
@@ -91,6 +93,7 @@ class SchedulerNode:
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
+            middleware=middleware,
             store_time=self.store_time,
             loop=self._loop,
             deadlines=self._deadlines,

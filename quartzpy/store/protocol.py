@@ -242,7 +242,8 @@ class Firing:
 class Completion:
     """An execution that ended.
 
-    `job_data` is the JSON to store for the job, None where it did not change. `refill` are instants to append
+    `job_data` is the JSON to store for the job, None where it did not change. `result` is what the history keeps of
+    what the job returned, as JSON. `refill` are instants to append
     to the trigger's upcoming ones. With `retry_after` the job runs again so much later, by a one-shot trigger in
     group RETRYING_JOBS whose fire is the next attempt.
     """
@@ -252,6 +253,7 @@ class Completion:
     ended_at: datetime
     outcome: Outcome
     error: str | None = None
+    result: str | None = None
     instruction: CompletionInstruction = CompletionInstruction.NOOP
     job_data: str | None = None
     refill: Horizon | None = None
@@ -721,6 +723,10 @@ class JobStore(Protocol):
         That is by their end, else by their fire, else by their scheduled instant. What is SCHEDULED comes after all
         others, the soonest first.
         """
+        ...
+
+    def execution(self, fence: int) -> ExecutionRecord | None:
+        """The fire of this number: claimed, executing or in the history."""
         ...
 
     def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:

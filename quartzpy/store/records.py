@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from quartzpy.job import JobDetail
+from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import ENDED, ExecutionState, MisfireAction, Outcome, TriggerState
@@ -76,7 +78,8 @@ class RunningRecord:
 class ExecutionRecord:
     """An execution, from before its fire to the history. What is not known yet is None.
 
-    `started_at` is recorded at its end, and never for one that did not begin, or whose node died.
+    `started_at` is recorded at its end, and never for one that did not begin, or whose node died. The data
+    that the trigger brought and the job's result are kept as JSON text: `trigger_data` and `result` read it.
     """
 
     state: ExecutionState
@@ -91,6 +94,18 @@ class ExecutionRecord:
     ended_at: datetime | None
     attempt: int
     error: str | None
+    trigger_data_text: str | None = None
+    result_text: str | None = None
+
+    @property
+    def trigger_data(self) -> Mapping[str, Any]:
+        """The data that the trigger brought. Raises InvalidJobDataError: it cannot be read in this process."""
+        return decode(self.trigger_data_text)
+
+    @property
+    def result(self) -> Any:
+        """What the job returned; None also where that cannot be stored. Raises as `trigger_data`."""
+        return None if self.result_text is None else decode_value(self.result_text)
 
     @property
     def fire_instance_id(self) -> str | None:

@@ -6,7 +6,7 @@ The store, the triggers and the running of jobs are those of production; what is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from quartzpy.instants import as_instant
 from quartzpy.job import JobTypes, job_types
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
@@ -70,8 +71,11 @@ class SchedulerHarness(SchedulingVerbs):
         *,
         job_types: JobTypes = job_types,
         job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
+        context: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
+        self.context: dict[str, Any] = dict(context or {})
         self.clock = ManualClock(start)
         self.listeners = Listeners()
         self._clock = self.clock
@@ -90,6 +94,7 @@ class SchedulerHarness(SchedulingVerbs):
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
+            middleware=middleware,
             store_time=StoreTime(self.clock),
             loop=_OwnLoop(),
             deadlines=_NoDeadlines("no deadlines", self.clock),

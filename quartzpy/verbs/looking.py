@@ -26,6 +26,7 @@ from quartzpy.triggers.trigger import Trigger
 from quartzpy.verbs.base import Verbs
 
 LIST_LIMIT = 500
+MAX_FENCE = 2**63 - 1
 
 
 class LookingVerbs(Verbs):
@@ -152,6 +153,14 @@ class LookingVerbs(Verbs):
         )
         return self._usable_store().list_executions(limit, wanted)
 
+    def execution(self, fire_instance_id: str) -> ExecutionRecord | None:
+        """One execution: claimed, running or in the history; None where none of this id is known.
+
+        Raises:
+            InvalidValueError: no such id can be.
+        """
+        return self._usable_store().execution(fence_of(fire_instance_id))
+
     def misfires(self, limit: int = LIST_LIMIT, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         """The misfires that were handled, in the whole cluster or of one trigger, the latest first."""
         return self._usable_store().list_misfires(limit, trigger_key)
@@ -159,6 +168,13 @@ class LookingVerbs(Verbs):
     def counts(self) -> dict[str, Any]:
         """How many jobs, triggers by state, and running executions there are."""
         return self._usable_store().counts()
+
+
+def fence_of(fire_instance_id: str) -> int:
+    """The number of an execution by its id. Raises InvalidValueError: no such id can be."""
+    if isinstance(fire_instance_id, str) and fire_instance_id.isdecimal() and int(fire_instance_id) <= MAX_FENCE:
+        return int(fire_instance_id)
+    raise InvalidValueError(f"fire_instance_id: a number as text, as context has it (got {fire_instance_id!r})")
 
 
 def _matcher(group: str | GroupMatcher | None) -> GroupMatcher:

@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy import job_data
+from quartzpy.context import repeats
 from quartzpy.errors import (
     CalendarNotFoundError,
+    ExecutionNotFoundError,
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
@@ -307,6 +309,29 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: it is disabled.
         """
+        return self._by_hand(key, data, delay)
+
+    def run_again(self, fire_instance_id: str, *, delay: timedelta | None = None) -> TriggerKey:
+        """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
+
+        It is a first attempt by a trigger of its own, as by `trigger_job`; that trigger's key. The job's own data is
+        what is stored now. `context.nominal_fire_time` and `execution_key` are those of the execution that is repeated.
+
+        Raises:
+            ExecutionNotFoundError: no such execution is known.
+            IllegalStateChangeError: it has not ended, or the job is disabled.
+            JobNotFoundError: the job is no longer stored.
+            InvalidValueError: no such id can be.
+        """
+        record = self.execution(fire_instance_id)
+        if record is None:
+            raise ExecutionNotFoundError(f"execution {fire_instance_id!r} is not known, or no longer in the history")
+        if record.outcome is None:
+            raise IllegalStateChangeError(f"execution {fire_instance_id} is {record.state}; what runs again has ended")
+        data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
+        return self._by_hand(record.job_key, data, delay)
+
+    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | None, delay: timedelta | None) -> TriggerKey:
         mode = self._usable_store().job_mode(key)
         if mode is None:
             raise JobNotFoundError(f"job {key} is not stored")

@@ -60,6 +60,8 @@ def upgrade() -> None:
         sa.Column("outcome", sa.String(length=16), nullable=False),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("trigger_data", JSONB(), nullable=True),
+        sa.Column("result", JSONB(), nullable=True),
         sa.CheckConstraint(
             "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED')",
             name="qrtz_executions_outcome_check",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -145,3 +146,40 @@ def test_a_retry_to_come_is_scheduled_as_its_attempt(store: Harness) -> None:
     retry, failed = sorted(executions(store).values(), key=lambda record: -record.attempt)
     assert (retry.state, retry.attempt, retry.scheduled_fire_time) == ("SCHEDULED", 2, at(3600))
     assert (failed.state, failed.attempt) == ("FAILED", 1)
+
+
+def test_the_history_keeps_what_the_trigger_brought_and_what_came_of_it(store: Harness) -> None:
+    node = store.node("a")
+    store.schedule(
+        job(max_concurrent=1, when_full="skip"), once("first", data={"n": [1, "\u00e9"]}), once("second", data={"n": 2})
+    )
+    first, other = executions(store)["first"], executions(store)["second"]
+    assert (first.trigger_data, other.trigger_data) == ({"n": [1, "\u00e9"]}, {"n": 2})
+    fired = store.fire_one(node)
+    running = store.store.execution(fired.fence)
+    assert running is not None
+    assert (running.state, running.trigger_data, running.result) == ("PROCESSING", {"n": [1, "\u00e9"]}, None)
+    store.complete(node, fired, result='{"$decimal": "1.50"}')
+    ended = store.store.execution(fired.fence)
+    assert ended == executions(store)["first"]
+    assert ended is not None
+    assert (ended.trigger_data, ended.result) == ({"n": [1, "\u00e9"]}, Decimal("1.50"))
+    skipped = executions(store)["second"]
+    assert (skipped.state, skipped.trigger_data, skipped.result) == ("SKIPPED", {"n": 2}, None)
+
+
+def test_what_a_dead_node_did_not_end_is_kept_with_its_data(store: Harness) -> None:
+    dead, alive = store.node("dead"), store.node("alive")
+    store.schedule(job(), once("lost", data={"n": 1}))
+    fired = store.fire_one(dead)
+    store.recover(alive, dead)
+    lost = store.store.execution(fired.fence)
+    assert lost is not None
+    assert (lost.state, lost.trigger_data) == ("TERMINATED", {"n": 1})
+
+
+def test_an_execution_is_found_by_its_number_in_each_state_that_has_one(world: Harness) -> None:
+    for record in executions(world).values():
+        if record.fence is not None:
+            assert world.store.execution(record.fence) == record
+    assert world.store.execution(10**15) is None

@@ -14,6 +14,7 @@ from quartzpy import (
     Job,
     JobExecutionContext,
     JobExecutionError,
+    JobKey,
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
@@ -27,6 +28,13 @@ class Recorded(Job):
     def execute(self, context: JobExecutionContext) -> str:
         ran.put(context)
         return "a result"
+
+
+class Returning(Job):
+    """Returns what the scheduler's context says."""
+
+    def execute(self, context: JobExecutionContext) -> Any:
+        return context.scheduler.context["result"]
 
 
 class RecordedAsync(Job):
@@ -106,6 +114,17 @@ class Paying(Job):
                 go_on.wait(10)
             if how == "raise at first" and context.attempt == 1:
                 raise RuntimeError("not yet")
+
+
+class TriggeringNext(Job):
+    """Triggers the job of its data in its transaction, and ends as its data says."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        with context.transaction() as connection:
+            context.scheduler.using(connection).trigger_job(JobKey("DEFAULT", "next"), {"after": "first"})
+            if context.job_data["fails"]:
+                raise RuntimeError("not this time")
 
 
 class Saving(Job):

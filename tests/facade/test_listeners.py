@@ -244,3 +244,10 @@ def test_matchers_combine(matcher: KeyMatcher, matched: set[str]) -> None:
 def test_an_unknown_comparison_is_refused() -> None:
     with pytest.raises(InvalidMatcherError, match="there are equals"):
         KeyMatcher.name("like", "a")
+
+
+def test_a_job_that_cannot_be_made_is_told_of(scheduler: Scheduler) -> None:
+    seen = heard(scheduler, events.TriggersInError, events.ExecutionEvent)
+    run(scheduler, JobDetail(jobs.CannotBeMade, "job"))
+    [told] = seen
+    assert (told.job_key, str(told.error)) == (JobKey("DEFAULT", "job"), "no such luck")

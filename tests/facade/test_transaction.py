@@ -57,6 +57,18 @@ def test_an_error_after_the_block_changes_nothing(scheduler: Scheduler, engine: 
     assert scheduler.trigger_keys() == set()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_triggers_the_next_one_together_with_its_own_end(scheduler: Scheduler, fails: bool) -> None:
+    scheduler.add_job(JobDetail(jobs.Recorded, "next", durable=True))
+    scheduler.schedule_job(JobDetail(jobs.TriggeringNext, "first", data={"fails": fails}), SimpleTrigger("t"))
+    assert jobs.next_run().job_key.name == "first"
+    assert scheduler.wait_until_recorded(1 if fails else 2, SOON)
+    if fails:
+        assert jobs.nothing_ran()
+    else:
+        assert jobs.next_run().job_data == {"after": "first"}
+
+
 def test_a_second_transaction_is_refused(scheduler: Scheduler, engine: Engine) -> None:
     assert run(scheduler, "twice") == [Outcome.SUCCEEDED]
     assert payments(engine) == 1

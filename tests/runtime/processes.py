@@ -116,6 +116,7 @@ class Runner(JobRunner):
         super().__init__(
             job_types=job_types,
             job_factory=new_instance,
+            middleware=(),
             store_time=StoreTime(CLOCK),
             loop=EventLoopThread("test-loop"),
             scheduler=None,

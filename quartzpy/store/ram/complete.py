@@ -30,7 +30,13 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
             continue
         tables.drop(row)
         tables.history.append(
-            row.ended(completion.outcome, completion.ended_at, started_at=completion.started_at, error=completion.error)
+            row.ended(
+                completion.outcome,
+                completion.ended_at,
+                started_at=completion.started_at,
+                error=completion.error,
+                result_text=completion.result,
+            )
         )
         _store_data(tables, row, completion)
         if row.limited:

@@ -144,7 +144,15 @@ def _scheduled(row: TriggerRow) -> ExecutionRecord:
         ended_at=None,
         attempt=row.attempt,
         error=None,
+        trigger_data_text=row.data,
     )
+
+
+def execution(tables: Tables, fence: int) -> ExecutionRecord | None:
+    fired = tables.fired.get(fence)
+    if fired is not None:
+        return fired.record()
+    return next((record for record in reversed(tables.history) if record.fence == fence), None)
 
 
 def list_misfires(tables: Tables, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:

@@ -365,6 +365,10 @@ class RamJobStore:
         with self._lock:
             return lookups.list_executions(self._tables, limit, wanted)
 
+    def execution(self, fence: int) -> ExecutionRecord | None:
+        with self._lock:
+            return lookups.execution(self._tables, fence)
+
     def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         with self._lock:
             return lookups.list_misfires(self._tables, limit, trigger_key)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
+from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError
@@ -180,11 +181,9 @@ class FiredRow:
     cancel_requested: bool = False
     fired: FiredTrigger | None = None
 
-    def ended(
-        self, outcome: Outcome, at: datetime, *, started_at: datetime | None = None, error: str | None = None
-    ) -> ExecutionRecord:
+    def ended(self, outcome: Outcome, at: datetime, **rest: Any) -> ExecutionRecord:
         """What the history says of it."""
-        return replace(self.record(), state=ExecutionState(outcome), started_at=started_at, ended_at=at, error=error)
+        return replace(self.record(), state=ExecutionState(outcome), ended_at=at, **rest)
 
     def record(self) -> ExecutionRecord:
         """What is known of it before its end."""
@@ -202,6 +201,7 @@ class FiredRow:
             ended_at=None,
             attempt=self.attempt,
             error=None,
+            trigger_data_text=self.trigger_data,
         )
 
     @property

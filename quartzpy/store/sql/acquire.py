@@ -45,9 +45,10 @@ taken AS MATERIALIZED (
 -- What a job that is at its limit does not run, as it asks: its trigger has moved on.
 skipped AS (
     INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt)
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
     SELECT t.given_fence, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
-           t.job_type, %(instance)s, %(epoch)s::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt
+           t.job_type, %(instance)s, %(epoch)s::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
+           t.job_data
       FROM moved t WHERE t.fate = 'SKIP'
         ON CONFLICT DO NOTHING
 )

@@ -41,8 +41,8 @@ COMPLETE = f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[])
-        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after)
+                         %(retries)s::interval[], %(results)s::text[])
+        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
 ),
 storable AS MATERIALIZED (
     SELECT e.fence, j.row, f.job_group, f.job_name, e.place, e.new_data
@@ -59,13 +59,14 @@ done AS (
        AND (NOT e.stores_data OR e.fence IN (SELECT fence FROM storable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
 ),
 history AS (
     INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt)
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
+        trigger_data, result)
     SELECT fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt
+           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data, result::jsonb
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fence
@@ -252,6 +253,7 @@ def sends(session: SqlSession, node: Node, completions: Sequence[Completion]) ->
             data=[c.job_data for c in completions if c.job_data is not None],
             last=[c.ends_its_trigger for c in completions],
             retries=[c.retry_after for c in completions],
+            results=[c.result for c in completions],
         ),
         *_follow_ups(session, node, completions),
     ]

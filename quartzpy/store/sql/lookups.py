@@ -137,26 +137,33 @@ coalesce(%(since)s::timestamptz, '-infinity') <= {instant}
 """
 _OF_JOB = " AND job_group = %(job_group)s AND job_name = %(job_name)s"
 _OF_TRIGGER = " AND trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
-_ENDED = f"""
+_ENDED_COLUMNS = """
 SELECT outcome, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-       scheduled_time, fired_time, started_at, ended_at, attempt, error
+       scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text
+"""
+_ENDED = f"""
+{_ENDED_COLUMNS}
   FROM {{source}}
  WHERE sched_name = %(sched)s AND outcome = ANY(%(ended)s::text[]) {{of}}
    AND {_BETWEEN.format(instant="scheduled_time")}
  ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
 """
 _ENDED_OF_TRIGGER = f"(SELECT * FROM $executions WHERE sched_name = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger"
-_FIRED = f"""
+_FIRED_COLUMNS = """
 SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fence, trigger_group, trigger_name, job_group,
        job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
-       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text
+       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text
+"""
+_FIRED = f"""
+{_FIRED_COLUMNS}
   FROM $fired_triggers
  WHERE sched_name = %(sched)s AND state = ANY(%(fired)s::text[]) {{of}}
    AND {_BETWEEN.format(instant="scheduled_time")}
 """
 _SCHEDULED = """
 SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
-       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text
+       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, job_data::text,
+       NULL::text
 """
 _NEXT = f"""
   FROM $triggers
@@ -171,7 +178,7 @@ _SCHEDULED_OF_ALL = f"""
   FROM waiting w
  CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
  CROSS JOIN LATERAL (
-    SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt
+    SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
     {_NEXT.format(of="AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name")}) AS t
  ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
 """
@@ -179,10 +186,15 @@ _FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUT
 _EXECUTIONS = """
 SELECT *
   FROM ({parts}) AS e(state, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-                      scheduled_time, fired_time, started_at, ended_at, attempt, error)
+                      scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data, result)
  ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
           coalesce(ended_at, fired_time, scheduled_time) DESC, fence DESC, trigger_group, trigger_name
  LIMIT %(limit)s::int
+"""
+EXECUTION = f"""
+{_ENDED_COLUMNS} FROM $executions WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s
+UNION ALL
+{_FIRED_COLUMNS} FROM $fired_triggers WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s
 """
 _MISFIRES = """
 SELECT trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
@@ -302,10 +314,18 @@ def list_executions(session: SqlSession, limit: int, wanted: ExecutionQuery) -> 
         trigger_group=trigger and trigger.group,
         trigger_name=trigger and trigger.name,
     )
-    return [
-        ExecutionRecord(ExecutionState(state), fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
-        for state, fence, group, name, job_group, job_name, *columns in found
-    ]
+    return [_execution(*row) for row in found]
+
+
+def execution(session: SqlSession, fence: int) -> ExecutionRecord | None:
+    found = session.read_one(EXECUTION, fence=fence)
+    return _execution(*found[0]) if found else None
+
+
+def _execution(
+    state: str, fence: int | None, group: str, name: str, job_group: str, job_name: str, *columns: Any
+) -> ExecutionRecord:
+    return ExecutionRecord(ExecutionState(state), fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
 
 
 def executions_text(wanted: ExecutionQuery) -> str:

@@ -61,10 +61,11 @@ released AS (
 ),
 lost AS (
     INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
-        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt)
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
+        trigger_data)
     SELECT f.fence, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
            f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'TERMINATED',
-           'its node stopped while executing it', f.attempt
+           'its node stopped while executing it', f.attempt, f.trigger_data
       FROM taken f
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery

@@ -331,6 +331,9 @@ class SqlJobStore:
     def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
         return lookups.list_executions(self._session, limit, wanted)
 
+    def execution(self, fence: int) -> ExecutionRecord | None:
+        return lookups.execution(self._session, fence)
+
     def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         return lookups.list_misfires(self._session, limit, trigger_key)
 

@@ -309,6 +309,9 @@ executions = Table(
     Column("outcome", String(16), nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("error", Text),
+    # As the job was given it, to be run again by.
+    Column("trigger_data", JSONB),
+    Column("result", JSONB),
     PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
 )

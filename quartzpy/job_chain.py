@@ -1,0 +1,62 @@
+"""One job after another: Quartz's JobChainingJobListener."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from quartzpy.errors import InvalidListenerError
+from quartzpy.events import JobWasExecuted
+from quartzpy.keys import JobKey
+from quartzpy.listeners import JobListener
+from quartzpy.states import Outcome
+
+
+class _Link(NamedTuple):
+    then: JobKey
+    outcomes: frozenset[Outcome]
+    data: Mapping[str, Any] | None
+
+
+class JobChain(JobListener):
+    """Triggers jobs when others have ended: `scheduler.listeners.add_job_listener(JobChain().link(first, then))`.
+
+    It is as sure as a listener is: each node needs one, and where a node dies between the one job's end and the other's
+    start, the other does not start. A job that triggers the next one in its own `context.transaction()` does both or
+    neither.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._links: dict[JobKey, list[_Link]] = {}
+
+    def link(
+        self,
+        first: JobKey,
+        then: JobKey,
+        *,
+        outcomes: Collection[str] = (Outcome.SUCCEEDED,),
+        data: Mapping[str, Any] | None = None,
+    ) -> JobChain:
+        """Trigger `then`, with `data`, whenever `first` has ended with one of these outcomes; this chain.
+
+        A failure that is retried is no end yet. A job may have any number of followers, and may come again in its own
+        chain.
+
+        Raises:
+            InvalidListenerError: a name is no outcome, or there is none.
+        """
+        wanted = frozenset(one for one in Outcome if one in outcomes)
+        if not wanted or len(wanted) < len(set(outcomes)):
+            raise InvalidListenerError(f"outcomes: some of {', '.join(Outcome)} (got {outcomes!r})")
+        with self._lock:
+            self._links.setdefault(first, []).append(_Link(then, wanted, data))
+        return self
+
+    def job_was_executed(self, event: JobWasExecuted) -> None:
+        with self._lock:
+            links = list(self._links.get(event.job_key, ()))
+        for link in links:
+            if event.retry_after is None and event.outcome in link.outcomes:
+                event.context.scheduler.trigger_job(link.then, link.data)

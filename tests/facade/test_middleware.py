@@ -1,0 +1,144 @@
+"""What surrounds executions, what jobs find in the scheduler, and jobs that follow others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy import JobChain, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger
+from quartzpy.errors import InvalidListenerError
+from quartzpy.middleware import Middleware
+from quartzpy.states import Outcome
+from quartzpy.testing import SchedulerHarness
+from tests.facade import jobs
+
+SOON = timedelta(seconds=10)
+Make = Callable[..., Scheduler]
+
+
+def noting(notes: list[str], name: str) -> Middleware:
+    @contextmanager
+    def around(context: JobExecutionContext) -> Iterator[None]:
+        notes.append(f"{name} in {context.job_key.name}")
+        try:
+            yield
+        except BaseException as error:
+            notes.append(f"{name} saw {type(error).__name__}")
+            raise
+        notes.append(f"{name} out {context.result}")
+
+    return around
+
+
+@contextmanager
+def refusing(context: JobExecutionContext) -> Iterator[None]:
+    raise PermissionError("not now")
+    yield
+
+
+def run(make: Make, job: JobDetail, *middleware: Middleware) -> tuple[Outcome | None, str]:
+    scheduler = make(middleware=middleware)
+    scheduler.start()
+    scheduler.schedule_job(job, SimpleTrigger("t"))
+    assert scheduler.wait_until_recorded(1, SOON)
+    [record] = scheduler.executions()
+    return record.outcome, record.error or ""
+
+
+@pytest.mark.parametrize("kind", [jobs.Recorded, jobs.RecordedAsync])
+def test_the_first_is_the_outermost_and_all_see_the_result(make_scheduler: Make, kind: type[Any]) -> None:
+    notes: list[str] = []
+    outcome, _ = run(make_scheduler, JobDetail(kind, "job"), noting(notes, "a"), noting(notes, "b"))
+    result = jobs.next_run().result
+    assert outcome is Outcome.SUCCEEDED
+    assert notes == ["a in job", "b in job", f"b out {result}", f"a out {result}"]
+
+
+@pytest.mark.parametrize("kind", [jobs.Raising, jobs.RaisingAsync])
+def test_they_see_what_the_job_raises(make_scheduler: Make, kind: type[Any]) -> None:
+    notes: list[str] = []
+    job = JobDetail(kind, "job", data={"what": "Exception"})
+    outcome, error = run(make_scheduler, job, noting(notes, "a"), noting(notes, "b"))
+    assert (outcome, notes[2:]) == (Outcome.FAILED, ["b saw ValueError", "a saw ValueError"])
+    assert error.endswith("ValueError: wrong")
+
+
+def test_one_that_raises_at_first_fails_the_execution_without_a_run(make_scheduler: Make) -> None:
+    notes: list[str] = []
+    outcome, error = run(make_scheduler, JobDetail(jobs.Recorded, "job"), noting(notes, "a"), refusing)
+    assert outcome is Outcome.FAILED
+    assert error.endswith("PermissionError: not now")
+    assert notes == ["a in job", "a saw PermissionError"]
+    assert jobs.nothing_ran(0)
+
+
+def test_what_is_swallowed_is_no_failure(make_scheduler: Make) -> None:
+    job = JobDetail(jobs.Raising, "job", data={"what": "Exception"})
+    outcome, _ = run(make_scheduler, job, lambda context: suppress(ValueError))
+    assert outcome is Outcome.SUCCEEDED
+
+
+def test_each_refire_is_surrounded(make_scheduler: Make) -> None:
+    notes: list[str] = []
+    run(make_scheduler, JobDetail(jobs.Asking, "job", data={"flag": "refire_immediately"}), noting(notes, "a"))
+    assert notes == ["a in job", "a saw JobExecutionError"] * 3 + ["a in job", "a out None"]
+
+
+def test_jobs_find_what_the_program_gave_the_scheduler(make_scheduler: Make) -> None:
+    given = {"limit": 3}
+    scheduler = make_scheduler(context=given)
+    given["limit"] = 4
+    scheduler.context["more"] = "of it"
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+    assert jobs.next_run().scheduler.context == {"limit": 3, "more": "of it"}
+
+
+# --- chains
+
+
+def harness(*links: tuple[str, str, dict[str, Any]]) -> SchedulerHarness:
+    made = SchedulerHarness()
+    chain = JobChain()
+    for first, then, how in links:
+        chain.link(JobKey("DEFAULT", first), JobKey("DEFAULT", then), **how)
+    made.listeners.add_job_listener(chain)
+    for name in ("recorded", "then", "last"):
+        made.add_job(JobDetail(jobs.Recorded, name, durable=True))
+    failing = JobDetail(jobs.FailingUntil, "failing", data={"attempt": 3}, durable=True, retry=RetryPolicy(attempts=3))
+    made.add_job(failing)
+    return made
+
+
+def names(harness: SchedulerHarness, first: str) -> list[tuple[str, str]]:
+    harness.trigger_job(JobKey("DEFAULT", first))
+    done = [*harness.run_pending(), *harness.advance(timedelta(hours=1))]
+    return [(record.job_key.name, str(record.outcome)) for record in done]
+
+
+def test_a_job_follows_another_and_is_followed_itself() -> None:
+    made = harness(("recorded", "then", {"data": {"n": 1}}), ("then", "last", {}))
+    jobs.reset()
+    assert names(made, "recorded") == [(name, "SUCCEEDED") for name in ("recorded", "then", "last")]
+    assert [jobs.next_run().job_data for _ in range(3)] == [{}, {"n": 1}, {}]
+
+
+def test_a_failure_that_is_retried_is_no_end_yet() -> None:
+    made = harness(("failing", "then", {"outcomes": ["FAILED"]}), ("failing", "last", {}))
+    assert names(made, "failing") == [("failing", "FAILED")] * 2 + [("failing", "SUCCEEDED"), ("last", "SUCCEEDED")]
+
+
+def test_only_the_wanted_outcomes_are_followed() -> None:
+    made = harness(("failing", "then", {}), ("failing", "last", {"outcomes": list(Outcome)}))
+    made.modify_job(JobKey("DEFAULT", "failing"), retry=None)
+    assert names(made, "failing") == [("failing", "FAILED"), ("last", "SUCCEEDED")]
+
+
+@pytest.mark.parametrize("wrong", [(), ["WAITING"], ["SUCCEEDED", "succeeded"]])
+def test_a_link_needs_outcomes(wrong: list[str]) -> None:
+    with pytest.raises(InvalidListenerError, match="outcomes: some of SUCCEEDED"):
+        JobChain().link(JobKey("DEFAULT", "a"), JobKey("DEFAULT", "b"), outcomes=wrong)
