@@ -63,6 +63,17 @@ class WhenFull(StrEnum):
         return self in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER)
 
 
+class Missed(StrEnum):
+    """What becomes of the fires that a trigger missed while it was paused, when it is resumed."""
+
+    MISFIRE = "misfire"
+    """What its misfire instruction says, as in Quartz."""
+    SKIP = "skip"
+    """They are let go: it goes on with the next one that is to come."""
+    ONCE = "once"
+    """One fire at once stands for them all."""
+
+
 class FiredState(StrEnum):
     """What a row of `fired_triggers` says."""
 
@@ -114,6 +125,14 @@ def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
         return frozenset(ExecutionState(name) for name in names)
     except ValueError as error:
         raise InvalidValueError(f"states: must be among {', '.join(ExecutionState)} (got {given!r})") from error
+
+
+def missed_of(given: str) -> Missed:
+    """What of this name becomes of missed fires. Raises InvalidValueError: the name is none."""
+    try:
+        return Missed(given)
+    except ValueError:
+        raise InvalidValueError(f"missed: {', '.join(Missed)} (got {given!r})") from None
 
 
 class MisfireAction(StrEnum):

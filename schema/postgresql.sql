@@ -126,7 +126,7 @@ CREATE TABLE qrtz_misfires (
     CONSTRAINT qrtz_misfires_action_check CHECK (action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED'))
 );
 
-CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (sched_name, trigger_group, trigger_name, id);
+CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, sched_name, id);
 
 CREATE TABLE qrtz_paused_trigger_groups (
     sched_name VARCHAR(200) NOT NULL,
@@ -185,10 +185,10 @@ CREATE TABLE qrtz_triggers (
     fence BIGINT,
     error TEXT,
     owner VARCHAR(200),
-    CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (sched_name, trigger_group, trigger_name),
+    CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END),
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = 'IGNORE'),
-    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
     CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),

@@ -19,7 +19,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.states import CompletionInstruction, JobMode, Outcome, PublicState, WhenFull
+from quartzpy.states import CompletionInstruction, JobMode, Missed, Outcome, PublicState, WhenFull
 from quartzpy.store.records import (
     HISTORY,
     ExecutionQuery,
@@ -623,32 +623,36 @@ class JobStore(Protocol):
 
     def pause_triggers(self, keys: Collection[TriggerKey]) -> None: ...
 
-    def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
-        """PAUSED becomes WAITING, or BLOCKED while the job executes; the soonest fire time."""
+    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """PAUSED becomes WAITING, or BLOCKED while the job executes; the soonest fire time.
+
+        `missed` says what the misfire step does with one that is late by then, however little: it is fired by no other
+        step. What no schedule made (retries, recoveries, triggers by hand) is not treated otherwise.
+        """
         ...
 
     def pause_jobs(self, keys: Collection[JobKey]) -> None: ...
 
-    def resume_jobs(self, keys: Collection[JobKey]) -> datetime | None: ...
+    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None: ...
 
     def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
         """Pause groups, and remember them for triggers that come later; EQUALS also a group that does not exist
         yet."""
         ...
 
-    def resume_trigger_groups(self, matcher: GroupMatcher) -> datetime | None: ...
+    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None: ...
 
     def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
         """As `pause_trigger_groups`, for all triggers of the jobs of these groups."""
         ...
 
-    def resume_job_groups(self, matcher: GroupMatcher) -> datetime | None: ...
+    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None: ...
 
     def pause_all(self) -> None:
         """Pause all triggers, also those that come later, until `resume_all`."""
         ...
 
-    def resume_all(self) -> datetime | None: ...
+    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None: ...
 
     def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
         """Say which triggers of a job fire, present ones and later ones; the soonest fire time of what may fire.

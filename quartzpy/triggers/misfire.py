@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.states import MisfireAction
+from quartzpy.states import MisfireAction, Missed
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
@@ -37,18 +37,27 @@ class Misfire:
 
 
 def misfired(
-    trigger: Trigger, late: TriggerProgress, calendar: Calendar | None, *, now: datetime, stands: bool = False
+    trigger: Trigger,
+    late: TriggerProgress,
+    calendar: Calendar | None,
+    *,
+    now: datetime,
+    stands: bool = False,
+    treated: Missed = Missed.MISFIRE,
 ) -> Misfire:
-    """Apply the misfire instruction of a trigger whose next fire time is past.
+    """Apply the misfire instruction of a trigger whose next fire time is past, or what is `treated` otherwise.
 
     `stands`: that fire is none of the schedule's: it was to stand for others, which were missed before.
     """
-    moved, progress = trigger.after_misfire(late, calendar, now=now)
+    instructed = trigger.treating(treated)
+    moved, progress = instructed.after_misfire(late, calendar, now=now)
+    if instructed is not trigger:
+        moved = moved.with_instruction_of(trigger)
     to = moved_to(PreparedTrigger(moved, progress, Horizon()), progress, calendar)
     missed = _past(trigger, trigger.triggered(late, calendar) if stands else late, calendar, now)
     made_up = 0
     following = progress.next_fire_time
-    if trigger.catches_up and following is not None and following <= now:
+    if instructed.catches_up and following is not None and following <= now:
         made_up = sum(1 for _ in _past(trigger, progress, calendar, now))
         missed = takewhile(lambda at: at < following, missed)
     listed = tuple(islice(missed, MOST_MISSED + 1))

@@ -7,6 +7,7 @@ same for all of them; a kind only says which fire time comes after an instant.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,6 +15,7 @@ from typing import ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
+from quartzpy.states import Missed
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
@@ -44,6 +46,10 @@ class RecurringTrigger(Trigger):
     """A trigger whose next fire time depends on nothing but the last one."""
 
     misfire_type: ClassVar[type[StrEnum]] = RecurringMisfire
+    instructions: ClassVar[Mapping[Missed, str]] = {
+        Missed.SKIP: RecurringMisfire.DO_NOTHING,
+        Missed.ONCE: RecurringMisfire.FIRE_ONCE_NOW,
+    }
 
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None: ...

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, assert_never
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.states import Missed
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
@@ -47,6 +48,10 @@ class SimpleTrigger(Trigger):
 
     kind: ClassVar[str] = "simple"
     misfire_type: ClassVar[type[StrEnum]] = SimpleMisfire
+    instructions: ClassVar[Mapping[Missed, str]] = {
+        Missed.SKIP: SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT,
+        Missed.ONCE: SimpleMisfire.FIRE_NOW,
+    }
 
     name: str = UNNAMED
     group: str = DEFAULT_GROUP

@@ -24,6 +24,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError
 from quartzpy.instants import as_instant
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
+from quartzpy.states import Missed
 
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
@@ -79,6 +80,8 @@ class Trigger(ABC):
 
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
+    instructions: ClassVar[Mapping[Missed, str]] = {}
+    """The misfire instruction that lets all missed fires go, and the one that makes a single fire of them."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -209,6 +212,19 @@ class Trigger(ABC):
         self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
     ) -> tuple[Self, TriggerProgress]:
         """Apply the misfire instruction at `now`. A simple trigger may get another start and repeat count."""
+
+    def treating(self, missed: Missed) -> Self:
+        """This trigger with the misfire instruction that treats missed fires so."""
+        instruction = self.instructions.get(missed)
+        if instruction is None:
+            return self
+        return replace(self, misfire=instruction, catch_up_max=None, catch_up_within=None)
+
+    def with_instruction_of(self, other: Trigger) -> Self:
+        """This trigger with another's misfire instruction and bounds."""
+        return replace(
+            self, misfire=other.misfire, catch_up_max=other.catch_up_max, catch_up_within=other.catch_up_within
+        )
 
     @property
     def catches_up(self) -> bool:

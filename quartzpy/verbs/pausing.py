@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from quartzpy.errors import JobNotFoundError
 from quartzpy.events import (
     JobPaused,
@@ -15,8 +17,10 @@ from quartzpy.events import (
 )
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.states import JobMode
+from quartzpy.states import JobMode, Missed, missed_of
 from quartzpy.verbs.base import Verbs
+
+A_MOMENT = timedelta(seconds=1)
 
 
 class PausingVerbs(Verbs):
@@ -27,9 +31,13 @@ class PausingVerbs(Verbs):
         self._usable_store().pause_triggers([key])
         self._tell(TriggerPaused(key))
 
-    def resume_trigger(self, key: TriggerKey) -> None:
-        """Let a trigger fire again; where it is late, its misfire instruction says when."""
-        self._changed(self._usable_store().resume_triggers([key]))
+    def resume_trigger(self, key: TriggerKey, *, missed: str = Missed.MISFIRE) -> None:
+        """Let a trigger fire again; what becomes of the fires that it missed: see `Missed`.
+
+        Raises:
+            InvalidValueError: `missed` is none of these.
+        """
+        self._resumed(self._usable_store().resume_triggers([key], missed_of(missed)))
         self._tell(TriggerResumed(key))
 
     def pause_job(self, key: JobKey) -> None:
@@ -37,8 +45,9 @@ class PausingVerbs(Verbs):
         self._usable_store().pause_jobs([key])
         self._tell(JobPaused(key))
 
-    def resume_job(self, key: JobKey) -> None:
-        self._changed(self._usable_store().resume_jobs([key]))
+    def resume_job(self, key: JobKey, *, missed: str = Missed.MISFIRE) -> None:
+        """As `resume_trigger`, for all triggers of a job."""
+        self._resumed(self._usable_store().resume_jobs([key], missed_of(missed)))
         self._tell(JobResumed(key))
 
     def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
@@ -48,9 +57,10 @@ class PausingVerbs(Verbs):
         self._tell(TriggersPaused(matcher))
         return groups
 
-    def resume_trigger_group(self, group: str | GroupMatcher) -> None:
+    def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> None:
+        """As `resume_trigger`, for groups, which are no longer paused for what comes later."""
         matcher = as_group_matcher(group)
-        self._changed(self._usable_store().resume_trigger_groups(matcher))
+        self._resumed(self._usable_store().resume_trigger_groups(matcher, missed_of(missed)))
         self._tell(TriggersResumed(matcher))
 
     def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
@@ -60,9 +70,10 @@ class PausingVerbs(Verbs):
         self._tell(JobsPaused(matcher))
         return groups
 
-    def resume_job_group(self, group: str | GroupMatcher) -> None:
+    def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> None:
+        """As `resume_trigger_group`, for all triggers of the jobs of groups."""
         matcher = as_group_matcher(group)
-        self._changed(self._usable_store().resume_job_groups(matcher))
+        self._resumed(self._usable_store().resume_job_groups(matcher, missed_of(missed)))
         self._tell(JobsResumed(matcher))
 
     def pause_all(self) -> None:
@@ -70,9 +81,14 @@ class PausingVerbs(Verbs):
         self._usable_store().pause_all()
         self._tell(TriggersPaused(None))
 
-    def resume_all(self) -> None:
-        self._changed(self._usable_store().resume_all())
+    def resume_all(self, *, missed: str = Missed.MISFIRE) -> None:
+        """End `pause_all` and every pause of a group, trigger or job; `missed` as in `resume_trigger`."""
+        self._resumed(self._usable_store().resume_all(missed_of(missed)))
         self._tell(TriggersResumed(None))
+
+    def _resumed(self, earliest: datetime | None) -> None:
+        # The misfire step looks at once, however little it is late.
+        self._changed(None if earliest is None else earliest - A_MOMENT)
 
     def disable_job(self, key: JobKey) -> None:
         """Let no trigger of a job fire, present or later ones, nor `trigger_job`, until `enable_job`.

@@ -193,7 +193,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_misfires_trigger",
         "qrtz_misfires",
-        ["sched_name", "trigger_group", "trigger_name", "id"],
+        ["trigger_group", "trigger_name", "sched_name", "id"],
         unique=False,
         schema=schema,
     )
@@ -271,7 +271,8 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
         sa.CheckConstraint(
-            "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
+            "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE')"
+            " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
             name="qrtz_triggers_misfire_rule_check",
         ),
         sa.CheckConstraint(
@@ -295,7 +296,7 @@ def upgrade() -> None:
             ],
             name="qrtz_triggers_job_fkey",
         ),
-        sa.PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
+        sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
         schema=schema,
     )
     op.create_index(

@@ -8,7 +8,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_to_json
 from quartzpy.errors import CalendarInUseError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
-from quartzpy.states import TriggerState
+from quartzpy.states import Missed, TriggerState
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.ram.tables import Tables, TriggerRow
 from quartzpy.triggers.horizon import Horizon
@@ -56,5 +56,5 @@ def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])
         else:
-            tables.move(row, row.state, progress=one.to.progress, pending=one.to.horizon)
+            tables.move(row, row.state, progress=one.to.progress, pending=one.to.horizon, treated=Missed.MISFIRE)
     return moved

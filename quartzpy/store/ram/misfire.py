@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from quartzpy.keys import TriggerKey
-from quartzpy.states import TriggerState
+from quartzpy.states import Missed, TriggerState
 from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.ram.tables import Tables, TriggerRow
 from quartzpy.store.records import MisfireRecord
@@ -38,15 +38,22 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
     calendar = None if stored is None else stored.calendar
     late = row.progress.next_fire_time
     assert late is not None
-    misfire = misfired(row.load(), row.progress, calendar, now=now, stands=bool(row.covers))
+    misfire = misfired(row.load(), row.progress, calendar, now=now, stands=bool(row.covers), treated=row.treated)
     progress, pending = misfire.to.progress, misfire.to.horizon
     if progress.next_fire_time is None:
-        tables.move(row, TriggerState.COMPLETE, progress=progress, pending=pending)
+        tables.move(row, TriggerState.COMPLETE, progress=progress, pending=pending, treated=Missed.MISFIRE)
     else:
         row.covers = (row.covers + misfire.missed)[:MOST_MISSED] if misfire.one_stands_for_all else ()
         row.bare = replace(misfire.to.trigger, data=None)
         until = now if misfire.made_up else None
-        tables.move(row, TriggerState.WAITING, progress=progress, pending=pending, catch_up_until=until)
+        tables.move(
+            row,
+            TriggerState.WAITING,
+            progress=progress,
+            pending=pending,
+            catch_up_until=until,
+            treated=Missed.MISFIRE,
+        )
     tables.misfires.append(
         MisfireRecord(
             trigger_key=row.key,

@@ -8,7 +8,7 @@ from datetime import datetime
 from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import JobMode, TriggerState
+from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store.ram.tables import PAUSED_STATES, Pauses, Tables, TriggerRow
 
 _PAUSING = {
@@ -25,16 +25,20 @@ def _pause(tables: Tables, rows: Iterable[TriggerRow]) -> None:
             tables.move(row, _PAUSING[row.state])
 
 
-def _resume(tables: Tables, rows: Iterable[TriggerRow]) -> datetime | None:
+def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.MISFIRE) -> datetime | None:
     """Let triggers wait again, or be blocked while their job runs. A late one is left to the misfire step."""
     times = []
+    now = tables.now()
     for row in list(rows):
         if tables.pauses.forbid(row.key, row.job):
             continue
-        if row.state in PAUSED_STATES and row.progress.next_fire_time is not None:
+        at = row.progress.next_fire_time
+        if row.state in PAUSED_STATES and at is not None:
             blocked = tables.is_blocked(row.job)
-            tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
-            times.append(row.progress.next_fire_time)
+            # What no schedule made is not skipped.
+            treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
+            tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, treated=treated)
+            times.append(at)
     return min(times, default=None)
 
 
@@ -64,16 +68,16 @@ def pause_triggers(tables: Tables, keys: Collection[TriggerKey]) -> None:
     _pause(tables, _of_keys(tables, keys))
 
 
-def resume_triggers(tables: Tables, keys: Collection[TriggerKey]) -> datetime | None:
-    return _resume(tables, _of_keys(tables, keys))
+def resume_triggers(tables: Tables, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
+    return _resume(tables, _of_keys(tables, keys), missed)
 
 
 def pause_jobs(tables: Tables, keys: Collection[JobKey]) -> None:
     _pause(tables, _of_jobs(tables, keys))
 
 
-def resume_jobs(tables: Tables, keys: Collection[JobKey]) -> datetime | None:
-    return _resume(tables, _of_jobs(tables, keys))
+def resume_jobs(tables: Tables, keys: Collection[JobKey], missed: Missed) -> datetime | None:
+    return _resume(tables, _of_jobs(tables, keys), missed)
 
 
 def pause_trigger_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
@@ -83,9 +87,9 @@ def pause_trigger_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
     return groups
 
 
-def resume_trigger_groups(tables: Tables, matcher: GroupMatcher) -> datetime | None:
+def resume_trigger_groups(tables: Tables, matcher: GroupMatcher, missed: Missed) -> datetime | None:
     tables.pauses.trigger_groups = {group for group in tables.pauses.trigger_groups if not matcher.matches(group)}
-    return _resume(tables, _of_trigger_groups(tables, matcher))
+    return _resume(tables, _of_trigger_groups(tables, matcher), missed)
 
 
 def pause_job_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
@@ -95,9 +99,9 @@ def pause_job_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
     return groups
 
 
-def resume_job_groups(tables: Tables, matcher: GroupMatcher) -> datetime | None:
+def resume_job_groups(tables: Tables, matcher: GroupMatcher, missed: Missed) -> datetime | None:
     tables.pauses.job_groups = {group for group in tables.pauses.job_groups if not matcher.matches(group)}
-    return _resume(tables, _of_job_groups(tables, matcher))
+    return _resume(tables, _of_job_groups(tables, matcher), missed)
 
 
 def pause_all(tables: Tables) -> None:
@@ -106,9 +110,9 @@ def pause_all(tables: Tables) -> None:
     _pause(tables, tables.triggers.values())
 
 
-def resume_all(tables: Tables) -> datetime | None:
+def resume_all(tables: Tables, missed: Missed) -> datetime | None:
     tables.pauses = Pauses(manual=tables.pauses.manual)
-    return _resume(tables, tables.triggers.values())
+    return _resume(tables, tables.triggers.values(), missed)
 
 
 def set_mode(tables: Tables, key: JobKey, mode: JobMode) -> datetime | None:

@@ -18,7 +18,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.states import JobMode, PublicState
+from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.protocol import (
     Acquisition,
     CheckIn,
@@ -233,41 +233,41 @@ class RamJobStore:
         with self._lock:
             pausing.pause_triggers(self._tables, keys)
 
-    def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
+    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.resume_triggers(self._tables, keys)
+            return pausing.resume_triggers(self._tables, keys, missed)
 
     def pause_jobs(self, keys: Collection[JobKey]) -> None:
         with self._lock:
             pausing.pause_jobs(self._tables, keys)
 
-    def resume_jobs(self, keys: Collection[JobKey]) -> datetime | None:
+    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.resume_jobs(self._tables, keys)
+            return pausing.resume_jobs(self._tables, keys, missed)
 
     def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
         with self._lock:
             return pausing.pause_trigger_groups(self._tables, matcher)
 
-    def resume_trigger_groups(self, matcher: GroupMatcher) -> datetime | None:
+    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.resume_trigger_groups(self._tables, matcher)
+            return pausing.resume_trigger_groups(self._tables, matcher, missed)
 
     def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
         with self._lock:
             return pausing.pause_job_groups(self._tables, matcher)
 
-    def resume_job_groups(self, matcher: GroupMatcher) -> datetime | None:
+    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.resume_job_groups(self._tables, matcher)
+            return pausing.resume_job_groups(self._tables, matcher, missed)
 
     def pause_all(self) -> None:
         with self._lock:
             pausing.pause_all(self._tables)
 
-    def resume_all(self) -> datetime | None:
+    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.resume_all(self._tables)
+            return pausing.resume_all(self._tables, missed)
 
     def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
         with self._lock:

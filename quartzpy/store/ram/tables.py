@@ -18,7 +18,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import ExecutionState, FiredState, JobMode, Outcome, TriggerState, WhenFull
+from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import FiredTrigger, Lane, Node, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
@@ -30,6 +30,7 @@ HISTORY = 10_000
 
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 _NEVER_LATE = MisfireRule(True, None)
+_LATE_AT_ONCE = MisfireRule(False, timedelta())
 PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 AFTER_UNBLOCKING = {
     TriggerState.BLOCKED: TriggerState.WAITING,
@@ -122,6 +123,7 @@ class TriggerRow:
         "pending",
         "progress",
         "state",
+        "treated",
     )
 
     def __init__(
@@ -135,6 +137,7 @@ class TriggerRow:
         own = None if trigger.ignores_misfires else trigger.misfire_threshold
         self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
         self.catch_up_until: datetime | None = None
+        self.treated = Missed.MISFIRE
         self.state = TriggerState.COMPLETE
         self.progress = progress
         self.pending = pending
@@ -149,7 +152,10 @@ class TriggerRow:
 
     @property
     def rule(self) -> MisfireRule:
-        """When it is too late. While it catches up, never: what is made up for is not judged again."""
+        """When it is too late. While it catches up, never: what is made up for is not judged again. Where it was
+        resumed otherwise than its instruction says, at once: only the misfire step takes it."""
+        if self.treated is not Missed.MISFIRE:
+            return _LATE_AT_ONCE
         return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
 
     @property
@@ -301,9 +307,13 @@ class Tables:
         pending: Horizon | None = None,
         fence: int | None = None,
         catch_up_until: datetime | None = None,
+        treated: Missed | None = None,
     ) -> None:
         """Put a trigger into `state`; a claim that it leaves is dropped. One that has caught up may misfire again."""
         self._exit(row)
+        if treated is not None:
+            row.treated = treated
+            row.catch_up_until = row.catch_up_until if treated is Missed.MISFIRE else None
         row.state = state
         row.fence = fence
         if progress is not None:

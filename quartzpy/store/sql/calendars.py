@@ -18,7 +18,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.sql.complete import ORPHANED_JOBS
 from quartzpy.store.sql.listen import news
-from quartzpy.store.sql.misfire import caught_up
+from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
 
 # No row: it exists, and may not be replaced.
@@ -76,7 +76,7 @@ moved AS (
     UPDATE $triggers t
        SET next_fire_time = h.next_fire_time, upcoming = h.upcoming::timestamptz[],
            upcoming_is_complete = h.is_complete,
-{caught_up("h.next_fire_time")}
+{caught_up("h.next_fire_time", otherwise=USUAL_RULE)}
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NOT NULL

@@ -4,6 +4,9 @@
 flight, each row guarded by what it was read with, and notes what it moved in `misfires`. What changed hands meanwhile
 is left to the next pass.
 
+A trigger that was resumed otherwise than its instruction says waits under a rule of its own, SKIP or ONCE, however
+little it is late: no step but this one takes it.
+
 A trigger that catches up ignores misfires until it has passed the instant at which its misfire was handled: what is
 made up for is not judged again. The fire that brings it past that instant puts its rule back (`caught_up`).
 """
@@ -18,6 +21,7 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import TriggerKey
+from quartzpy.states import Missed
 from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession, still_standing
@@ -27,12 +31,20 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 logger = logging.getLogger(__name__)
 
 
-def caught_up(following: str) -> str:
+# Of one that was resumed otherwise than its instruction says, the rule that it has again afterwards.
+USUAL_RULE = """
+CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE') THEN t.misfire_rule
+     WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
+     WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+"""
+
+
+def caught_up(following: str, otherwise: str = "t.misfire_rule") -> str:
     """The SQL, for SET, that ends a catch-up where `following`, the next fire time to be, is past its end."""
     return f"""\
            misfire_rule = CASE WHEN t.catch_up_until < coalesce({following}, 'infinity')
                                THEN CASE WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE t.misfire_rule END,
+                               ELSE {otherwise} END,
            catch_up_until = CASE WHEN t.catch_up_until >= {following} THEN t.catch_up_until END"""
 
 
@@ -41,12 +53,12 @@ WITH node AS MATERIALIZED (SELECT $now AS at)
 SELECT node.at, late.*
   FROM node
  CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS known(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('SKIP'), ('ONCE')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
            t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision, t.covers IS NOT NULL, t.ctid::text
+           c.calendar::text, c.revision, t.covers IS NOT NULL, t.ctid::text, t.misfire_rule
       FROM $triggers t
       LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.placement = known.placement
@@ -99,7 +111,7 @@ moved AS (
            upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
            covers = CASE WHEN h.stands
                          THEN (coalesce(t.covers, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
-           misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE t.misfire_rule END,
+           misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE {USUAL_RULE} END,
            catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
       FROM held h
      WHERE t.ctid = h.row AND h.next_fire_time IS NOT NULL
@@ -123,6 +135,8 @@ noted AS (
 SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM over
 """
 
+_TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
+
 # No row: the epoch is gone.
 GUARD = """
 SELECT $now FROM $scheduler_state
@@ -142,6 +156,7 @@ class _Late:
     stands: bool
     """Whether the late fire was to stand for others that were missed before."""
     row: str
+    treated: Missed
 
 
 def recover_misfires(
@@ -167,7 +182,9 @@ def recover_misfires(
     for row in found.rows[:limit]:
         try:
             one = _late(row)
-            misfires.append(misfired(one.trigger, one.progress, one.calendar, now=at, stands=one.stands))
+            misfires.append(
+                misfired(one.trigger, one.progress, one.calendar, now=at, stands=one.stands, treated=one.treated)
+            )
             late.append(one)
         except Exception:
             # A library that this node lacks, a row that somebody edited: the others are handled all the same.
@@ -208,8 +225,8 @@ def recover_misfires(
 
 
 def _late(row: tuple[Any, ...]) -> _Late:
-    _, group, name, job_group, job_name, *columns = row[:-8]
-    following, previous, times, generation, calendar, revision, stands, place = row[-8:]
+    _, group, name, job_group, job_name, *columns = row[:-9]
+    following, previous, times, generation, calendar, revision, stands, place, rule = row[-9:]
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
     return _Late(
         trigger,
@@ -219,4 +236,5 @@ def _late(row: tuple[Any, ...]) -> _Late:
         revision,
         stands,
         place,
+        _TREATED.get(rule, Missed.MISFIRE),
     )

@@ -11,11 +11,12 @@ from typing import Any
 from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import JobMode
+from quartzpy.states import JobMode, Missed
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
+from quartzpy.store.sql.misfire import USUAL_RULE
 from quartzpy.store.sql.scheduling import MODE_FORBIDS, UNSCHEDULED, state_of
 from quartzpy.store.sql.session import SqlSession, Transaction
 
@@ -31,6 +32,8 @@ BY_JOB_SCHEDULED = f"{BY_JOB} AND {SCHEDULED}"
 BY_TRIGGER_GROUP = MATCHES.format(column="t.trigger_group")
 BY_JOB_GROUP = MATCHES.format(column="t.job_group")
 ALL = "true"
+
+TREATED = f"%(missed)s::text <> 'misfire' AND t.next_fire_time < $now AND {SCHEDULED}"
 
 _PAUSE = """
 WITH held AS (
@@ -50,7 +53,8 @@ paused AS (
 DELETE FROM $fired_triggers f USING paused WHERE f.fence = paused.fence AND f.state = 'ACQUIRED'
 """
 
-# A trigger that has no fire time left stays as it is. A late one is WAITING again and the misfire step sees to it.
+# A trigger that has no fire time left stays as it is. A late one is WAITING again and the misfire step sees to it. What
+# no schedule made is not skipped.
 _RESUME = f"""
 WITH held AS (
     SELECT t.trigger_group, t.trigger_name
@@ -60,7 +64,10 @@ WITH held AS (
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
-   SET trigger_state = CASE WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED') THEN 'BLOCKED' ELSE 'WAITING' END
+   SET trigger_state = CASE WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED')
+                            THEN 'BLOCKED' ELSE 'WAITING' END,
+       misfire_rule = CASE WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
+       catch_up_until = CASE WHEN {TREATED} THEN NULL ELSE t.catch_up_until END
   FROM held
  WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
    AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
@@ -121,8 +128,11 @@ def _pause(session: SqlSession, which: str, values: dict[str, Any], *remember: S
     session.transaction(work)
 
 
-def _resume(session: SqlSession, which: str, values: dict[str, Any], *forget: Send) -> datetime | None:
+def _resume(
+    session: SqlSession, which: str, values: dict[str, Any], *forget: Send, missed: Missed = Missed.MISFIRE
+) -> datetime | None:
     waiting, skipping = _STATEMENTS["resume", which]
+    values = {**values, "missed": missed}
 
     def work(transaction: Transaction) -> datetime | None:
         first = transaction.send(*forget, session.send(waiting, **values))[-1]
@@ -142,16 +152,16 @@ def pause_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> None:
     _pause(session, BY_TRIGGER, _keys(keys))
 
 
-def resume_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> datetime | None:
-    return _resume(session, BY_TRIGGER, _keys(keys))
+def resume_triggers(session: SqlSession, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
+    return _resume(session, BY_TRIGGER, _keys(keys), missed=missed)
 
 
 def pause_jobs(session: SqlSession, keys: Collection[JobKey]) -> None:
     _pause(session, BY_JOB, _keys(keys))
 
 
-def resume_jobs(session: SqlSession, keys: Collection[JobKey]) -> datetime | None:
-    return _resume(session, BY_JOB, _keys(keys))
+def resume_jobs(session: SqlSession, keys: Collection[JobKey], missed: Missed) -> datetime | None:
+    return _resume(session, BY_JOB, _keys(keys), missed=missed)
 
 
 def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher) -> set[str]:
@@ -164,10 +174,10 @@ def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher) -> set[
     return groups
 
 
-def resume_groups(session: SqlSession, scope: str, matcher: GroupMatcher) -> datetime | None:
+def resume_groups(session: SqlSession, scope: str, matcher: GroupMatcher, missed: Missed) -> datetime | None:
     values = match_values(matcher)
     which = BY_JOB_GROUP if scope == JOB_SCOPE else BY_TRIGGER_GROUP
-    return _resume(session, which, values, session.send(FORGET, scope=scope, **values))
+    return _resume(session, which, values, session.send(FORGET, scope=scope, **values), missed=missed)
 
 
 def pause_all(session: SqlSession) -> None:
@@ -181,8 +191,8 @@ def pause_all(session: SqlSession) -> None:
     )
 
 
-def resume_all(session: SqlSession) -> datetime | None:
-    return _resume(session, ALL, {}, session.send(FORGET_ALL))
+def resume_all(session: SqlSession, missed: Missed) -> datetime | None:
+    return _resume(session, ALL, {}, session.send(FORGET_ALL), missed=missed)
 
 
 def set_mode(session: SqlSession, key: JobKey, mode: JobMode) -> datetime | None:

@@ -13,7 +13,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.states import JobMode, PublicState
+from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.protocol import (
     Acquisition,
     CheckIn,
@@ -212,32 +212,32 @@ class SqlJobStore:
     def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
         pausing.pause_triggers(self._session, keys)
 
-    def resume_triggers(self, keys: Collection[TriggerKey]) -> datetime | None:
-        return pausing.resume_triggers(self._session, keys)
+    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.resume_triggers(self._session, keys, missed)
 
     def pause_jobs(self, keys: Collection[JobKey]) -> None:
         pausing.pause_jobs(self._session, keys)
 
-    def resume_jobs(self, keys: Collection[JobKey]) -> datetime | None:
-        return pausing.resume_jobs(self._session, keys)
+    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.resume_jobs(self._session, keys, missed)
 
     def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
         return pausing.pause_groups(self._session, pausing.TRIGGER_SCOPE, matcher)
 
-    def resume_trigger_groups(self, matcher: GroupMatcher) -> datetime | None:
-        return pausing.resume_groups(self._session, pausing.TRIGGER_SCOPE, matcher)
+    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.resume_groups(self._session, pausing.TRIGGER_SCOPE, matcher, missed)
 
     def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
         return pausing.pause_groups(self._session, pausing.JOB_SCOPE, matcher)
 
-    def resume_job_groups(self, matcher: GroupMatcher) -> datetime | None:
-        return pausing.resume_groups(self._session, pausing.JOB_SCOPE, matcher)
+    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.resume_groups(self._session, pausing.JOB_SCOPE, matcher, missed)
 
     def pause_all(self) -> None:
         pausing.pause_all(self._session)
 
-    def resume_all(self) -> datetime | None:
-        return pausing.resume_all(self._session)
+    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.resume_all(self._session, missed)
 
     def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
         return pausing.set_mode(self._session, key, mode)

@@ -136,7 +136,9 @@ triggers = Table(
     Column("fence", BigInteger),
     Column("error", Text),
     Column("owner", Name),
-    PrimaryKeyConstraint("sched_name", "trigger_group", "trigger_name", name="qrtz_triggers_pkey"),
+    # The scheduler last: no other index than the due one may begin with it, or serve as badly as a scan where the
+    # planner has no statistics, or those of an emptied table.
+    PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
     ForeignKeyConstraint(
         ["sched_name", "job_group", "job_name"],
         [job_details.c.sched_name, job_details.c.job_group, job_details.c.job_name],
@@ -150,7 +152,8 @@ triggers = Table(
     CheckConstraint(_one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(
-        "misfire_rule IN ('SCHEDULER', 'IGNORE') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
+        "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE')"
+        " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
     ),
     CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
@@ -360,4 +363,4 @@ misfires = Table(
     CheckConstraint(_one_of("action", MisfireAction), name="qrtz_misfires_action_check"),
 )
 # a trigger's latest
-Index("qrtz_misfires_trigger", misfires.c.sched_name, misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.id)
+Index("qrtz_misfires_trigger", misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.sched_name, misfires.c.id)
