@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError
-from quartzpy.job_data import JobDataMap, decode
+from quartzpy.job_data import (
+    ORIGINAL_FIRE_TIME,
+    ORIGINAL_GROUP,
+    ORIGINAL_NAME,
+    ORIGINAL_SCHEDULED_FIRE_TIME,
+    RETRIED_GROUP,
+    RETRIED_NAME,
+    RETRIED_SCHEDULED_FIRE_TIME,
+    JobDataMap,
+    decode,
+)
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.typed_data import build
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -22,14 +33,6 @@ if TYPE_CHECKING:
     from quartzpy.triggers.trigger import Trigger
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
-ORIGINAL_NAME = f"{_ORIGINAL}NAME"
-ORIGINAL_GROUP = f"{_ORIGINAL}GROUP"
-ORIGINAL_FIRE_TIME = f"{_ORIGINAL}FIRETIME_IN_MILLISECONDS_AS_STRING"
-ORIGINAL_SCHEDULED_FIRE_TIME = f"{_ORIGINAL}SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
-RETRIED_NAME = "QRTZ_RETRIED_TRIGGER_NAME"
-RETRIED_GROUP = "QRTZ_RETRIED_TRIGGER_GROUP"
-RETRIED_SCHEDULED_FIRE_TIME = "QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
 _FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
 _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 
@@ -47,6 +50,7 @@ class JobExecutionContext:
         *,
         scheduler: Any,
         job_instance: Job,
+        data_type: type[Any] | None,
         refire_count: int,
         is_lease_lost: Callable[[], bool],
         cancelled: Cancellation,
@@ -58,6 +62,7 @@ class JobExecutionContext:
         self._fired = fired
         self._is_lease_lost = is_lease_lost
         self._cancelled = cancelled
+        self._data_type = data_type
         self._scratch: dict[Any, Any] = {}
         self.scheduler = scheduler
         self.job_instance = job_instance
@@ -76,6 +81,19 @@ class JobExecutionContext:
     def job_data(self) -> dict[str, Any]:
         """The job's data with the trigger's over it. Changes to this merged view are not stored."""
         return {**self.job_detail_data, **decode(self._fired.trigger_data)}
+
+    @cached_property
+    def data(self) -> Any:
+        """What `job_data` is as a value of the job's `data_type`; `job_data` itself where the job has none.
+
+        It is built when first asked for. Changes to it are not stored.
+
+        Raises:
+            InvalidJobDataError: what is stored makes no such value.
+        """
+        if self._data_type is None:
+            return self.job_data
+        return build(self._data_type, self.job_data, f"job {self.job_key}, trigger {self.trigger_key}")
 
     @property
     def trigger(self) -> Trigger:

@@ -10,7 +10,7 @@
     │   ├── InvalidCalendarError
     │   ├── InvalidJobError            a job definition
     │   │   └── InvalidJobTypeError    a class or function that cannot be a job
-    │   ├── InvalidJobDataError        data that cannot be stored as JSON
+    │   ├── InvalidJobDataError        data that cannot be stored as JSON, or is not what the job takes
     │   ├── InvalidMatcherError
     │   ├── InvalidListenerError       no listener, or one that was added already
     │   └── SettingsError              configuration
@@ -110,7 +110,7 @@ class InvalidJobTypeError(InvalidJobError):
 
 
 class InvalidJobDataError(InvalidValueError):
-    """Job data cannot be stored as JSON; the message names the key."""
+    """Job data cannot be stored as JSON, or makes no value of the job's `data_type`; the message names the key."""
 
 
 class InvalidMatcherError(InvalidValueError):

@@ -27,6 +27,7 @@ from quartzpy.keys import DEFAULT_GROUP, MAIN, UNNAMED, JobKey, check_name, give
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
+from quartzpy.typed_data import as_mapping, checked_type
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
@@ -75,6 +76,11 @@ class JobTypes:
                 " or allow its import with job_modules="
             ) from None
 
+    def data_type(self, job: type[Job] | str) -> type[Any] | None:
+        """The type of a job's data; None: it has none, or the job is a name that nothing here is registered as."""
+        cls = self._types.get(job) if isinstance(job, str) else job
+        return None if cls is None else cls.data_type
+
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
         """Import the module of a type that is not known yet, where its module is allowed; say whether it is known."""
         if name in self._types:
@@ -104,15 +110,20 @@ class Job(ABC):
     """Work to be done at a trigger's fire times. Subclass it and write `execute`, plain or `async def`.
 
     Each execution has a new instance. `class Report(Job, type_name="report")` gives a stable name to store
-    instead of the import path, so that the class can be moved or renamed.
+    instead of the import path, so that the class can be moved or renamed. `class Report(Job, data_type=ReportData)`
+    says what `context.data` is: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`.
+    Subclasses inherit it.
     """
 
     type_name: ClassVar[str]
+    data_type: ClassVar[type[Any] | None] = None
     disallows_concurrent_execution: ClassVar[bool] = False
     persists_job_data: ClassVar[bool] = False
 
-    def __init_subclass__(cls, type_name: str | None = None, **rest: Any) -> None:
+    def __init_subclass__(cls, type_name: str | None = None, data_type: type[Any] | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)
+        if data_type is not None:
+            cls.data_type = checked_type(data_type, cls.__qualname__)
         if type_name is not None:
             check_name(type_name, "job type name")
         cls.type_name = type_name or import_path(cls)
@@ -168,6 +179,7 @@ def job_type_of(job: object) -> str:
 class JobDetail:
     """A job as it is stored: what runs, with which data, under which rules.
 
+    `data`: a mapping, or a value of the class's `data_type`, of which the mapping of its fields is kept.
     `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
     it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
     most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `when_full`: what a
@@ -183,7 +195,7 @@ class JobDetail:
     name: str = UNNAMED
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
-    data: Mapping[str, Any] | None = field(default=None, kw_only=True, hash=False)
+    data: Mapping[str, Any] | Any | None = field(default=None, kw_only=True, hash=False)
     durable: bool = field(default=False, kw_only=True)
     requests_recovery: bool = field(default=False, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
@@ -210,6 +222,7 @@ class JobDetail:
             not isinstance(self.description, str) or len(self.description) > MAX_DESCRIPTION_LENGTH
         ):
             raise InvalidJobError(f"description: text of at most {MAX_DESCRIPTION_LENGTH} characters")
+        given(self, "data", as_mapping(self.data, job_types.data_type(self.job)))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()

@@ -24,6 +24,27 @@ from uuid import UUID
 from quartzpy.errors import InvalidJobDataError
 from quartzpy.keys import module_of
 
+_ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
+ORIGINAL_NAME = f"{_ORIGINAL}NAME"
+ORIGINAL_GROUP = f"{_ORIGINAL}GROUP"
+ORIGINAL_FIRE_TIME = f"{_ORIGINAL}FIRETIME_IN_MILLISECONDS_AS_STRING"
+ORIGINAL_SCHEDULED_FIRE_TIME = f"{_ORIGINAL}SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
+RETRIED_NAME = "QRTZ_RETRIED_TRIGGER_NAME"
+RETRIED_GROUP = "QRTZ_RETRIED_TRIGGER_GROUP"
+RETRIED_SCHEDULED_FIRE_TIME = "QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING"
+INTERNAL_KEYS = frozenset(
+    (
+        ORIGINAL_NAME,
+        ORIGINAL_GROUP,
+        ORIGINAL_FIRE_TIME,
+        ORIGINAL_SCHEDULED_FIRE_TIME,
+        RETRIED_NAME,
+        RETRIED_GROUP,
+        RETRIED_SCHEDULED_FIRE_TIME,
+    )
+)
+"""What triggers that run a job again have in their data besides the user's: a recovery's are Quartz's names."""
+
 MAX_DEPTH = 32
 _PLAIN = (str, int, float, bool, type(None))
 

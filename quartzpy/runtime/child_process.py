@@ -163,6 +163,7 @@ class ChildProcess:
             fired,
             scheduler=_NoScheduler(),
             job_instance=self._job_factory(job_class),
+            data_type=job_class.data_type,
             refire_count=running.refire_count,
             is_lease_lost=lambda: running.lease_lost,
             cancelled=running.cancelled,

@@ -132,6 +132,8 @@ class JobRunner:
             execution.fired,
             scheduler=self._scheduler,
             job_instance=job,
+            # Not the instance's: it may stand in for one in another process.
+            data_type=self._job_types.data_type(execution.fired.job_type),
             refire_count=refire_count,
             is_lease_lost=lambda: execution.epoch.lost,
             cancelled=execution.cancelled,

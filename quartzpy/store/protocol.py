@@ -665,6 +665,10 @@ class JobStore(Protocol):
         """None where the job is not stored."""
         ...
 
+    def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
+        """A job's mode and its registered type, in one round trip; None where it is not stored."""
+        ...
+
     def set_manual(self, on: bool) -> datetime | None:
         """Let only triggers fire that no schedule made, or all again; the soonest fire time of what may fire."""
         ...

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy import job_data
+from quartzpy import job_data, typed_data
 from quartzpy.context import repeats
 from quartzpy.errors import (
     CalendarNotFoundError,
@@ -22,7 +22,7 @@ from quartzpy.errors import (
 from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
-from quartzpy.job import JobDetail
+from quartzpy.job import JobDetail, job_types
 from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.states import JobMode
 from quartzpy.store.protocol import JobEntry, JobStore
@@ -36,6 +36,8 @@ from quartzpy.verbs.pausing import PausingVerbs
 
 logger = logging.getLogger(__name__)
 
+_Pairs = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
+
 
 class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     """What can be said about jobs and triggers. Each verb happens whole or not at all."""
@@ -48,11 +50,12 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             TriggerNeverFiresError: a trigger has no fire time.
             CalendarNotFoundError: a trigger names a calendar that is not stored.
             InvalidTriggerError: a trigger names another job, or there is no trigger.
+            InvalidJobDataError: the job's data, with a trigger's over it, makes no value of the job's `data_type`.
         """
         several = [triggers] if isinstance(triggers, Trigger) else list(triggers)
         if not several:
             raise InvalidTriggerError(f"job {job.key}: no trigger is given; add_job stores a durable job without")
-        return self._store_pairs([(job, several)], replace=replace)
+        return self._schedule([(job, several)], replace=replace)
 
     def scheduled_job(
         self, triggers: Trigger | Sequence[Trigger], name: str | None = None, group: str = DEFAULT_GROUP, **options: Any
@@ -78,10 +81,12 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     ) -> datetime:
         """Store many jobs with their triggers, all or none; the first fire time. Errors as in `schedule_job`."""
         pairs = jobs.items() if isinstance(jobs, Mapping) else jobs
-        return self._store_pairs([(job, list(triggers)) for job, triggers in pairs], replace=replace)
+        return self._schedule([(job, list(triggers)) for job, triggers in pairs], replace=replace)
 
     def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
         """Store triggers for jobs that are stored already; each has its `job_key`.
+
+        Whether the jobs' data with theirs over it is what the jobs take is not looked at: it is seen when they run.
 
         Raises:
             JobNotFoundError: such a job is not stored. Others as in `schedule_job`.
@@ -90,22 +95,13 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         for trigger in several:
             if trigger.job_key is None:
                 raise InvalidTriggerError(f"trigger {trigger.key}: job_key is missing")
-        return self._store_pairs([(None, several)], replace=replace)
+        return self._schedule([(None, several)], replace=replace)
 
-    def _store_pairs(
-        self,
-        pairs: Sequence[tuple[JobDetail | None, Sequence[Trigger]]],
-        *,
-        replace: bool,
-        may_lack_triggers: bool = False,
-    ) -> datetime:
-        for job, triggers in pairs:
-            if job is not None:
-                self._check_job(job)
-                if not triggers and not job.durable and not may_lack_triggers:
-                    raise InvalidJobError(f"job {job.key} has no trigger and is not durable: it would go at once")
-            for trigger in triggers:
-                self._check_data(trigger)
+    def _schedule(self, pairs: _Pairs, *, replace: bool) -> datetime:
+        self._check_pairs(pairs)
+        return self._store_pairs(pairs, replace=replace)
+
+    def _store_pairs(self, pairs: _Pairs, *, replace: bool) -> datetime:
         bound = [(job, [_for_job(trigger, job) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in bound for trigger in triggers]
         if len({trigger.key for trigger in everything}) < len(everything):
@@ -125,11 +121,18 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             for trigger in triggers:
                 self._tell(JobScheduled(trigger))
 
-    def _check_job(self, job: JobDetail) -> None:
-        job_data.encode(job.data, max_bytes=self._config.max_job_data_bytes)
+    def _check_pairs(self, pairs: _Pairs) -> None:
+        for job, triggers in pairs:
+            for trigger in triggers:
+                self._check_data(trigger)
+            if job is not None:
+                self._check_data(job)
+                if not triggers and not job.durable:
+                    raise InvalidJobError(f"job {job.key} has no trigger and is not durable: it would go at once")
+                _check_typed_data(job, triggers)
 
-    def _check_data(self, trigger: Trigger) -> None:
-        job_data.encode(trigger.data, max_bytes=self._config.max_job_data_bytes)
+    def _check_data(self, of: JobDetail | Trigger) -> None:
+        job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
 
     def _preparation(self, triggers: Sequence[Trigger]) -> Any:
         """What turns a trigger into a prepared one, with the calendars and the time that these need."""
@@ -163,8 +166,11 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             InvalidJobError: it is not durable (it would go with its last trigger), and the flag does not say that
                 a trigger will follow.
             ObjectAlreadyExistsError: its key is stored already and `replace` is false.
+            InvalidJobDataError: its data has names that its `data_type` does not have. What is missing, a trigger may
+                bring.
         """
-        self._check_job(job)
+        self._check_data(job)
+        _check_typed_data(job)
         if not job.durable and not store_non_durable_while_awaiting_scheduling:
             raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
         self._usable_store().store_jobs([JobEntry(job)], replace=replace)
@@ -192,6 +198,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         """
         check_name(owner, "owner")
         wanted = checked(definitions)
+        # All of it: a trigger that stays may lack what its job's changed data no longer has.
+        self._check_pairs(wanted)
 
         def work(store: JobStore) -> SyncPlan:
             inside = self._inside(store)
@@ -228,7 +236,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     def _carry_out(self, found: SyncPlan, owner: str) -> None:
         # What can be refused comes first.
         if found.store:
-            self._store_pairs(found.store, replace=True, may_lack_triggers=True)
+            self._store_pairs(found.store, replace=True)
             self._usable_store().own(
                 owner,
                 [job.key for job, _ in found.store],
@@ -247,13 +255,17 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         Raises:
             JobNotFoundError: it is not stored.
             InvalidJobError: a name that a job's values do not have, or its key; a wrong value.
+            InvalidJobDataError: as in `add_job`, where `data` or `job` is changed.
         """
         store = self._usable_store()
         known = store.job(key)
         if known is None:
             raise JobNotFoundError(f"job {key} is not stored")
         changed = known.with_values(changes)
-        self._check_job(changed)
+        self._check_data(changed)
+        # Data that a newer program does not take any more does not keep anybody from changing the rest.
+        if not changes.keys().isdisjoint(("data", "job")):
+            _check_typed_data(changed)
         store.store_jobs([JobEntry(changed)], replace=True)
         self._tell(JobAdded(changed))
         return changed
@@ -299,15 +311,17 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         return gone
 
     def trigger_job(
-        self, key: JobKey, data: Mapping[str, Any] | None = None, *, delay: timedelta | None = None
+        self, key: JobKey, data: Mapping[str, Any] | Any | None = None, *, delay: timedelta | None = None
     ) -> TriggerKey:
         """Run a job now, or after `delay`, by a trigger of its own that carries `data`; that trigger's key.
 
-        It is in a group of its own (MANUAL_TRIGGERS): pausing other groups does not hold it up.
+        It is in a group of its own (MANUAL_TRIGGERS): pausing other groups does not hold it up. `data` may be a value
+        of the job's `data_type`, where its class is known in this process.
 
         Raises:
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: it is disabled.
+            InvalidJobDataError: as in `schedule_job`.
         """
         return self._by_hand(key, data, delay)
 
@@ -321,6 +335,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             ExecutionNotFoundError: no such execution is known.
             IllegalStateChangeError: it has not ended, or the job is disabled.
             JobNotFoundError: the job is no longer stored.
+            InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
             InvalidValueError: no such id can be.
         """
         record = self.execution(fire_instance_id)
@@ -331,21 +346,42 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         return self._by_hand(record.job_key, data, delay)
 
-    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | None, delay: timedelta | None) -> TriggerKey:
-        mode = self._usable_store().job_mode(key)
-        if mode is None:
+    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None) -> TriggerKey:
+        store = self._usable_store()
+        found = store.mode_and_type(key)
+        if found is None:
             raise JobNotFoundError(f"job {key} is not stored")
+        mode, job_type = found
         if mode is JobMode.DISABLED:
             raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
-        start = None if delay is None else self._usable_store().now() + delay
+        data_type = job_types.data_type(job_type)
+        data = typed_data.as_mapping(data, data_type)
+        start = None if delay is None else store.now() + delay
         trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)
-        self.schedule(trigger)
+        self._check_data(trigger)
+        # The job's data is read only where there is something to check: that is a round trip more.
+        job = None if data_type is None else store.job(key)
+        if job is not None:
+            _check_typed_data(job, [trigger])
+        self._store_pairs([(None, [trigger])], replace=False)
         return trigger.key
 
     def clear(self) -> None:
         """Remove all jobs, triggers, calendars and pauses of this scheduler. What runs goes on."""
         self._usable_store().clear()
         self._tell(SchedulingDataCleared())
+
+
+def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
+    """Build what the job would be given by each trigger, where its class is known here and has a type for it."""
+    data_type = job_types.data_type(job.job)
+    if data_type is None:
+        return
+    own = job.data or {}
+    if not triggers:
+        typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+    for trigger in triggers:
+        typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
 
 
 def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:

@@ -21,7 +21,9 @@ def fired(store: Harness, node: object) -> list[str]:
 def test_a_job_is_enabled_unless_somebody_says_otherwise(store: Harness) -> None:
     store.schedule(job(), once())
     assert store.store.job_mode(job_key()) is JobMode.ENABLED
+    assert store.store.mode_and_type(job_key()) == (JobMode.ENABLED, job().job_type)
     assert store.store.job_mode(job_key("none")) is None
+    assert store.store.mode_and_type(job_key("none")) is None
     assert store.store.set_job_mode(job_key("none"), JobMode.DISABLED) is None
 
 

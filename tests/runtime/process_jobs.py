@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -54,6 +55,18 @@ class Told(Job):
             "attempt", "retried_trigger_key", "job_data", "cancelled", "lease_lost", "refire_count",
         )  # fmt: skip
         return {name: str(getattr(context, name)) for name in names}
+
+
+@dataclass(frozen=True)
+class Order:
+    number: int
+    color: Color = Color.RED
+
+
+class Typed(Job, data_type=Order):
+    def execute(self, context: JobExecutionContext) -> Order:
+        order: Order = context.data
+        return order
 
 
 class KeepsResult(Job):

@@ -18,7 +18,6 @@ from uuid import UUID
 import pytest
 
 from quartzpy import AnnualCalendar, CronTrigger, JobDetail, JobExecutionContext, RetryPolicy
-from quartzpy.context import ORIGINAL_NAME
 from quartzpy.errors import (
     InvalidJobDataError,
     InvalidValueError,
@@ -31,7 +30,7 @@ from quartzpy.errors import (
     WorkerDiedError,
 )
 from quartzpy.job import job_types
-from quartzpy.job_data import decode
+from quartzpy.job_data import ORIGINAL_NAME, decode
 from quartzpy.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS
 from quartzpy.runtime.attempt import MAX_ERROR_LENGTH
@@ -119,6 +118,7 @@ def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: Pr
             execution.fired,
             scheduler=None,
             job_instance=jobs.Told(),
+            data_type=None,
             refire_count=0,
             is_lease_lost=lambda: False,
             cancelled=execution.cancelled,
@@ -131,6 +131,20 @@ def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: Pr
     there = ended(shared, execution).result
     assert there == here
     assert there["recovering"] == "True"
+
+
+def test_data_of_a_type_is_built_in_the_child_and_for_listeners_in_the_node(shared: ProcessWorkers) -> None:
+    done = ended(shared, execution_of(jobs.Typed, number=7, **{ORIGINAL_NAME: "first"}))
+    assert done.result == done.told.context.data == jobs.Order(7, jobs.Color.RED)
+
+
+def test_data_that_makes_no_value_of_its_type_fails_the_execution_in_the_child(shared: ProcessWorkers) -> None:
+    done = ended(shared, execution_of(jobs.Typed, numbr=7))
+    assert done.completion.outcome is Outcome.FAILED
+    assert str(done.error) == (
+        "job DEFAULT.job, trigger DEFAULT.once: the data makes no Order:"
+        " missing: number; unknown: 'numbr' (did you mean number?)"
+    )
 
 
 @pytest.mark.parametrize(

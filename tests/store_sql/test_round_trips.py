@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy import Scheduler
+from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Lane, Move, Node, Opening
@@ -146,6 +147,34 @@ def test_synchronizing_what_is_stored_takes_as_many_round_trips_for_many_jobs_as
         # A ping, BEGIN and its first statement; the lock, jobs, triggers, owners; COMMIT.
         with flights(proxy, 3 + 4 + 1):
             assert not client.sync(declared, owner="test")
+    finally:
+        client.shutdown()
+
+
+@dataclass
+class Data:
+    region: str
+
+
+class Untyped(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+class Typed(Untyped, data_type=Data):
+    pass
+
+
+@pytest.mark.parametrize(("job_class", "reads"), [(Untyped, 1), (Typed, 2)])
+def test_a_job_is_read_before_it_is_run_by_hand_only_where_its_data_has_a_type(
+    postgres_dsn: str, proxy: Proxy, job_class: type[Job], reads: int
+) -> None:
+    client = Scheduler(proxy.through(postgres_dsn), name="by-hand")
+    try:
+        job = JobDetail(job_class, "job", data={"region": "eu"}, durable=True)
+        client.add_job(job)
+        client.trigger_job(job.key)
+        with flights(proxy, reads + 1 + 2):  # the time; the trigger, the lock with COMMIT
+            client.trigger_job(job.key)
     finally:
         client.shutdown()
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from quartzpy.context import (
+from quartzpy.job_data import (
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
     ORIGINAL_NAME,

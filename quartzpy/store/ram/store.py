@@ -274,9 +274,13 @@ class RamJobStore:
             return pausing.set_mode(self._tables, key, mode)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
+        found = self.mode_and_type(key)
+        return None if found is None else found[0]
+
+    def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
         with self._lock:
             job = self._tables.jobs.get(key)
-            return None if job is None else job.mode
+            return None if job is None else (job.mode, job.job_type)
 
     def set_manual(self, on: bool) -> datetime | None:
         with self._lock:

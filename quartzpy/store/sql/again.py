@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quartzpy.context import (
+from quartzpy.job_data import (
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
     ORIGINAL_NAME,

@@ -102,7 +102,10 @@ UPDATE $job_details SET mode = %(mode)s
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
 RETURNING job_name
 """
-MODE = "SELECT mode FROM $job_details WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s"
+MODE_AND_TYPE = """
+SELECT mode, job_type FROM $job_details
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+"""
 FORGET_MANUAL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND scope = 'MANUAL'"
 
 ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE, MANUAL_SCOPE = "ALL", "TRIGGER", "JOB", "MANUAL"
@@ -206,10 +209,11 @@ def set_mode(session: SqlSession, key: JobKey, mode: JobMode) -> datetime | None
     return None if mode is JobMode.DISABLED else _resume(session, BY_JOB, _keys([key]))
 
 
-def mode_of(session: SqlSession, key: JobKey) -> JobMode | None:
-    """See `JobStore.job_mode`."""
-    rows = session.read_one(MODE, group=key.group, name=key.name)
-    return JobMode(rows[0][0]) if rows else None
+def mode_and_type(session: SqlSession, key: JobKey) -> tuple[JobMode, str] | None:
+    """See `JobStore.mode_and_type`."""
+    for mode, job_type in session.read_one(MODE_AND_TYPE, group=key.group, name=key.name):
+        return JobMode(mode), job_type
+    return None
 
 
 def set_manual(session: SqlSession, on: bool) -> datetime | None:

@@ -243,7 +243,11 @@ class SqlJobStore:
         return pausing.set_mode(self._session, key, mode)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
-        return pausing.mode_of(self._session, key)
+        found = self.mode_and_type(key)
+        return None if found is None else found[0]
+
+    def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
+        return pausing.mode_and_type(self._session, key)
 
     def set_manual(self, on: bool) -> datetime | None:
         return pausing.set_manual(self._session, on)
