@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobEntry, Lane, Node, Opening
 from quartzpy.store.ram.tables import BLOCKED_STATES
 from quartzpy.triggers.horizon import Horizon, refill
@@ -126,9 +126,10 @@ class Cluster(RuleBasedStateMachine):
     def pause(self, name: str) -> None:
         self.store.pause_triggers([key(name)])
 
-    @rule(name=a_trigger)
-    def resume(self, name: str) -> None:
-        self.store.resume_triggers([key(name)])
+    @rule(name=a_trigger, missed=st.sampled_from(Missed))
+    def resume(self, name: str, missed: Missed) -> None:
+        self.store.resume_triggers([key(name)], missed)
+        self._may_leave_out({key(name)} if missed is not Missed.MISFIRE else set())
 
     @rule(paused=st.booleans(), recoveries=st.booleans())
     def pause_or_resume_a_group(self, paused: bool, recoveries: bool) -> None:
@@ -138,9 +139,13 @@ class Cluster(RuleBasedStateMachine):
         else:
             self.store.resume_trigger_groups(matcher)
 
-    @rule()
-    def resume_all(self) -> None:
-        self.store.resume_all()
+    @rule(missed=st.sampled_from(Missed))
+    def resume_all(self, missed: Missed) -> None:
+        self.store.resume_all(missed)
+        self._may_leave_out({key(name) for name in TRIGGERS} if missed is not Missed.MISFIRE else set())
+
+    def _may_leave_out(self, keys: set[TriggerKey]) -> None:
+        self.never_misfire = {place: how for place, how in self.never_misfire.items() if place[0] not in keys}
 
     @rule(seconds=st.sampled_from([0.5, 1, 5, 15, 25, 90]))
     def tick(self, seconds: float) -> None:

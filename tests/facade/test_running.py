@@ -16,7 +16,7 @@ from quartzpy import (
     SimpleTrigger,
     TriggerKey,
 )
-from quartzpy.errors import SchedulerStateError, UnableToInterruptJobError
+from quartzpy.errors import InvalidValueError, SchedulerStateError, UnableToInterruptJobError
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome
 from tests.facade import jobs
@@ -309,3 +309,23 @@ def test_no_thread_of_a_scheduler_outlives_it(make_scheduler: MakeScheduler) -> 
     for thread in set(threading.enumerate()) - before:
         thread.join(5)
         assert not thread.is_alive(), thread.name
+
+
+def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler) -> None:
+    scheduler.pause_trigger_group("paused")
+    start = scheduler.nodes().now - timedelta(minutes=61)
+    for name in ("let-go", "once", "by-instruction"):
+        often = SimpleTrigger(name, "paused", interval=timedelta(hours=1), repeat_count=None, start_time=start)
+        scheduler.schedule_job(JobDetail(jobs.Recorded, name), often)
+    scheduler.resume_trigger(TriggerKey("paused", "let-go"), missed="skip")
+    scheduler.resume_job(JobKey("DEFAULT", "once"), missed="once")
+    context = jobs.next_run()
+    assert context.job_key.name == "once"
+    assert len(context.covers) == 2
+    scheduler.resume_trigger_group("paused")
+    assert jobs.nothing_ran(), "for ever: the next one, as Quartz's smart policy says"
+    for record in scheduler.triggers():
+        assert record.progress.next_fire_time is not None
+        assert record.progress.next_fire_time > scheduler.nodes().now
+    with pytest.raises(InvalidValueError, match="missed: misfire, skip, once"):
+        scheduler.resume_all(missed="twice")
