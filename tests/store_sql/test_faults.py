@@ -296,3 +296,16 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
     assert misfire(store, node) == 0
     [noted] = store.list_misfires(9)
     assert (noted.instance_id, noted.made_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)
+
+
+def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_comes_back(
+    make_store: Callable[..., SqlJobStore],
+) -> None:
+    store = make_store()
+    work = store.begin_work()
+    driver = work.connection.connection.driver_connection
+    store.close()
+    assert isinstance(driver, psycopg.Connection)
+    assert not driver.closed
+    work.close()
+    assert driver.closed

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import URL, Connection, create_engine
+from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
@@ -75,29 +75,38 @@ class Connections:
         self._url = url
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
+        self._closed = False
         self._work = self._engine("work", config.pool_size + 3)
         # Its own: a check-in that waits behind work would look like a death.
         self._control = self._engine("control", 1)
-        self._jobs = create_engine(
-            url,
-            pool_size=config.pool_size,
-            max_overflow=config.workers,
-            pool_pre_ping=True,
-            pool_timeout=self._seconds,
-            connect_args=connect_arguments(config, "jobs"),
+        self._jobs = self._new_engine(
+            "jobs", pool_size=config.pool_size, max_overflow=config.workers, pool_pre_ping=True
         )
 
     def _engine(self, role: str, size: int) -> Engine:
-        return create_engine(
-            self._url,
+        return self._new_engine(
+            role,
             isolation_level="AUTOCOMMIT",
             pool_size=size,
             max_overflow=0,
             pool_use_lifo=True,
-            pool_timeout=self._seconds,
             pool_reset_on_return=None,
-            connect_args=connect_arguments(self._config, role),
         )
+
+    def _new_engine(self, role: str, **options: Any) -> Engine:
+        engine = create_engine(
+            self._url,
+            pool_timeout=self._seconds,
+            connect_args=connect_arguments(self._config, role),
+            **options,
+        )
+        event.listen(engine, "checkin", self._came_back)
+        return engine
+
+    def _came_back(self, connection: object, record: ConnectionPoolEntry) -> None:
+        # Its pool was given up while somebody had it: nobody would close it.
+        if self._closed and connection is not None:
+            record.invalidate()
 
     def read(self, sends: Sequence[Send]) -> list[Result]:
         """As `fly`, for statements that change nothing: where the connection breaks meanwhile, on another one.
@@ -193,10 +202,19 @@ class Connections:
     def begin_work(self) -> Connection:
         """A connection for a job's own work, with a transaction begun; the caller closes it."""
         connection = self._jobs.connect()
-        connection.exec_driver_sql("SELECT 1")
+        try:
+            connection.exec_driver_sql("SELECT 1")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
-    def dispose(self) -> None:
+    def close(self) -> None:
+        """Close what is idle now, and what is in use when it comes back."""
+        self._closed = True
+        self.drop_idle()
+
+    def drop_idle(self) -> None:
         self._jobs.dispose()
         self._work.dispose()
         self._control.dispose()

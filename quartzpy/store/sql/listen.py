@@ -19,6 +19,7 @@ import psycopg
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
 from quartzpy.store.protocol import News
+from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.session import SqlSession
 
@@ -76,7 +77,11 @@ class Listener:
 
     def __init__(self, connection: psycopg.Connection[Any], scheduler: str) -> None:
         self._connection = connection
-        connection.execute(f'LISTEN "{channel(scheduler)}"'.encode())
+        try:
+            connection.execute(f'LISTEN "{channel(scheduler)}"'.encode())
+        except psycopg.Error as error:
+            connection.close()
+            raise translate(error) from error
 
     def wait(self, timeout: float) -> Collection[News]:
         """What was heard within `timeout` seconds."""

@@ -104,11 +104,11 @@ class SqlJobStore:
                 migrations.verify(connection, self._config.schema)
             self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
         except BaseException:
-            self._connections.dispose()
+            self._connections.drop_idle()
             raise
 
     def close(self) -> None:
-        self._connections.dispose()
+        self._connections.close()
 
     def now(self) -> datetime:
         now: datetime = self._session.read_one(checkin.NOW)[0][0]
