@@ -151,7 +151,9 @@ def test_a_retry_to_come_is_scheduled_as_its_attempt(store: Harness) -> None:
 def test_the_history_keeps_what_the_trigger_brought_and_what_came_of_it(store: Harness) -> None:
     node = store.node("a")
     store.schedule(
-        job(max_concurrent=1, when_full="skip"), once("first", data={"n": [1, "\u00e9"]}), once("second", data={"n": 2})
+        job(max_concurrent=1, when_full="skip"),
+        once("first", data={"n": [1, "\u00e9"]}, priority=9),
+        once("second", data={"n": 2}),
     )
     first, other = executions(store)["first"], executions(store)["second"]
     assert (first.trigger_data, other.trigger_data) == ({"n": [1, "\u00e9"]}, {"n": 2})
