@@ -165,6 +165,14 @@ class SchedulerConfig:
     pool_size: int = 5
     """Connections for steps and calls, besides the three that a node keeps for check-in, misfires and LISTEN."""
 
+    pooled: bool = False
+    """Whether the URL leads to a pooler that lends a connection for a transaction (PgBouncer, `pool_mode=transaction`):
+    nothing is kept in sessions then, and LISTEN hears nothing."""
+
+    listen_url: str | None = field(default=None, repr=False)
+    """A way around the pooler, for the one connection of a node that listens. Without it a node hears of what others
+    scheduled after `idle_wait`, and of what they cancelled after `checkin_interval`."""
+
     def __post_init__(self) -> None:
         """Check every value and how they fit together.
 
@@ -181,6 +189,8 @@ class SchedulerConfig:
                 given(self, setting.name, span)
             elif type(setting.default) is int and type(value) is not int:
                 raise SettingsError(f"{setting.name}: a whole number is needed (got {value!r})")
+            elif type(setting.default) is bool and type(value) is not bool:
+                raise SettingsError(f"{setting.name}: True or False is needed (got {value!r})")
         try:
             check_name(self.name, "name")
             check_name(self.instance_id, "instance_id")

@@ -126,7 +126,7 @@ CREATE TABLE qrtz_misfires (
     CONSTRAINT qrtz_misfires_action_check CHECK (action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED'))
 );
 
-CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, sched_name, id);
+CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, id);
 
 CREATE TABLE qrtz_paused_trigger_groups (
     sched_name VARCHAR(200) NOT NULL,

@@ -193,7 +193,7 @@ def upgrade() -> None:
     op.create_index(
         "qrtz_misfires_trigger",
         "qrtz_misfires",
-        ["trigger_group", "trigger_name", "sched_name", "id"],
+        ["trigger_group", "trigger_name", "id"],
         unique=False,
         schema=schema,
     )

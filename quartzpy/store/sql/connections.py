@@ -16,8 +16,8 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
-from quartzpy.store.sql.database import translate
-from quartzpy.store.sql.flight import Result, Send, fly
+from quartzpy.store.sql.database import parse_dsn, translate
+from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -27,11 +27,11 @@ RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
 
 
-def connect_arguments(config: SchedulerConfig, role: str) -> dict[str, Any]:
-    """What libpq and the session are told.
+def session_settings(config: SchedulerConfig) -> dict[str, str]:
+    """What a session of ours is told, or each transaction where sessions are not ours.
 
     The server ends a transaction of ours that sits idle or waits too long, so that a stopped process cannot hold
-    the lock; the keepalives find a network that swallows packets.
+    the lock.
     """
     milliseconds = {
         "lock_timeout": config.lock_timeout,
@@ -43,16 +43,30 @@ def connect_arguments(config: SchedulerConfig, role: str) -> dict[str, Any]:
     settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off"}
     # Each has its index, and stays on it also where the statistics are those of yesterday's, smaller table.
     settings |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
-    settings |= {"timezone": "UTC", "synchronous_commit": "on"}
-    return {
+    return settings | {"timezone": "UTC", "synchronous_commit": "on"}
+
+
+def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = False) -> dict[str, Any]:
+    """What libpq is told. The keepalives find a network that swallows packets."""
+    arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
         "application_name": f"quartzpy:{config.name}:{role}"[:63],
-        "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
     }
+    if pooled:
+        # What the driver prepared would be on another connection the next time.
+        return arguments | {"prepare_threshold": None, "client_encoding": "UTF8"}
+    settings = session_settings(config).items()
+    return arguments | {"options": " ".join(f"-c {name}={value}" for name, value in settings)}
+
+
+def _local(config: SchedulerConfig) -> str:
+    """The query that tells a transaction what else a session is told."""
+    settings = session_settings(config).items()
+    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
 
 
 def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
@@ -76,6 +90,8 @@ class Connections:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
+        self._local = _local(config) if config.pooled else None
+        self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
         # Its own: a check-in that waits behind work would look like a death.
         self._control = self._engine("control", 1)
@@ -97,7 +113,7 @@ class Connections:
         engine = create_engine(
             self._url,
             pool_timeout=self._seconds,
-            connect_args=connect_arguments(self._config, role),
+            connect_args=connect_arguments(self._config, role, pooled=self._config.pooled),
             **options,
         )
         event.listen(engine, "checkin", self._came_back)
@@ -171,7 +187,27 @@ class Connections:
 
     def fly(self, sends: Sequence[Send], *, control: bool = False) -> list[Result]:
         """One transaction in one round trip; tried again where the server says that it lost a race."""
-        return self.transaction(lambda connection: fly(connection, sends, seconds=self._seconds), control=control)
+        return self.transaction(lambda connection: self.fly_on(connection, sends), control=control)
+
+    def fly_on(
+        self,
+        connection: psycopg.Connection[Any],
+        sends: Sequence[Send],
+        *,
+        begin: bytes | None = BEGIN,
+        commit: bytes | None = COMMIT,
+    ) -> list[Result]:
+        """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
+        local = None if self._local is None else self._local.encode()
+        return fly(
+            connection,
+            sends,
+            seconds=self._seconds,
+            begin=begin,
+            commit=commit,
+            prepared=local is None,
+            local=local,
+        )
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False) -> _T:
         """Do `work`, which flies one whole transaction on the connection it is given."""
@@ -190,10 +226,15 @@ class Connections:
         """The deadline of a flight."""
         return self._seconds
 
+    @property
+    def can_listen(self) -> bool:
+        """Whether a session can be had that stays the same."""
+        return self._listen_url is not None or not self._config.pooled
+
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
-        """A connection outside the pools, in autocommit mode; the caller closes it."""
+        """A connection outside the pools, and around a pooler, in autocommit mode; the caller closes it."""
         try:
-            fairy = self._work.dialect.create_connect_args(self._url)
+            fairy = self._work.dialect.create_connect_args(self._listen_url or self._url)
             arguments = {**fairy[1], **connect_arguments(self._config, role)}
             return psycopg.connect(*fairy[0], autocommit=True, **arguments)
         except psycopg.Error as error:
@@ -203,7 +244,7 @@ class Connections:
         """A connection for a job's own work, with a transaction begun; the caller closes it."""
         connection = self._jobs.connect()
         try:
-            connection.exec_driver_sql("SELECT 1")
+            connection.exec_driver_sql(self._local or "SELECT 1")
         except BaseException:
             connection.close()
             raise

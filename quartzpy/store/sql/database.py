@@ -28,6 +28,9 @@ _SCHEMA = frozenset({"42P01", "42703", "3F000"})
 _PRIVILEGE = "42501"
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
 _PASSING = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
+# A prepared statement that is there already, or is not: sessions are another's.
+_PREPARED_ELSEWHERE = frozenset({"42P05", "26000"})
+_POOLER_HINT = "; is there a pooler that lends connections for a transaction (PgBouncer)? Set pooled=True"
 _PASSWORD = re.compile(r"(://[^:/@\s]+:)[^@\s]+(@)|(password=)\S+", re.IGNORECASE)
 
 
@@ -72,7 +75,8 @@ def translate(error: BaseException) -> QuartzpyError:
         return SchemaError(f"the database role lacks a privilege: {message}")
     if sqlstate.startswith(_PASSING):
         return StoreUnavailableError(message, sqlstate=sqlstate)
-    return JobStoreError(f"unexpected error of the database ({sqlstate}): {message}")
+    hint = _POOLER_HINT if sqlstate in _PREPARED_ELSEWHERE else ""
+    return JobStoreError(f"unexpected error of the database ({sqlstate}): {message}{hint}")
 
 
 def _without_code(error: BaseException, message: str) -> QuartzpyError:
@@ -83,7 +87,8 @@ def _without_code(error: BaseException, message: str) -> QuartzpyError:
     ):
         return AuthenticationError(f"the database refused us: {message}")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError)):
-        return StoreUnavailableError(f"the database cannot be reached: {message}")
+        hint = _POOLER_HINT if "unsupported startup parameter" in lowered else ""
+        return StoreUnavailableError(f"the database cannot be reached: {message}{hint}")
     if isinstance(error, SQLAlchemyError):
         return StoreUnavailableError(message)
     return JobStoreError(f"unexpected error: {message}")

@@ -84,12 +84,14 @@ def fly(
     commit: bytes | None = COMMIT,
     undo: bytes = ROLLBACK,
     prepared: bool = True,
+    local: bytes | None = None,
 ) -> list[Result]:
     """Run the statements in a transaction, all in one flight; their results in order.
 
     A transaction may also take several flights: the first without `commit`, the last without `begin`. `connection` is
     in autocommit mode, or `begin` is a savepoint and `undo` goes back to it. With `prepared` the statements stay
-    prepared on the connection.
+    prepared on the connection. `local` is a query that makes settings for the transaction, sent behind `begin`, where
+    the session has none of ours; instants are read as UTC then, and text as UTF-8.
 
     Raises:
         psycopg.Error: the first error; the transaction is rolled back. Where the connection broke after
@@ -104,6 +106,8 @@ def fly(
     try:
         if begin:
             _raw(pgconn, begin)
+            if local:
+                _raw(pgconn, local)
         for statement, _ in bound if prepared else ():
             name = b"q_" + statement.name.encode()
             if name not in known and name not in newly:
@@ -127,7 +131,8 @@ def fly(
         raise broken
     pgconn.exit_pipeline_mode()
     # A statement stays prepared whatever becomes of the transaction around it.
-    preparations = results[1 if begin else 0 :][: len(newly)]
+    opening = (2 if local else 1) if begin else 0
+    preparations = results[opening:][: len(newly)]
     known.update(
         name for name, result in zip(newly, preparations, strict=False) if result.status == pq.ExecStatus.COMMAND_OK
     )
@@ -136,8 +141,8 @@ def fly(
         if pgconn.transaction_status != pq.TransactionStatus.IDLE:
             pgconn.exec_(undo)
         raise error_from_result(failed)
-    loader = Transformer(connection)
-    first = (1 if begin else 0) + len(newly)
+    loader = Transformer(None if local else connection)
+    first = opening + len(newly)
     return [_loaded(loader, result) for result in results[first : first + len(bound)]]
 
 

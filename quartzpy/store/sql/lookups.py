@@ -130,7 +130,7 @@ SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epo
 
 # Executions: up to three parts, those that can be long in order and cut off by themselves. The history is walked from
 # its end, for a job too: each completion would pay for one index more. A trigger has one: its history is read and
-# sorted (OFFSET 0 keeps the planner from walking instead).
+# sorted (OFFSET 0 and the scheduler's name as an expression keep the planner from walking instead).
 _BETWEEN = """
 coalesce(%(since)s::timestamptz, '-infinity') <= {instant}
    AND {instant} < coalesce(%(until)s::timestamptz, 'infinity')
@@ -148,7 +148,9 @@ _ENDED = f"""
    AND {_BETWEEN.format(instant="scheduled_time")}
  ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
 """
-_ENDED_OF_TRIGGER = f"(SELECT * FROM $executions WHERE sched_name = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger"
+_ENDED_OF_TRIGGER = f"""
+(SELECT * FROM $executions WHERE sched_name || '' = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger
+"""
 _FIRED_COLUMNS = """
 SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fence, trigger_group, trigger_name, job_group,
        job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
@@ -199,11 +201,12 @@ UNION ALL
 _MISFIRES = """
 SELECT trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
        scheduled_time, missed, has_more, made_up, next_fire_time
-  FROM $misfires WHERE sched_name = %(sched)s
+  FROM $misfires
 """
-MISFIRES = f"{_MISFIRES} ORDER BY id DESC LIMIT %(limit)s::int"
+MISFIRES = f"{_MISFIRES} WHERE sched_name = %(sched)s ORDER BY id DESC LIMIT %(limit)s::int"
 MISFIRES_OF_TRIGGER = f"""
-{_MISFIRES} AND trigger_group = %(group)s AND trigger_name = %(name)s ORDER BY id DESC LIMIT %(limit)s::int
+{_MISFIRES} WHERE sched_name || '' = %(sched)s AND trigger_group = %(group)s AND trigger_name = %(name)s
+ ORDER BY id DESC LIMIT %(limit)s::int
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),

@@ -11,7 +11,7 @@ from psycopg import pq
 from quartzpy.errors import LeaseLostError, SchemaError
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
-from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
+from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send
 from quartzpy.store.sql.locks import LOCK, LockName
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import metadata
@@ -80,7 +80,7 @@ class SqlSession:
         """One transaction of several round trips: `work` ends it with `Transaction.commit`."""
 
         def whole(connection: psycopg.Connection[Any]) -> _T:
-            transaction = Transaction(connection, self.connections.seconds)
+            transaction = Transaction(connection, self.connections)
             try:
                 return work(transaction)
             finally:
@@ -92,9 +92,9 @@ class SqlSession:
 class Transaction:
     """A transaction that needs an answer before it goes on."""
 
-    def __init__(self, connection: psycopg.Connection[Any], seconds: float) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], connections: Connections) -> None:
         self._connection = connection
-        self._seconds = seconds
+        self._connections = connections
         self._begun = False
 
     def send(self, *sends: Send) -> list[Result]:
@@ -106,7 +106,7 @@ class Transaction:
 
     def _fly(self, sends: Sequence[Send], *, commit: bool) -> list[Result]:
         begin, self._begun = None if self._begun else BEGIN, True
-        return fly(self._connection, sends, seconds=self._seconds, begin=begin, commit=COMMIT if commit else None)
+        return self._connections.fly_on(self._connection, sends, begin=begin, commit=COMMIT if commit else None)
 
     def roll_back_unless_committed(self) -> None:
         pgconn = self._connection.pgconn

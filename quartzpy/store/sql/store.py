@@ -346,5 +346,7 @@ class SqlJobStore:
 
     # --- waking up
 
-    def subscribe(self) -> Listener:
+    def subscribe(self) -> Listener | None:
+        if not self._connections.can_listen:
+            return None
         return Listener(self._connections.connect_apart("listen"), self._config.name)

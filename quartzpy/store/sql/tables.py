@@ -363,4 +363,4 @@ misfires = Table(
     CheckConstraint(_one_of("action", MisfireAction), name="qrtz_misfires_action_check"),
 )
 # a trigger's latest
-Index("qrtz_misfires_trigger", misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.sched_name, misfires.c.id)
+Index("qrtz_misfires_trigger", misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.id)

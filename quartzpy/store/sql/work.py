@@ -13,7 +13,7 @@ from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import complete
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.database import translate
-from quartzpy.store.sql.flight import COMMIT, Result, Send, fly
+from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession
 
@@ -67,7 +67,7 @@ class WorkTransaction:
         driver = self._connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         try:
-            return fly(driver, sends, seconds=self._connections.seconds, begin=None, commit=COMMIT)
+            return self._connections.fly_on(driver, sends, begin=None)
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
                 f"execution {fence} is no longer this node's: its transaction was rolled back"
