@@ -16,7 +16,7 @@ from quartzpy.job import JobDetail
 from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Lane, Node, Opening
-from quartzpy.store.sql import connections, session
+from quartzpy.store.sql import connections
 from quartzpy.store.sql.connections import connect_arguments
 from quartzpy.store.sql.flight import Send, fly
 from quartzpy.store.sql.store import SqlJobStore
@@ -153,7 +153,6 @@ def test_no_statement_of_a_step_reads_what_it_is_not_about(
     if vacuumed:
         other.execute("VACUUM ANALYZE")
     watched = Watched(connect())
-    monkeypatch.setattr(session, "fly", watched.fly)
     monkeypatch.setattr(connections, "fly", watched.fly)
     node = register(store)
     assert everyday_life(store, node, 1) >= 8
