@@ -75,6 +75,9 @@ class Severable:
                 raise StoreUnavailableError("cut off")
             answer = method(*values, **named)
             if self.severed:
+                # A connection that listens came too late for its node: nobody else would close it.
+                if hasattr(answer, "close"):
+                    answer.close()
                 raise StoreUnavailableError("cut off")
             return answer
 
