@@ -279,9 +279,13 @@ class JobExecutionContext:
 
 def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
     """The data of a trigger that repeats an execution which had `data`: it names the first of those repeated."""
-    milliseconds = (scheduled_fire_time - _EPOCH) // timedelta(milliseconds=1)
-    first = zip(_FIRST_RETRIED, (trigger_key.group, trigger_key.name, str(milliseconds)), strict=True)
-    return {**dict(first), **data}
+    values = (trigger_key.group, trigger_key.name, milliseconds(scheduled_fire_time))
+    return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
+
+
+def milliseconds(instant: datetime) -> str:
+    """An instant as Quartz writes it into the data of a trigger that repeats another."""
+    return str((instant - _EPOCH) // timedelta(milliseconds=1))
 
 
 def _instant(milliseconds: str) -> datetime:

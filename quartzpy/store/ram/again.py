@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from quartzpy.context import milliseconds, repeats
 from quartzpy.job_data import (
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
     ORIGINAL_SCHEDULED_FIRE_TIME,
-    RETRIED_GROUP,
-    RETRIED_NAME,
-    RETRIED_SCHEDULED_FIRE_TIME,
 )
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import TriggerState
@@ -21,16 +19,14 @@ from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.simple import SimpleTrigger
 
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-
 
 def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
     """Store a trigger that fires once, at the instant that its node did not finish. The names are Quartz's."""
     original = {
         ORIGINAL_NAME: row.trigger_key.name,
         ORIGINAL_GROUP: row.trigger_key.group,
-        ORIGINAL_FIRE_TIME: _milliseconds(row.fire_time),
-        ORIGINAL_SCHEDULED_FIRE_TIME: _milliseconds(row.scheduled_time),
+        ORIGINAL_FIRE_TIME: milliseconds(row.fire_time),
+        ORIGINAL_SCHEDULED_FIRE_TIME: milliseconds(row.scheduled_time),
     }
     name = f"recover_{row.instance_id[:150]}_{row.fence}"
     _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
@@ -38,11 +34,7 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
 
 def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta) -> TriggerRow:
     """Store a trigger that fires once, for the next attempt at an execution that failed."""
-    original = {
-        RETRIED_NAME: row.trigger_key.name,
-        RETRIED_GROUP: row.trigger_key.group,
-        RETRIED_SCHEDULED_FIRE_TIME: _milliseconds(row.scheduled_time),
-    }
+    original = repeats(row.trigger_key, row.scheduled_time, {})
     name = f"retry_{row.attempt}_{row.fence}"
     return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, row.attempt + 1, original)
 
@@ -73,7 +65,3 @@ def _store(
     paused = tables.pauses.cover(again.key, job)
     tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
     return again
-
-
-def _milliseconds(instant: datetime) -> str:
-    return str((instant - _EPOCH) // timedelta(milliseconds=1))

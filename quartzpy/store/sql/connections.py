@@ -90,7 +90,7 @@ class Connections:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
-        self._local = _local(config) if config.pooled else None
+        self._local = _local(config).encode() if config.pooled else None
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
         # Its own: a check-in that waits behind work would look like a death.
@@ -198,15 +198,14 @@ class Connections:
         commit: bytes | None = COMMIT,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
-        local = None if self._local is None else self._local.encode()
         return fly(
             connection,
             sends,
             seconds=self._seconds,
             begin=begin,
             commit=commit,
-            prepared=local is None,
-            local=local,
+            prepared=self._local is None,
+            local=self._local,
         )
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False) -> _T:
@@ -244,7 +243,7 @@ class Connections:
         """A connection for a job's own work, with a transaction begun; the caller closes it."""
         connection = self._jobs.connect()
         try:
-            connection.exec_driver_sql(self._local or "SELECT 1")
+            connection.exec_driver_sql((self._local or b"SELECT 1").decode())
         except BaseException:
             connection.close()
             raise
