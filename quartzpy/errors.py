@@ -6,6 +6,7 @@
     │   ├── InvalidCronError           a cron expression; says field, place and what is allowed
     │   ├── InvalidTriggerError        a trigger's own values
     │   │   └── TriggerNeverFiresError
+    │   ├── UnsupportedKindError       a kind of trigger or calendar that this process cannot compute
     │   ├── UnknownTimeZoneError
     │   ├── InvalidCalendarError
     │   ├── InvalidJobError            a job definition
@@ -99,6 +100,11 @@ class UnknownTimeZoneError(InvalidValueError):
 
 class InvalidCalendarError(InvalidValueError):
     """A calendar's values are wrong, or its base calendars form a circle."""
+
+
+class UnsupportedKindError(InvalidTriggerError, InvalidCalendarError):
+    """This process cannot compute triggers or calendars of this kind: another release knows it, or a library is
+    missing. What is stored may be right, and other nodes may be able to."""
 
 
 class InvalidJobError(InvalidValueError):

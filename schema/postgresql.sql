@@ -66,6 +66,7 @@ CREATE TABLE qrtz_fired_triggers (
     attempt INTEGER DEFAULT 1 NOT NULL,
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
     trigger_data JSONB,
+    covers TIMESTAMP WITH TIME ZONE[],
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fence),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );

@@ -59,6 +59,10 @@ class _Link:
                     time.sleep(0.2)
                     self.cut()
                     return
+                if upstream and self.proxy.hold_back is not None and self.proxy.hold_back in data:
+                    self.proxy.hold_back = None
+                    self.proxy.held_back.set()
+                    self.proxy.let_go.wait()
                 waiting.put((arrived + self.proxy.delay / 2, data))
         waiting.put((0.0, b""))
 
@@ -92,6 +96,10 @@ class Proxy:
         """Seconds added to a round trip."""
         self.cut_after: bytes | None = None
         """Cut the next connection that sends these bytes, once the server has them."""
+        self.hold_back: bytes | None = None
+        """Hold the next bytes that have these in them, on their connection only, until `let_go` is set."""
+        self.held_back = threading.Event()
+        self.let_go = threading.Event()
         self.passable = threading.Event()
         self.passable.set()
         self._links: list[_Link] = []
@@ -107,6 +115,7 @@ class Proxy:
     ) -> None:
         self._listener.close()
         self.passable.set()
+        self.let_go.set()
         self.cut()
 
     def _accept(self) -> None:

@@ -12,7 +12,7 @@ from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.wall_clock import MAX_CHAINED, WallClockCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
-from quartzpy.errors import InvalidCalendarError, InvalidValueError
+from quartzpy.errors import InvalidCalendarError, InvalidValueError, UnsupportedKindError
 
 CALENDAR_KINDS: dict[str, type[WallClockCalendar]] = {
     kind.kind: kind
@@ -62,7 +62,7 @@ def _read(written: object, may_chain: int) -> WallClockCalendar:
     kind = written.get("kind")
     if not isinstance(kind, str) or kind not in CALENDAR_KINDS:
         known = ", ".join(CALENDAR_KINDS)
-        raise InvalidCalendarError(f"calendar: kind must be one of {known} (got {kind!r})")
+        raise UnsupportedKindError(f"calendar: kind must be one of {known} (got {kind!r})")
     common = {name: written[name] for name in _COMMON if name in written}
     if written.get("base") is not None:
         common["base"] = _read(written["base"], may_chain - 1)

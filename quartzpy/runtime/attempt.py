@@ -17,6 +17,7 @@ from quartzpy.errors import (
     JobCancelledError,
     JobExecutionError,
     JobTimeoutError,
+    OutcomeUnknownError,
 )
 from quartzpy.events import (
     JobExecutionVetoed,
@@ -134,7 +135,7 @@ class Attempt:
 
     def _goes_again(self, context: JobExecutionContext) -> bool:
         wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
-        allowed = not (self._execution.cancelled.is_set() or self._execution.epoch.lost or self._committed)
+        allowed = not (self._execution.cancelled.is_set() or self._execution.lease_lost or self._committed)
         if wanted and allowed:
             if self._runner.listeners:
                 self._runner.listeners.emit(JobWasExecuted(context, Outcome.FAILED, self._error))
@@ -210,7 +211,12 @@ class Attempt:
             yield work.connection
             completion = self._completion()
             self._keep_data(completion)
+            self._execution.is_recording = True
             outcome = work.complete(self._execution.epoch.node, completion)
+        except BaseException as error:
+            # Unknown whether it was recorded: then nobody may say that its row is gone.
+            self._execution.is_recording = isinstance(error, OutcomeUnknownError)
+            raise
         finally:
             work.close()
         completion.is_recorded = True

@@ -136,7 +136,7 @@ class Completer(Service):
 
     def _done(self, batch: list[tuple[Execution, Completion]]) -> None:
         if batch:
-            batch[0][0].epoch.forget([execution.fired.fence for execution, _ in batch])
+            batch[0][0].epoch.put_down([execution.fired.fence for execution, _ in batch])
             self.recorded += len(batch)
 
     def _tell_if_empty(self) -> None:

@@ -1,4 +1,4 @@
-"""This node's present life: its epoch, its lease, and the claims it knows of."""
+"""This node's present life: its epoch, its lease, and the executions that it has in hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Epoch:
         self._condition = threading.Condition()
         self._trusted_until = renewed_at + lease_seconds
         self._lost = False
-        self._fences: set[int] = set()
+        self._in_hand: set[int] = set()
         with _of_this_process_lock:
             _of_this_process.add(self)
 
@@ -66,16 +66,16 @@ class Epoch:
                 self._condition.wait(0.5)
             return not self._lost
 
-    # --- the claims of this epoch that this process knows of
+    # --- the executions of this epoch that were handed to workers, and are not recorded yet
 
-    def know(self, fences: Iterable[int]) -> None:
+    def take_in_hand(self, fences: Iterable[int]) -> None:
         with self._condition:
-            self._fences.update(fences)
+            self._in_hand.update(fences)
 
-    def forget(self, fences: Iterable[int]) -> None:
+    def put_down(self, fences: Iterable[int]) -> None:
         with self._condition:
-            self._fences.difference_update(fences)
+            self._in_hand.difference_update(fences)
 
-    def known(self) -> set[int]:
+    def in_hand(self) -> frozenset[int]:
         with self._condition:
-            return set(self._fences)
+            return frozenset(self._in_hand)

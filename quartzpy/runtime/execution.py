@@ -33,8 +33,21 @@ class Execution:
         self.executor = executor
         self.cancelled = Cancellation()
         self.timed_out = False
+        self.is_recording = False
+        """Whether it is being recorded, or was, by a transaction of its job's own."""
+        self._disowned = False
         self.context: JobExecutionContext | None = None
         self.work: Stoppable | None = None
+
+    @property
+    def lease_lost(self) -> bool:
+        """Whether it no longer counts: its epoch, or its own row, is gone."""
+        return self._disowned or self.epoch.lost
+
+    def disown(self) -> None:
+        """Its row is gone: it no longer counts."""
+        self._disowned = True
+        self.stop()
 
     def stop(self) -> None:
         """Ask it to stop; cut off what can be."""

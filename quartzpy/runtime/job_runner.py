@@ -19,6 +19,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
+from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
@@ -70,6 +71,10 @@ class JobRunner:
     def running(self) -> list[Execution]:
         with self._lock:
             return list(self._running.values())
+
+    def fences_of(self, epoch: Epoch) -> set[int]:
+        """The executions of an epoch that run, and that nothing but `finish` will record."""
+        return {one.fired.fence for one in self.running() if one.epoch is epoch and not one.is_recording}
 
     def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
         """Ask the executions that `chosen` is true of to stop; how many."""
@@ -135,7 +140,7 @@ class JobRunner:
             # Not the instance's: it may stand in for one in another process.
             data_type=self._job_types.data_type(execution.fired.job_type),
             refire_count=refire_count,
-            is_lease_lost=lambda: execution.epoch.lost,
+            is_lease_lost=lambda: execution.lease_lost,
             cancelled=execution.cancelled,
             transaction=transaction,
             fenced_transaction=fenced_transaction,

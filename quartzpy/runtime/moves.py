@@ -11,21 +11,23 @@ from quartzpy.triggers.misfire import MOST_MISSED
 
 
 def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
-    """Where a claimed trigger goes when it fires at `now`.
+    """Where a claimed trigger goes when it fires at `now`, and for a while after: the store moves it past as many
+    instants as its fire stands for.
 
     Raises:
-        ArithmeticError: its next fire time cannot be computed.
+        UnsupportedKindError, UnknownTimeZoneError: another release, or another node, can.
+        Exception: its row, or its schedule, is wrong: its next fire time cannot be computed.
     """
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
-    stands_for = [claim.progress.next_fire_time]
+    passed: list[datetime] = []
     if WhenFull(claim.when_full).one_stands_for_all:
-        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(stands_for) < MOST_MISSED:
-            stands_for.append(progress.next_fire_time)
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(passed) < MOST_MISSED:
+            passed.append(progress.next_fire_time)
             progress = claim.trigger.triggered(progress, claim.calendar)
-    covers = tuple(instant for instant in stands_for if instant) if len(stands_for) > 1 else ()
     if progress.next_fire_time is None:
-        return Move(claim, progress, Horizon(is_complete=True), covers)
-    return Move(claim, progress, look_ahead(claim.trigger, progress, claim.calendar), covers)
+        return Move(claim, Horizon(tuple(passed), is_complete=True))
+    beyond = look_ahead(claim.trigger, progress, claim.calendar)
+    return Move(claim, Horizon((*passed, progress.next_fire_time, *beyond.instants), beyond.is_complete))
 
 
 def refill_of(fired: FiredTrigger) -> Horizon | None:

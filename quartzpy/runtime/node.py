@@ -118,6 +118,8 @@ class SchedulerNode:
             capacity=self._capacity,
             hand_over=self._hand_over,
             cancelled=self._stop_local,
+            running=self._runner.fences_of,
+            disown=self._disown,
             backlog=lambda: self._completer.pending,
             listeners=listeners,
         )
@@ -314,7 +316,15 @@ class SchedulerNode:
         self._scheduler.wakeup.set()
         self._misfires.wakeup.set()
 
+    def _disown(self, fences: Collection[int]) -> None:
+        """The store no longer has the rows of these executions: whatever took them, others may run them again."""
+        logger.warning("node %s: executions %s are no longer this node's", self.instance_id, sorted(fences))
+        for execution in self._runner.running():
+            if execution.fired.fence in fences:
+                execution.disown()
+
     def _checked_in(self) -> None:
+        self._scheduler.compare()
         self._learn_types()
         # The net under the news.
         self._obey_cancel_requests()
@@ -351,7 +361,7 @@ class SchedulerNode:
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:
-            execution.epoch.forget([execution.fired.fence])
+            execution.epoch.put_down([execution.fired.fence])
         else:
             self._completer.put(execution, completion)
         placement = execution.fired.placement

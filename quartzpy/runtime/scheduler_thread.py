@@ -1,4 +1,10 @@
-"""The scheduler thread: waits for a free worker, claims due triggers, waits for their instant, fires them."""
+"""The scheduler thread: waits for a free worker, claims due triggers, waits for their instant, fires them.
+
+It has claims in hand; the executions that came of them are in the hands of workers until they are recorded. Both are
+compared with what the store says that this epoch holds: after each step whose answer was lost, and at each check-in.
+Whatever made them differ (an answer that was lost, a flight that was committed after its connection was given up, rows
+that were edited by hand, a bug), each difference is ended then.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from datetime import datetime
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events import JobSkipped
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.capacity import Capacity, workers_of
@@ -16,10 +23,24 @@ from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.moves import move_of
 from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobStore, Move, Opening, SkippedTrigger
+from quartzpy.store.protocol import (
+    AcquiredTrigger,
+    FiredTrigger,
+    Holdings,
+    JobStore,
+    Move,
+    Opening,
+    SkippedTrigger,
+)
 
 SHORTEST_REST = 0.02
 """Before looking again at a due trigger that cannot be taken now: somebody's transaction holds its row."""
+LONGEST_HELD_REST = 0.25
+"""The same, after it was looked at in vain several times."""
+FIRST_RETRY = 0.001
+"""Before firing again what the store's clock had not reached, as it seemed to have."""
+PASSED_OVER_SECONDS = 60.0
+"""How long a trigger is left to other nodes that this one cannot compute."""
 FULL_REST = 0.5
 """While nothing is free: the end of an execution wakes the thread; this is the net under that."""
 STANDBY_REST = 3_600.0
@@ -42,6 +63,8 @@ class SchedulerThread(EpochService):
         epoch: Callable[[], Epoch],
         hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
         cancelled: Callable[[Collection[int]], None],
+        running: Callable[[Epoch], Collection[int]],
+        disown: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
@@ -55,12 +78,20 @@ class SchedulerThread(EpochService):
         self._config = config
         self._hand_over = hand_over
         self._cancelled = cancelled
+        self._running_fences = running
+        self._disown = disown
         self._backlog = backlog
         self._standby = True
         self._resting = threading.Event()
         self._held: list[AcquiredTrigger] = []
         self._held_by: Epoch | None = None
-        self._unsettled = False
+        self._answer_lost = False
+        self._compare_due = False
+        self._not_fired = _HeldBack()
+        self._passed_over = _PassedOver(clock)
+        self._fruitless = 0
+        self.differences = 0
+        """How many differences between what the store says that this node holds, and what it has, were ended."""
 
     # --- from other threads
 
@@ -77,11 +108,16 @@ class SchedulerThread(EpochService):
     def in_standby(self) -> bool:
         return self._standby
 
+    def compare(self) -> None:
+        """Compare what this node has in hand with what its epoch holds, in the next pass."""
+        self._compare_due = True
+        self.wakeup.set()
+
     # --- the loop
 
     def after_failure(self, error: BaseException) -> None:
         # A step may have been committed although its answer never came.
-        self._unsettled = True
+        self._answer_lost = True
 
     def on_lease_lost(self) -> None:
         self._held.clear()
@@ -91,14 +127,16 @@ class SchedulerThread(EpochService):
         """Fire what is due, claim what is next; the seconds until there is something to do."""
         if epoch is not self._held_by:
             self._held, self._held_by = [], epoch
-        if self._unsettled and epoch.trusted:
-            self._settle(epoch)
+        if self._answer_lost and epoch.trusted:
+            self._reconcile(epoch)
+        elif self._compare_due and epoch.trusted:
+            self._compare(epoch)
         if self._standby or not epoch.trusted:
             self._release(epoch, self._held)
             if not self._standby:
                 return SHORTEST_REST
             self._resting.set()
-            return STANDBY_REST
+            return LONGEST_HELD_REST if self._held else STANDBY_REST
         self._fire_held(epoch)
         openings = self._capacity.openings(claim.placement for claim in self._held)
         if not openings or self._backlog() > BACKLOG_LIMIT:
@@ -114,94 +152,199 @@ class SchedulerThread(EpochService):
             limit=limit,
             look_ahead=self._config.look_ahead,
             misfire_threshold=self._config.misfire_threshold,
+            passed_over=self._passed_over.generations(),
         )
         self._store_time.learn(took.now, asked_at)
-        epoch.know(one.fence for one in took.fired)
-        epoch.know(one.fence for one in took.acquired)
         self._start(took.fired, epoch)
         self._skipped(took.skipped)
         self._cancelled(took.cancelled)
         self._held.extend(took.acquired)
         self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)
         opened = self._capacity.learn(took.placed)
-        if opened or len(took.fired) + len(took.acquired) + len(took.skipped) >= limit:
+        taken = len(took.fired) + len(took.acquired) + len(took.skipped)
+        if opened or taken >= limit:
             return NO_REST
-        return self._rest(took.next_due)
+        return self._rest(took.next_due, fruitless=taken == 0)
 
-    def _rest(self, next_due: datetime | None) -> float:
+    def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
         # Not all nodes at the same moment.
         rest = self._config.idle_wait.total_seconds() * random.uniform(0.8, 1.0)
+        shortest = SHORTEST_REST
         if next_due is not None:
             ahead = self._config.look_ahead.total_seconds() * random.uniform(0.5, 1.0)
-            rest = min(rest, max(SHORTEST_REST, self._store_time.seconds_until(next_due) - ahead))
+            until = self._store_time.seconds_until(next_due) - ahead
+            # It is due, and cannot be taken: somebody's transaction holds its row, for who knows how long.
+            self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
+            shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_HELD_REST)
+            rest = min(rest, max(shortest, until))
         return min(rest, self._until_held())
 
     def _until_held(self) -> float:
-        if not self._held or (first := self._held[0].progress.next_fire_time) is None:
-            return STANDBY_REST
-        return max(0.0, self._store_time.seconds_until(first))
+        """The seconds until a claim is to be fired."""
+        now = self._clock.monotonic()
+        return min(
+            (
+                max(self._not_fired.rest(claim.fence, now), self._store_time.seconds_until(at))
+                for claim in self._held
+                if (at := claim.progress.next_fire_time) is not None
+            ),
+            default=STANDBY_REST,
+        )
 
     def _rest_while_full(self, epoch: Epoch) -> float:
         """No worker is free for more: wait for one, or for the instant of a claim."""
         if self._held:
             # Somebody may have scheduled something sooner than what the last free workers are kept for.
-            if self.wakeup.wait(min(self._until_held(), 1.0)) and self._until_held() > SHORTEST_REST:
+            woken = self.wakeup.wait(min(self._until_held(), 1.0)) and not self._compare_due
+            if woken and self._until_held() > SHORTEST_REST:
                 self._release(epoch, self._held)
             return NO_REST
         return FULL_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
 
     def _fire_held(self, epoch: Epoch) -> None:
-        now = self._store_time.now()
-        due = [claim for claim in self._held if (claim.progress.next_fire_time or now) <= now]
+        now, at = self._store_time.now(), self._clock.monotonic()
+        due = [
+            claim
+            for claim in self._held
+            if (claim.progress.next_fire_time or now) <= now and self._not_fired.rest(claim.fence, at) <= 0
+        ]
         if not due:
             return
-        moves = [move for claim in due if (move := self._move(claim, now)) is not None]
+        moves = self._moves(epoch, due, now)
+        if not moves:
+            return
         asked_at = self._clock.monotonic()
         firing = self._store.fire(epoch.node, moves)
         self._store_time.learn(firing.now, asked_at)
-        fired = {one.fence for one in firing.fired}
-        gone = {claim.fence for claim in due if claim.fence not in fired and claim.fence not in firing.not_due}
-        epoch.forget(gone)
-        self._held = [claim for claim in self._held if claim.fence not in fired and claim.fence not in gone]
+        asked = {move.acquired.fence for move in moves}
+        self._drop(asked.difference(firing.not_due))
+        self._not_fired.again(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
         self._cancelled(firing.cancelled)
 
-    def _move(self, claim: AcquiredTrigger, now: datetime) -> Move | None:
-        try:
-            return move_of(claim, now)
-        except ArithmeticError as error:
-            # It fires this once, and its schedule ends here: better than firing nothing else any more.
-            self._logger.error("the next fire time of %s cannot be computed: %s", claim.key, error)
-            return None
+    def _moves(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[Move]:
+        """Where these claims go. What this node cannot compute it leaves to others; what nobody can goes to ERROR."""
+        moves, foreign, wrong = [], [], {}
+        for claim in due:
+            try:
+                moves.append(move_of(claim, now))
+            except (UnsupportedKindError, UnknownTimeZoneError) as error:
+                self._logger.warning("trigger %s is left to other nodes: %s", claim.key, error)
+                self._passed_over.add(claim.generation)
+                foreign.append(claim)
+            except Exception as error:
+                self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
+                wrong[claim.fence] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
+        if foreign:
+            self._release(epoch, foreign)
+        if wrong:
+            self._store.reject(epoch.node, wrong)
+            self._drop(wrong)
+        return moves
+
+    def _drop(self, fences: Collection[int]) -> None:
+        """These claims are no more."""
+        self._held = [claim for claim in self._held if claim.fence not in fences]
+        self._not_fired.forget(fences)
 
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
+            epoch.take_in_hand(one.fence for one in fired)
             self._hand_over(fired, epoch)
+
+    def _running(self, epoch: Epoch) -> set[int]:
+        return set(self._running_fences(epoch))
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
         for one in skipped:
             self._logger.info("job %s is at its limit: the fire of %s is skipped", one.job_key, one.trigger_key)
             self._listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
 
-    def _settle(self, epoch: Epoch) -> None:
+    def _compare(self, epoch: Epoch) -> None:
+        """Look whether this node has in hand what its epoch holds; end what differs."""
+        self._compare_due = False
+        running = self._running(epoch)
+        in_hand = epoch.in_hand()
         asked_at = self._clock.monotonic()
-        found = self._store.settle(epoch.node, epoch.known())
+        found = self._store.holdings(epoch.node)
         self._store_time.learn(found.now, asked_at)
-        self._unsettled = False
-        epoch.know([one.fence for one in found.fired])
-        self._start(found.fired, epoch)
+        if found.claims != {claim.fence for claim in self._held} or not found.executions <= in_hand:
+            self._reconcile(epoch)
+        self._end_gone(epoch, running, found)
 
-    def _release(self, epoch: Epoch, claims: list[AcquiredTrigger]) -> None:
+    def _reconcile(self, epoch: Epoch) -> None:
+        """End the differences between what this node has in hand and what its epoch holds."""
+        held = {claim.fence for claim in self._held}
+        running = self._running(epoch)
+        found = self._store.reconcile(epoch.node, claims=held, executions=epoch.in_hand())
+        self._answer_lost = False
+        if found.released or found.fired:
+            self.differences += len(found.released) + len(found.fired)
+            self._logger.warning(
+                "%s: this node held %d claims and %d executions that it did not know of, as the answer to a step was"
+                " lost; the claims are released, the executions begin",
+                self.name,
+                len(found.released),
+                len(found.fired),
+            )
+        self._drop(held.difference(found.holdings.claims))
+        self._start(found.fired, epoch)
+        self._end_gone(epoch, running, found.holdings)
+
+    def _end_gone(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
+        """Tell the executions whose rows are gone that they no longer count. They ran before the store was asked, and
+        still do: none of them was recorded meanwhile."""
+        gone = self._running(epoch).intersection(running).difference(found.executions)
+        if gone:
+            self.differences += len(gone)
+            self._disown(gone)
+
+    def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:
         if not claims:
             return
-        fences = [claim.fence for claim in claims]
-        self._store.release(epoch.node, fences)
-        epoch.forget(fences)
-        self._held = [claim for claim in self._held if claim not in claims]
+        fences = {claim.fence for claim in claims}
+        # What a transaction of somebody's holds is still claimed, and tried again.
+        self._drop(fences.difference(self._store.release(epoch.node, fences)))
 
     def release_all(self) -> None:
         """Give back what is claimed and not fired; after the thread has ended."""
         epoch = self._held_by
         if epoch is not None and not epoch.lost:
             self._release(epoch, self._held)
+
+
+class _HeldBack:
+    """Claims that could not be fired when they seemed due, and when they are tried again."""
+
+    def __init__(self) -> None:
+        self._tries: dict[int, tuple[int, float]] = {}
+
+    def again(self, fences: Collection[int], now: float) -> None:
+        for fence in fences:
+            tries, _ = self._tries.get(fence, (0, 0.0))
+            self._tries[fence] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_HELD_REST))
+
+    def rest(self, fence: int, now: float) -> float:
+        return self._tries[fence][1] - now if fence in self._tries else 0.0
+
+    def forget(self, fences: Collection[int]) -> None:
+        for fence in fences:
+            self._tries.pop(fence, None)
+
+
+class _PassedOver:
+    """The generations of triggers that this node cannot compute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[int, float] = {}
+
+    def add(self, generation: int) -> None:
+        self._until[generation] = self._clock.monotonic() + PASSED_OVER_SECONDS
+
+    def generations(self) -> Collection[int]:
+        if self._until:
+            now = self._clock.monotonic()
+            self._until = {generation: until for generation, until in self._until.items() if until > now}
+        return self._until.keys()

@@ -167,24 +167,39 @@ class FiredTrigger:
         return self._load_calendar()
 
 
-@dataclass(frozen=True, slots=True)
+def _no_calendar() -> None:
+    return None
+
+
+@dataclass(frozen=True)
 class AcquiredTrigger:
     """A claim: only this node may fire this trigger, at `progress.next_fire_time`.
 
-    It is void once its calendar is replaced.
+    It is void once its calendar is replaced. `trigger` and `calendar` are built when they are first asked for: a row
+    that holds what cannot be read costs this claim, and no other. The trigger comes without its data.
     """
 
     fence: int
-    trigger: Trigger
+    trigger_group: str
+    trigger_name: str
     progress: TriggerProgress
     generation: int
-    calendar: Calendar | None = None
+    load_trigger: Callable[[], Trigger]
+    load_calendar: Callable[[], Calendar | None] = _no_calendar
     placement: str = ""
     when_full: str = WhenFull.BLOCK
 
-    @property
+    @cached_property
     def key(self) -> TriggerKey:
-        return self.trigger.key
+        return TriggerKey(self.trigger_group, self.trigger_name)
+
+    @cached_property
+    def trigger(self) -> Trigger:
+        return self.load_trigger()
+
+    @cached_property
+    def calendar(self) -> Calendar | None:
+        return self.load_calendar()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +231,14 @@ class Acquisition:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where an acquired trigger goes when it fires; computed outside the lock.
+    """An acquired trigger that is to be fired, with the fire times that follow; computed outside the lock.
 
-    `covers`: the instants that the fire stands for, where they are more than one.
+    How many of those the fire stands for, where its job lets one fire stand for several, is the store's to decide:
+    by its own clock, at the fire.
     """
 
     acquired: AcquiredTrigger
-    progress: TriggerProgress
-    horizon: Horizon
-    covers: tuple[datetime, ...] = ()
+    following: Horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +250,25 @@ class Firing:
     not_due: Collection[int] = ()
     skipped: Sequence[SkippedTrigger] = ()
     cancelled: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The fences of the fired rows that the store keeps for an epoch: its claims, and its executions."""
+
+    now: datetime
+    claims: frozenset[int]
+    executions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What `reconcile` did: fires to be run, claims that it released, and what the epoch holds now (these fires among
+    it)."""
+
+    fired: Sequence[FiredTrigger]
+    released: Collection[int]
+    holdings: Holdings
 
 
 @dataclass(slots=True)
@@ -479,11 +512,19 @@ class JobStore(Protocol):
         """Release all claims that are not executing and remove the node's row."""
         ...
 
-    def settle(self, node: Node, known: Collection[int]) -> Acquisition:
-        """Find out what steps did whose answers were lost.
+    def holdings(self, node: Node) -> Holdings:
+        """What this epoch holds. Takes no shared lock. Raises LeaseLostError: the epoch is gone."""
+        ...
 
-        Fires of this epoch whose fence is not in `known` are returned to be run; claims that are not known are
-        released.
+    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+        """End the differences between what this epoch holds and what its node has in hand.
+
+        Fires whose fence is not in `executions` are returned to be run, also those that the node takes for claims:
+        the answer of their fire was lost. Claims that are not in `claims` are released; those whose trigger went
+        another way are dropped.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
         """
         ...
 
@@ -497,6 +538,7 @@ class JobStore(Protocol):
         limit: int,
         look_ahead: timedelta,
         misfire_threshold: timedelta,
+        passed_over: Collection[int] = (),
     ) -> Acquisition:
         """Claim at most `limit` WAITING triggers of these lanes, soonest first, then by priority.
 
@@ -507,7 +549,8 @@ class JobStore(Protocol):
         several that are due the newest only. What is due already and has its following instants stored is fired in the
         same transaction: it goes to WAITING, BLOCKED (with all other triggers of its job, where that is full by now
         and blocks) or COMPLETE; the last two rules let a fire stand for all instants of its trigger that have passed.
-        The others become ACQUIRED. Rows held by somebody's open transaction are skipped.
+        The others become ACQUIRED. Rows held by somebody's open transaction are skipped, and so are the generations in
+        `passed_over`: triggers that this node cannot move on.
         """
         ...
 
@@ -516,8 +559,17 @@ class JobStore(Protocol):
         blocked by another trigger of the job) are dropped."""
         ...
 
-    def release(self, node: Node, fences: Collection[int]) -> None:
-        """Give claims back: ACQUIRED becomes WAITING, and nothing else does."""
+    def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
+        """Give claims back: ACQUIRED becomes WAITING, and nothing else does. The fences of those that this epoch still
+        holds, as somebody's open transaction has their row: they are to be released later.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
+        """Set acquired triggers to ERROR, each with the reason given for its fence; the claims go."""
         ...
 
     def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:

@@ -18,7 +18,7 @@ from itertools import islice, product, takewhile
 from math import prod
 from typing import Any
 
-from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError
+from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.instants import zone
 from quartzpy.triggers.recurring import LOOK_AHEAD
 
@@ -347,7 +347,9 @@ def _dateutil() -> Any:
     try:
         return importlib.import_module("dateutil.rrule")
     except ImportError:
-        raise InvalidTriggerError("recurrence rules need the dateutil library: pip install 'quartzpy[rrule]'") from None
+        raise UnsupportedKindError(
+            "recurrence rules need the dateutil library: pip install 'quartzpy[rrule]'"
+        ) from None
 
 
 def _expanded(

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError
+from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
 from quartzpy.instants import as_instant
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
 from quartzpy.states import Missed
@@ -58,12 +58,12 @@ def trigger_kind(name: str) -> type[Trigger]:
     """The class of the triggers that are stored as this kind.
 
     Raises:
-        InvalidTriggerError: no such kind.
+        UnsupportedKindError: no such kind.
     """
     try:
         return _KINDS[name]
     except KeyError:
-        raise InvalidTriggerError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
+        raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
 
 
 @dataclass(frozen=True, kw_only=True)

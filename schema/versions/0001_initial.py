@@ -104,6 +104,7 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("trigger_data", JSONB(), nullable=True),
+        sa.Column("covers", sa.ARRAY(Instant), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
         sa.PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
         schema=schema,

@@ -31,6 +31,7 @@ from quartzpy.store.protocol import (
     Move,
     Node,
     Opening,
+    Reconciliation,
     RecoveryOutcome,
 )
 from quartzpy.store.ram.store import RamJobStore
@@ -199,6 +200,14 @@ class Harness(ABC):
 
     def fire(self, node: Node, claims: Iterable[AcquiredTrigger]) -> Firing:
         return self.store.fire(node, [self.move(claim) for claim in claims])
+
+    def reconcile(
+        self, node: Node, *, claims: Iterable[AcquiredTrigger] = (), executions: Iterable[FiredTrigger] = ()
+    ) -> Reconciliation:
+        """Compare what the node has in hand with what its epoch holds."""
+        return self.store.reconcile(
+            node, claims=[one.fence for one in claims], executions=[one.fence for one in executions]
+        )
 
     def fire_due(self, node: Node, **how: Any) -> list[FiredTrigger]:
         """Fire all that is due, by itself or through a claim."""

@@ -161,63 +161,106 @@ def test_a_dead_epoch_cannot_check_in(store: Harness) -> None:
         store.store.check_in(Node("nobody", 12345))
 
 
-# --- settling
+# --- comparing what a node has in hand with what its epoch holds
 
 
-def test_settling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
+def test_reconciling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
     node = store.node()
     store.schedule(job(data={"a": 1}), every(60, data={"b": 2}), once("known"))
     known, unknown = sorted(store.acquire(node).fired, key=lambda fired: fired.trigger_name != "known")
-    found = store.store.settle(node, [known.fence])
+    found = store.reconcile(node, executions=[known])
     [fired] = found.fired
     assert (fired.fence, fired.trigger_key, fired.job_key) == (unknown.fence, key("every"), unknown.job_key)
     assert (fired.scheduled_fire_time, fired.fire_time) == (START, START)
     assert (fired.next_fire_time, fired.generation) == (at(60), unknown.generation)
     assert data_of(fired) == ({"a": 1}, {"b": 2})
     assert fired.job_detail == unknown.job_detail
-    assert not found.acquired
+    assert not found.released
+    assert found.holdings.executions == {known.fence, unknown.fence}
     store.complete(node, fired, known)
     assert not store.store.list_running()
     assert store.states("every", "known") == ["WAITING", "gone"]
 
 
-def test_a_fire_that_settling_found_can_be_completed_like_any_other(store: Harness) -> None:
+def test_a_claim_whose_fire_was_committed_without_an_answer_is_found_as_a_fire(store: Harness) -> None:
+    """The node still takes it for a claim: that must not hide the execution, or nobody would ever run it."""
+    node = store.node()
+    store.schedule(serial(), every(60, start=at(1)), once("other", at(30)))
+    [claim] = store.acquire(node, look_ahead=2 * SECOND).acquired
+    store.clock.advance(SECOND)
+    [lost] = store.fire(node, [claim]).fired
+    found = store.reconcile(node, claims=[claim])
+    assert [one.fence for one in found.fired] == [lost.fence]
+    assert found.holdings.claims == frozenset()
+    store.complete(node, found.fired[0])
+    assert store.states("every", "other") == ["WAITING", "WAITING"]
+
+
+def test_a_fire_that_reconciling_found_can_be_completed_like_any_other(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), once(), once("other", at(50)))
     store.fire_one(node)
-    [fired] = store.store.settle(node, []).fired
+    [fired] = store.reconcile(node).fired
     assert fired.next_fire_time is None
     store.complete(node, fired)
     assert store.states("once", "other") == ["gone", "WAITING"]
 
 
-def test_settling_releases_claims_whose_answer_was_lost(store: Harness) -> None:
+def test_reconciling_keeps_the_instants_that_a_fire_stands_for(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(max_concurrent=1, when_full="buffer_one"), every(10))
+    store.clock.advance(25 * SECOND)
+    [lost] = store.acquire(node).fired
+    assert lost.covers == (at(0), at(10), at(20))
+    assert store.reconcile(node).fired[0].covers == lost.covers
+
+
+def test_reconciling_releases_claims_whose_answer_was_lost(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(1)), once("known", at(2)))
     claims = store.acquire(node, look_ahead=HOUR).acquired
-    found = store.store.settle(node, [claims[1].fence])
-    assert (tuple(found.fired), tuple(found.acquired)) == ((), ())
+    found = store.reconcile(node, claims=claims[1:])
+    assert not found.fired
+    assert set(found.released) == {claims[0].fence}
+    assert found.holdings.claims == {claims[1].fence}
     assert store.states("once", "known") == ["WAITING", "ACQUIRED"]
     store.clock.advance(2 * SECOND)
     assert names(store.fire(node, claims).fired) == ["known"]
 
 
-def test_settling_when_all_is_known_changes_nothing(store: Harness) -> None:
+def test_reconciling_drops_claims_whose_trigger_went_another_way(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once(when=at(1)))
+    claims = store.acquire(node, look_ahead=HOUR).acquired
+    store.store.pause_triggers([key("once")])
+    assert store.reconcile(node, claims=claims).holdings.claims == frozenset()
+    assert store.state("once") == "PAUSED"
+
+
+def test_reconciling_when_all_is_known_changes_nothing(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(60))
     store.schedule(job("other"), once(when=at(1)))
     took = store.acquire(node, look_ahead=SECOND)
     before = store.everything()
-    found = store.store.settle(node, [took.fired[0].fence, took.acquired[0].fence])
+    found = store.reconcile(node, claims=took.acquired, executions=took.fired)
     assert not found.fired
+    assert not found.released
     assert store.everything() == before
+    holdings = store.store.holdings(node)
+    assert holdings == found.holdings
+    assert holdings.claims == {one.fence for one in took.acquired}
+    assert holdings.executions == {one.fence for one in took.fired}
 
 
-def test_settling_is_about_the_nodes_own_epoch_only(store: Harness) -> None:
+def test_reconciling_is_about_the_nodes_own_epoch_only(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(60), once(when=at(1)))
     store.acquire(a, look_ahead=SECOND)
-    assert not store.store.settle(b, []).fired
+    found = store.reconcile(b)
+    assert not found.fired
+    assert not found.released
+    assert not store.store.holdings(b).executions
     assert len(store.running()) == 1
     assert len(store.claims()) == 1
 
@@ -227,7 +270,7 @@ def test_a_fire_of_a_trigger_that_is_gone_is_still_found(store: Harness) -> None
     store.schedule(job(durable=True), every(60, data={"b": 2}))
     old = store.fire_one(node)
     store.store.delete_triggers([key("every")])
-    [fired] = store.store.settle(node, []).fired
+    [fired] = store.reconcile(node).fired
     assert (fired.fence, fired.trigger_key) == (old.fence, key("every"))
     assert data_of(fired)[1] == {"b": 2}
     assert fired.job_detail.key == old.job_key
@@ -235,10 +278,12 @@ def test_a_fire_of_a_trigger_that_is_gone_is_still_found(store: Harness) -> None
     assert not store.store.list_running()
 
 
-def test_a_dead_epoch_settles_nothing(store: Harness) -> None:
+def test_a_dead_epoch_holds_nothing(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(60))
     store.fire_one(a)
     store.recover(b, a)
     with pytest.raises(LeaseLostError):
-        store.store.settle(a, [])
+        store.reconcile(a)
+    with pytest.raises(LeaseLostError):
+        store.store.holdings(a)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_a_claim_fires_at_its_instant(store: Harness) -> None:
     assert (fired.scheduled_fire_time, fired.fire_time) == (at(5), at(5))
     assert (fired.previous_fire_time, fired.next_fire_time, fired.times_triggered) == (None, at(15), 1)
     assert data_of(fired) == ({"a": 1}, {"b": 2})
-    assert (fired.trigger, fired.job_detail) == (claim.trigger, detail)
+    assert (fired.trigger, fired.job_detail) == (replace(claim.trigger, data={"b": 2}), detail)
     assert store.state("every") == "WAITING"
     assert store.progress("every").next_fire_time == at(15)
     assert store.progress("every").previous_fire_time == at(5)

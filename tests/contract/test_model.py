@@ -19,7 +19,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobEntry, Lane, Node, Opening
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobEntry, Lane, Node, Opening, Reconciliation
 from quartzpy.store.ram.tables import BLOCKED_STATES
 from quartzpy.triggers.horizon import Horizon, refill
 from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key
@@ -193,7 +193,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=a_node)
     def release(self, name: str) -> None:
         with self._as(name) as virtual:
-            self.store.release(virtual.node, [claim.fence for claim in virtual.claims])
+            assert not self.store.release(virtual.node, [claim.fence for claim in virtual.claims])
             virtual.claims = []
 
     @rule(
@@ -230,20 +230,33 @@ class Cluster(RuleBasedStateMachine):
         self.fire(name)
 
     @rule(name=a_node)
-    def settle(self, name: str) -> None:
+    def compare(self, name: str) -> None:
         with self._as(name) as virtual:
-            known = [*virtual.claims, *virtual.running]
-            found = self.store.settle(virtual.node, [one.fence for one in known])
+            found = self._reconciled(virtual)
             assert not found.fired, "every answer arrived"
+            assert not found.released
+            assert found.holdings.executions == {one.fence for one in virtual.running}
 
     @rule(name=a_node, seconds=st.sampled_from([0, 60]))
-    def lose_an_answer(self, name: str, seconds: int) -> None:
+    def lose_the_answer_to_an_acquire(self, name: str, seconds: int) -> None:
         with self._as(name) as virtual:
             lost = self.harness.acquire(virtual.node, look_ahead=seconds * SECOND)
-            known = [*virtual.claims, *virtual.running]
-            found = self.store.settle(virtual.node, [one.fence for one in known])
+            found = self._reconciled(virtual)
             assert {one.fence for one in found.fired} == {one.fence for one in lost.fired}
             self._fired(virtual, found.fired)
+
+    @rule(name=a_node)
+    def lose_the_answer_to_a_fire(self, name: str) -> None:
+        with self._as(name) as virtual:
+            lost = self.harness.fire(virtual.node, virtual.claims)
+            found = self._reconciled(virtual)
+            assert {one.fence for one in found.fired} == {one.fence for one in lost.fired}
+            assert {one.fence: one.covers for one in found.fired} == {one.fence: one.covers for one in lost.fired}
+            virtual.claims = [claim for claim in virtual.claims if claim.fence in found.holdings.claims]
+            self._fired(virtual, found.fired)
+
+    def _reconciled(self, virtual: Virtual) -> Reconciliation:
+        return self.harness.reconcile(virtual.node, claims=virtual.claims, executions=virtual.running)
 
     # --- what happened
 

@@ -328,6 +328,6 @@ def test_every_step_of_a_dead_epoch_is_refused_and_changes_nothing(store: Harnes
     with pytest.raises(LeaseLostError):
         store.store.recover(a, store.store.list_nodes().nodes)
     with pytest.raises(LeaseLostError):
-        store.store.settle(a, [])
+        store.reconcile(a)
     assert set(store.complete(a, fired).fenced) == {fired.fence}
     assert store.everything() == before

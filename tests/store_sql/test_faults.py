@@ -64,9 +64,9 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)
     assert [row.state for row in store.list_running()] == ["EXECUTING"] * 2, "it was committed"
-    found = remote.settle(node, [])
-    assert fired_names(found) == ["a", "b"]
-    assert remote.settle(node, [one.fence for one in found.fired]).fired == ()
+    found = remote.reconcile(node, claims=[], executions=[])
+    assert sorted(one.trigger_name for one in found.fired) == ["a", "b"]
+    assert remote.reconcile(node, claims=[], executions=[one.fence for one in found.fired]).fired == ()
 
     proxy.cut_after = b"COMMIT"
     completions = [ended(one) for one in found.fired]
@@ -75,6 +75,47 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
     again = remote.complete(node, completions)
     assert not again.fenced, "recorded by the flight whose answer was lost"
     assert len(store.list_executions(10)) == 2
+
+
+def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy, connect: Connect
+) -> None:
+    remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
+    node = register(remote)
+    acquire(remote, node)
+    store_due(store, "a")
+    proxy.hold_back = b"COMMIT"
+    with pytest.raises(OutcomeUnknownError):
+        acquire(remote, node)
+    assert proxy.held_back.is_set()
+    assert not remote.reconcile(node, claims=[], executions=[]).fired, "it did not reach the server yet"
+    proxy.let_go.set()
+    for _ in range(30):
+        connect().execute("SELECT pg_sleep(0.01)")
+        assert store.list_running() == []
+    assert fired_names(acquire(remote, node)) == ["a"]
+
+
+def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    node = register(store)
+    now = datetime.now(UTC)
+    soon = SimpleTrigger("soon", job_key=JobKey("DEFAULT", "job"), start_time=now + timedelta(seconds=30))
+    store.store_jobs([JobEntry(JobDetail("report", "job"), [prepare(soon, now, None)])], replace=True)
+    took = store.acquire(
+        node, OPENINGS, limit=1, look_ahead=timedelta(minutes=1), misfire_threshold=timedelta(minutes=1)
+    )
+    [claim] = took.acquired
+    user = connect()
+    user.execute("BEGIN")
+    user.execute("UPDATE qrtz_triggers SET description = 'mine'")
+    assert store.release(node, [claim.fence]) == {claim.fence}
+    user.execute("ROLLBACK")
+    assert store.release(node, [claim.fence]) == frozenset()
+    record = store.trigger(TriggerKey("DEFAULT", "soon"))
+    assert record is not None
+    assert record.state == "WAITING"
 
 
 def test_a_flight_that_never_arrived_changed_nothing(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, Opening, SkippedTrigger
 from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow, load_job, load_trigger
@@ -41,13 +41,14 @@ def acquire(
     limit: int,
     look_ahead: timedelta,
     misfire_threshold: timedelta,
+    passed_over: Collection[int],
 ) -> Acquisition:
     """Claim, and fire what is due; see `JobStore.acquire`."""
     now = tables.require(node)
     took = Taken()
     overlaps = Overlaps(tables, node, now, took)
-    eligible = _eligible(tables, openings, now, limit, now + look_ahead, misfire_threshold)
-    for row, passed in newest_first([(row, _passed(row, now)) for row in eligible]):
+    eligible = _eligible(tables, openings, now, limit, now + look_ahead, misfire_threshold, passed_over)
+    for row, passed in newest_first([(row, passed_by(row, row.pending, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
         if tables.is_blocked(row.job):
@@ -56,13 +57,12 @@ def acquire(
         if at > now or not (row.pending.is_complete or len(row.pending.instants) > len(passed)):
             took.acquired.append(_claim(tables, node, row, now))
             continue
-        progress, pending = _following(row, 0)
-        if overlaps.may_fire(row, progress, pending):
-            if passed:
-                progress, pending = _following(row, len(passed))
+        if overlaps.may_fire(row, *following(row, row.pending, 0)):
             covers = (at, *passed) if passed else ()
-            took.fired.append(fire_row(tables, node, row, tables.next_number(), progress, pending, now, covers))
-    left = next(iter(tables.due.on_time(openings, now, misfire_threshold, 1)), None)
+            to = following(row, row.pending, len(passed))
+            took.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, covers))
+    on_time = tables.due.on_time(openings, now, misfire_threshold, 1, beyond=len(passed_over))
+    left = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
     return Acquisition(
         now,
         tuple(took.fired),
@@ -74,11 +74,11 @@ def acquire(
     )
 
 
-def _passed(row: TriggerRow, now: datetime) -> tuple[datetime, ...]:
+def passed_by(row: TriggerRow, following: Horizon, now: datetime) -> tuple[datetime, ...]:
     """The instants after the next one that a fire stands for too, where its job lets one wait for all."""
     if not row.job.when_full.one_stands_for_all:
         return ()
-    return tuple(instant for instant in row.pending.instants if instant <= now)
+    return tuple(instant for instant in following.instants if instant <= now)
 
 
 _With = TypeVar("_With")
@@ -138,17 +138,25 @@ class Overlaps:
 
 
 def _eligible(
-    tables: Tables, openings: Sequence[Opening], now: datetime, limit: int, until: datetime, threshold: timedelta
+    tables: Tables,
+    openings: Sequence[Opening],
+    now: datetime,
+    limit: int,
+    until: datetime,
+    threshold: timedelta,
+    passed_over: Collection[int],
 ) -> list[TriggerRow]:
     chosen: list[TriggerRow] = []
     taken: Counter[JobKey] = Counter()
     of_executor: Counter[str] = Counter()
     of_group: Counter[str] = Counter()
     by_lane = {opening.lane: opening for opening in openings}
-    for entry in tables.due.on_time(openings, now, threshold, limit):
+    for entry in tables.due.on_time(openings, now, threshold, limit, beyond=len(passed_over)):
         if entry.at > until:
             break
-        row = tables.triggers[TriggerKey(entry.group, entry.name)]
+        row = tables.triggers[entry.key]
+        if row.generation in passed_over:
+            continue
         opening = by_lane[row.job.lane]
         of_executor[opening.executor] += 1
         of_group[opening.group] += 1
@@ -173,21 +181,30 @@ def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Acquir
     stored = tables.calendar_of(row)
     return AcquiredTrigger(
         fence,
-        row.load(),
+        row.key.group,
+        row.key.name,
         row.progress,
         row.generation,
-        None if stored is None else stored.calendar,
+        partial(_given, row.bare),
+        partial(_given, None if stored is None else stored.calendar),
         row.job.lane.placement,
         row.job.when_full,
     )
 
 
-def _following(row: TriggerRow, passed: int) -> tuple[TriggerProgress, Horizon]:
-    """Where a trigger goes by itself, past so many instants."""
-    following, *later = row.pending.instants[passed:] or (None,)
+_T = TypeVar("_T")
+
+
+def _given(value: _T) -> _T:
+    return value
+
+
+def following(row: TriggerRow, pending: Horizon, passed: int) -> tuple[TriggerProgress, Horizon]:
+    """Where a trigger goes by itself, past so many instants of `pending`."""
+    next_fire_time, *later = pending.instants[passed:] or (None,)
     times = row.progress.times_triggered + 1 + passed
-    progress = TriggerProgress(following, row.progress.next_fire_time, times)
-    return progress, Horizon(tuple(instant for instant in later if instant), row.pending.is_complete)
+    progress = TriggerProgress(next_fire_time, row.progress.next_fire_time, times)
+    return progress, Horizon(tuple(instant for instant in later if instant), pending.is_complete)
 
 
 def _skip(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from quartzpy.states import FiredState, TriggerState
-from quartzpy.store.protocol import Acquisition, Firing, Move, Node
-from quartzpy.store.ram.acquire import Overlaps, Taken, fire_row, newest_first
+from quartzpy.store.protocol import Firing, Holdings, Move, Node, Reconciliation
+from quartzpy.store.ram.acquire import Overlaps, Taken, fire_row, following, newest_first, passed_by
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
-from quartzpy.triggers.trigger import TriggerProgress
 
 
 def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
@@ -31,10 +30,14 @@ def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
         elif claim.scheduled_time > now or tables.is_blocked(row.job):
             not_due.add(claim.fence)
         else:
-            times = move.progress.times_triggered
-            progress = TriggerProgress(move.progress.next_fire_time, claim.scheduled_time, times)
-            if overlaps.may_fire(row, progress, move.horizon):
-                took.fired.append(fire_row(tables, node, row, claim.fence, progress, move.horizon, now, move.covers))
+            passed = passed_by(row, move.following, now)
+            if not move.following.is_complete:
+                # The trigger has to wait for one of those that are known.
+                passed = passed[: len(move.following.instants) - 1]
+            if overlaps.may_fire(row, *following(row, move.following, 0)):
+                covers = (claim.scheduled_time, *passed) if passed else ()
+                to = following(row, move.following, len(passed))
+                took.fired.append(fire_row(tables, node, row, claim.fence, *to, now, covers))
     return Firing(now, tuple(took.fired), frozenset(not_due), tuple(took.skipped), tuple(took.cancelled))
 
 
@@ -57,12 +60,25 @@ def claimed_trigger(tables: Tables, claim: FiredRow) -> TriggerRow | None:
     return row if row is not None and row.fence == claim.fence else None
 
 
-def release(tables: Tables, node: Node, fences: Collection[int]) -> None:
+def release(tables: Tables, node: Node, fences: Collection[int]) -> frozenset[int]:
     """Give claims back; see `JobStore.release`."""
+    if fences:
+        tables.require(node)
     for fence in fences:
         claim = claim_of(tables, node, fence)
         if claim is not None:
             give_back(tables, claim)
+    return frozenset()
+
+
+def reject(tables: Tables, node: Node, reasons: Mapping[int, str]) -> None:
+    """Set acquired triggers to ERROR; see `JobStore.reject`."""
+    for fence, reason in reasons.items():
+        claim = claim_of(tables, node, fence)
+        row = None if claim is None else claimed_trigger(tables, claim)
+        if row is not None:
+            tables.move(row, TriggerState.ERROR)
+            row.error = reason
 
 
 def give_back(tables: Tables, claim: FiredRow) -> bool:
@@ -75,12 +91,26 @@ def give_back(tables: Tables, claim: FiredRow) -> bool:
     return True
 
 
-def settle(tables: Tables, node: Node, known: Collection[int]) -> Acquisition:
-    """Learn what became of steps whose answer was lost; see `JobStore.settle`."""
+def holdings(tables: Tables, node: Node) -> Holdings:
+    """What an epoch holds; see `JobStore.holdings`."""
     now = tables.require(node)
-    unknown = [row for row in tables.fired.values() if row.epoch == node.epoch and row.fence not in known]
-    for row in unknown:
-        if row.state is FiredState.ACQUIRED:
-            give_back(tables, row)
+    own = [row for row in tables.fired.values() if row.epoch == node.epoch]
+    return Holdings(
+        now,
+        frozenset(row.fence for row in own if row.state is FiredState.ACQUIRED),
+        frozenset(row.fence for row in own if row.state is FiredState.EXECUTING),
+    )
+
+
+def reconcile(tables: Tables, node: Node, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+    """End the differences; see `JobStore.reconcile`."""
+    held = holdings(tables, node)
+    released = set()
+    for fence in held.claims:
+        claim = tables.fired[fence]
+        if (fence not in claims or claimed_trigger(tables, claim) is None) and give_back(tables, claim):
+            released.add(fence)
+    unknown = [tables.fired[fence] for fence in held.executions.difference(executions)]
     unknown.sort(key=lambda row: (row.scheduled_time, -row.priority))
-    return Acquisition(now, tuple(row.fired for row in unknown if row.fired is not None))
+    fired = tuple(row.fired for row in unknown if row.fired is not None)
+    return Reconciliation(fired, released, holdings(tables, node))

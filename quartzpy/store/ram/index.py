@@ -13,6 +13,7 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
+from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import Lane, Opening
 
 CHUNK = 512
@@ -27,6 +28,10 @@ class Entry(NamedTuple):
     negative_priority: int
     group: str
     name: str
+
+    @property
+    def key(self) -> TriggerKey:
+        return TriggerKey(self.group, self.name)
 
     @classmethod
     def first_at(cls, instant: datetime) -> Entry:
@@ -117,11 +122,17 @@ class DueIndex:
                 del self._lanes[lane]
                 self.placed -= {lane}
 
-    def on_time(self, openings: Iterable[Opening], now: datetime, threshold: timedelta, limit: int) -> Iterator[Entry]:
-        """What did not misfire, whenever it is due, in order: of each opening the first that it has room for."""
+    def on_time(
+        self, openings: Iterable[Opening], now: datetime, threshold: timedelta, limit: int, *, beyond: int = 0
+    ) -> Iterator[Entry]:
+        """What did not misfire, whenever it is due, in order: of each opening the first that it has room for, and so
+        many `beyond` those, as the caller passes some over."""
         return merge(
             *(
-                islice(entries.since(rule.earliest_on_time(now, threshold)), min(limit, opening.workers, opening.room))
+                islice(
+                    entries.since(rule.earliest_on_time(now, threshold)),
+                    min(limit, opening.workers, opening.room) + beyond,
+                )
                 for opening in dict.fromkeys(openings)
                 for rule, entries in self._lanes.get(opening.lane, {}).items()
             )

@@ -25,6 +25,7 @@ from quartzpy.store.protocol import (
     Completion,
     CompletionOutcome,
     Firing,
+    Holdings,
     JobEntry,
     JobStore,
     Lane,
@@ -32,6 +33,7 @@ from quartzpy.store.protocol import (
     Move,
     Node,
     Opening,
+    Reconciliation,
     RecoveryOutcome,
     StoredCalendar,
     TriggerMove,
@@ -127,9 +129,13 @@ class RamJobStore:
         with self._lock:
             recover.leave(self._tables, node)
 
-    def settle(self, node: Node, known: Collection[int]) -> Acquisition:
+    def holdings(self, node: Node) -> Holdings:
         with self._lock:
-            return fire.settle(self._tables, node, known)
+            return fire.holdings(self._tables, node)
+
+    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+        with self._lock:
+            return fire.reconcile(self._tables, node, claims, executions)
 
     # --- the five steps
 
@@ -141,6 +147,7 @@ class RamJobStore:
         limit: int,
         look_ahead: timedelta,
         misfire_threshold: timedelta,
+        passed_over: Collection[int] = (),
     ) -> Acquisition:
         with self._lock:
             return acquire.acquire(
@@ -150,15 +157,20 @@ class RamJobStore:
                 limit=limit,
                 look_ahead=look_ahead,
                 misfire_threshold=misfire_threshold,
+                passed_over=passed_over,
             )
 
     def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
         with self._lock:
             return fire.fire(self._tables, node, moves)
 
-    def release(self, node: Node, fences: Collection[int]) -> None:
+    def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
         with self._lock:
-            fire.release(self._tables, node, fences)
+            return fire.release(self._tables, node, fences)
+
+    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
+        with self._lock:
+            fire.reject(self._tables, node, reasons)
 
     def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
         with self._lock:

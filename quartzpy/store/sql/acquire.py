@@ -14,13 +14,13 @@ while its job was at its limit. `siblings` are the other triggers of a job that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from quartzpy.store.protocol import Acquisition, Lane, Node, Opening
 from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.misfire import caught_up
-from quartzpy.store.sql.rows import parted
+from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, still_standing
 
 # What a fired or claimed trigger is made of, in the order of `rows.TAKEN`; `moved` says what became of it.
@@ -145,6 +145,7 @@ due AS MATERIALIZED (
                    AND t.next_fire_time >= CASE rule.name
                            WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
                    AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+                   AND t.generation <> ALL(%(passed_over)s::bigint[])
                  ORDER BY t.next_fire_time, t.priority DESC
                  LIMIT least(%(limit)s::int, lane.workers, lane.room)
                    FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -209,11 +210,12 @@ moved AS (
 claims AS (
     INSERT INTO $fired_triggers (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
-        requests_recovery, attempt, trigger_data)
+        requests_recovery, attempt, trigger_data, covers)
     SELECT t.given_fence, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, %(instance)s, %(epoch)s::bigint,
            CASE t.fate WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
-           t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb
+           t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
+           CASE t.fate WHEN 'FIRE' THEN t.covered END
       FROM taken t WHERE t.fate <> 'SKIP'
 ),
 {BLOCK_SIBLINGS},
@@ -249,6 +251,7 @@ SELECT $now,
                AND t.next_fire_time >= CASE rule.name
                        WHEN 'SCHEDULER' THEN $now - %(threshold)s::interval ELSE '-infinity' END
                AND (rule.name <> 'OWN' OR t.next_fire_time >= $now - t.misfire_threshold)
+               AND t.generation <> ALL(%(passed_over)s::bigint[])
              ORDER BY t.next_fire_time
              LIMIT 1
          ) AS front),
@@ -266,6 +269,7 @@ def acquire(
     limit: int,
     look_ahead: timedelta,
     misfire_threshold: timedelta,
+    passed_over: Collection[int],
 ) -> Acquisition:
     """Claim, and fire what is due; see `JobStore.acquire`."""
     values = {
@@ -274,6 +278,7 @@ def acquire(
         "job_types": [opening.job_type for opening in openings],
         "placements": [opening.placement for opening in openings],
         "threshold": misfire_threshold,
+        "passed_over": list(passed_over),
     }
     took, left = session.locked(
         session.send(
@@ -290,5 +295,5 @@ def acquire(
         session.send(NEXT_DUE, **values),
     )
     now, next_due, *placed = still_standing(node, left)
-    fired, acquired, skipped = parted(took.rows)
+    fired, acquired, skipped = by_outcome(took.rows)
     return Acquisition(now, fired, acquired, next_due, skipped, {Lane(*lane) for lane in zip(*placed, strict=True)})

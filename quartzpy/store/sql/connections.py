@@ -6,6 +6,7 @@ import logging
 import select
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,6 +17,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.store.sql.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
 
@@ -90,6 +92,7 @@ class Connections:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
+        self._abandoned = AbandonedBackends()
         self._local = _local(config).encode() if config.pooled else None
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
@@ -117,6 +120,9 @@ class Connections:
             **options,
         )
         event.listen(engine, "checkin", self._came_back)
+        if not self._config.pooled:
+            # A pooler tells no process id of the server's: there, a node finds by comparing what came late.
+            event.listen(engine, "connect", lambda connection, _: note_backend(connection))
         return engine
 
     def _came_back(self, connection: object, record: ConnectionPoolEntry) -> None:
@@ -155,6 +161,8 @@ class Connections:
                 fairy.invalidate()
                 fairy.close()
                 fairy = engine.raw_connection()
+            if not control:
+                self._abandoned.end(partial(self._fly_alone, connection))
             yield connection
         except QuartzpyError:
             self._forget_if_broken(fairy)
@@ -198,15 +206,29 @@ class Connections:
         commit: bytes | None = COMMIT,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
-        return fly(
-            connection,
-            sends,
-            seconds=self._seconds,
-            begin=begin,
-            commit=commit,
-            prepared=self._local is None,
-            local=self._local,
-        )
+        try:
+            return fly(
+                connection,
+                sends,
+                seconds=self._seconds,
+                begin=begin,
+                commit=commit,
+                prepared=self._local is None,
+                local=self._local,
+            )
+        except BaseException as error:
+            if not isinstance(error, psycopg.Error) or getattr(error, "outcome_unknown", False):
+                self._abandoned.give_up(connection)
+            raise
+
+    def _fly_alone(self, connection: psycopg.Connection[Any], send: Send) -> None:
+        """A flight that nothing depends on where the server refuses it."""
+        try:
+            fly(connection, [send], seconds=self._seconds, prepared=False)
+        except psycopg.Error as error:
+            if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
+                raise
+            logger.warning("sessions that were given up cannot be ended: %s", error)
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False) -> _T:
         """Do `work`, which flies one whole transaction on the connection it is given."""

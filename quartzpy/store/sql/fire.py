@@ -6,13 +6,14 @@ blocked by another trigger of its job) no longer matches by state and fence, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from quartzpy.store.protocol import Acquisition, Firing, Move, Node
+from quartzpy.store.protocol import Firing, Holdings, Move, Node, Reconciliation
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
-from quartzpy.store.sql.listen import channel, news
-from quartzpy.store.sql.misfire import GUARD, caught_up
-from quartzpy.store.sql.rows import parted
+from quartzpy.store.sql.flight import Result
+from quartzpy.store.sql.listen import channel
+from quartzpy.store.sql.misfire import caught_up
+from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, still_standing
 
 FIRE = f"""
@@ -21,17 +22,18 @@ WITH node AS MATERIALIZED (
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
 wanted AS (
-    SELECT * FROM unnest(%(fences)s::bigint[], %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[],
-                         %(times)s::bigint[], %(covers)s::text[])
-        AS w(fence, next_fire_time, upcoming, is_complete, times_triggered, stands_for)
+    SELECT w.fence, w.following::timestamptz[] AS following, w.is_complete
+      FROM unnest(%(fences)s::bigint[], %(following)s::text[], %(complete)s::bool[])
+        AS w(fence, following, is_complete)
 ),
 ready AS MATERIALIZED (
     SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.when_full,
            t.next_fire_time, t.prev_fire_time AS previous_time, t.priority, true AS fires_now,
-           w.fence, w.next_fire_time AS following, w.upcoming, w.is_complete, w.times_triggered,
-           CASE WHEN w.stands_for IS NULL THEN t.covers
-                ELSE coalesce(t.covers, (w.stands_for::timestamptz[])[:1]) || (w.stands_for::timestamptz[])[2:] END
-               AS covers
+           w.fence, w.following, w.is_complete, t.covers,
+           CASE WHEN t.when_full IN ('buffer_one', 'cancel_other')
+                THEN least((SELECT count(*) FROM unnest(w.following) AS u(instant) WHERE u.instant <= node.at),
+                           cardinality(w.following) - CASE WHEN w.is_complete THEN 0 ELSE 1 END)::int
+                ELSE 0 END AS passed
       FROM node
      CROSS JOIN wanted w
       JOIN $fired_triggers f
@@ -63,24 +65,27 @@ chosen AS MATERIALIZED (
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE WHEN NOT c.moves_on THEN 'BLOCKED'
-                                WHEN c.following IS NULL THEN 'COMPLETE'
+                                WHEN cardinality(c.following) = c.skipped THEN 'COMPLETE'
                                 WHEN c.fills_job THEN 'BLOCKED' ELSE 'WAITING' END,
-           fence = CASE WHEN c.moves_on AND c.following IS NULL THEN c.fence END,
+           fence = CASE WHEN c.moves_on AND cardinality(c.following) = c.skipped THEN c.fence END,
            prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
-           next_fire_time = CASE WHEN c.moves_on THEN c.following ELSE t.next_fire_time END,
+           next_fire_time = CASE WHEN c.moves_on THEN c.following[1 + c.skipped] ELSE t.next_fire_time END,
            covers = CASE WHEN c.moves_on THEN NULL ELSE t.covers END,
-{caught_up("CASE WHEN c.moves_on THEN c.following ELSE t.next_fire_time END")},
-           upcoming = CASE WHEN c.moves_on THEN c.upcoming::timestamptz[] ELSE t.upcoming END,
+{caught_up("CASE WHEN c.moves_on THEN c.following[1 + c.skipped] ELSE t.next_fire_time END")},
+           upcoming = CASE WHEN c.moves_on THEN c.following[2 + c.skipped:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN c.moves_on THEN c.is_complete ELSE t.upcoming_is_complete END,
-           times_triggered = CASE WHEN c.moves_on THEN c.times_triggered ELSE t.times_triggered END
-      FROM (SELECT *, fate <> 'BLOCK' AS moves_on FROM chosen) AS c
+           times_triggered = t.times_triggered + CASE WHEN c.moves_on THEN 1 + c.skipped ELSE 0 END
+      FROM (SELECT *, fate <> 'BLOCK' AS moves_on, CASE fate WHEN 'FIRE' THEN passed ELSE 0 END AS skipped
+              FROM chosen) AS c
      WHERE t.ctid = c.row
     RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.next_fire_time AS scheduled_time, c.previous_time,
-              c.fills_job, c.covers AS covered, t.*
+              c.fills_job,
+              CASE WHEN c.skipped = 0 THEN c.covers
+                   ELSE coalesce(c.covers, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END AS covered, t.*
 ),
 {TAKEN},
 claims AS (
-    UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at
+    UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at, covers = moved.covered
       FROM moved WHERE f.fence = moved.given_fence AND moved.fate = 'FIRE'
 ),
 unclaimed AS (
@@ -92,13 +97,14 @@ SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
 # Claims whose trigger went or passed on are of no more use.
-FORGET = """
+FORGET_ALL = """
 DELETE FROM $fired_triggers f
- WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+ WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
    AND (SELECT count(*) FROM $triggers t
          WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
            AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
 """
+FORGET = FORGET_ALL + "   AND f.fence = ANY(%(fences)s::bigint[])"
 
 # What is still claimed: not due by this clock, or its row is held. No row at all: the epoch is gone.
 STILL_CLAIMED = """
@@ -109,8 +115,11 @@ SELECT $now, ARRAY(SELECT f.fence FROM $fired_triggers f
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 """
 
-# ACQUIRED becomes WAITING where it is still this claim, and nothing else does.
-RELEASE = """
+
+def _release(which: str) -> str:
+    """The SQL that gives back the claims that `which` is true of: ACQUIRED becomes WAITING where it is still this
+    claim, and nothing else does. Other nodes may be asleep past what waits now."""
+    return f"""
 WITH held AS (
     SELECT t.row, f.fence
       FROM $fired_triggers f
@@ -120,18 +129,58 @@ WITH held AS (
          WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
            AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
            FOR NO KEY UPDATE SKIP LOCKED) AS t
-     WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+     WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND {which}
 ),
 freed AS (
     UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
       FROM held
      WHERE t.ctid = held.row
     RETURNING held.fence
+),
+gone AS (
+    DELETE FROM $fired_triggers f USING freed WHERE f.fence = freed.fence
 )
-DELETE FROM $fired_triggers f USING freed WHERE f.fence = freed.fence
+SELECT fence, pg_notify(%(channel)s, 'scheduled') FROM freed
 """
 
-# What this epoch holds, executing or claimed, that its node does not know of: the answer was lost.
+
+RELEASE = _release("f.fence = ANY(%(fences)s::bigint[])")
+RELEASE_OTHERS = _release("f.fence <> ALL(%(claims)s::bigint[])")
+
+# A trigger that its claimant cannot move on.
+REJECT = """
+WITH held AS (
+    SELECT t.row, f.fence, w.reason
+      FROM unnest(%(fences)s::bigint[], %(reasons)s::text[]) AS w(fence, reason)
+      JOIN $fired_triggers f ON f.fence = w.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row
+          FROM $triggers o
+         WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
+),
+put AS (
+    UPDATE $triggers t SET trigger_state = 'ERROR', fence = NULL, error = held.reason
+      FROM held
+     WHERE t.ctid = held.row
+    RETURNING held.fence
+)
+DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence
+"""
+
+# No row at all: the epoch is gone.
+HOLDINGS = """
+SELECT $now,
+       ARRAY(SELECT f.fence FROM $fired_triggers f
+              WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'),
+       ARRAY(SELECT f.fence FROM $fired_triggers f
+              WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING')
+  FROM $scheduler_state
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
+
+# What runs for this epoch without its node's knowledge: the answer was lost.
 UNKNOWN_FIRES = """
 SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
@@ -142,7 +191,7 @@ SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.j
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, NULL::timestamptz[]
+       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.covers
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name
@@ -151,14 +200,8 @@ SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.j
    AND t.generation = f.generation
   LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
  WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-   AND f.fence <> ALL(%(known)s::bigint[])
+   AND f.fence <> ALL(%(executions)s::bigint[])
  ORDER BY f.scheduled_time, f.priority DESC
-"""
-UNKNOWN_CLAIMS = """
-SELECT coalesce(array_agg(f.fence), '{}')
-  FROM $fired_triggers f
- WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-   AND f.fence <> ALL(%(known)s::bigint[])
 """
 
 
@@ -171,35 +214,58 @@ def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
             FIRE,
             **at_node,
             fences=fences,
-            next=[move.progress.next_fire_time for move in moves],
-            upcoming=[move.horizon.instants for move in moves],
-            complete=[move.horizon.is_complete for move in moves],
-            times=[move.progress.times_triggered for move in moves],
-            covers=[move.covers or None for move in moves],
+            following=[move.following.instants for move in moves],
+            complete=[move.following.is_complete for move in moves],
             channel=channel(session.scheduler),
         ),
         session.send(FORGET, epoch=node.epoch, fences=fences),
         session.send(STILL_CLAIMED, **at_node, fences=fences),
     )
     now, still_claimed = still_standing(node, left)
-    ran, _, skipped = parted(fired.rows)
+    ran, _, skipped = by_outcome(fired.rows)
     return Firing(now, ran, frozenset(still_claimed), skipped)
 
 
-def release(session: SqlSession, node: Node, fences: Collection[int]) -> None:
+def release(session: SqlSession, node: Node, fences: Collection[int]) -> frozenset[int]:
     """Give claims back; see `JobStore.release`."""
-    if fences:
-        session.locked(session.send(RELEASE, epoch=node.epoch, fences=list(fences)), news(session))
-
-
-def settle(session: SqlSession, node: Node, known: Collection[int]) -> Acquisition:
-    """Learn what became of steps whose answer was lost; see `JobStore.settle`."""
-    values = {"epoch": node.epoch, "known": list(known)}
-    fires, claims, standing = session.locked(
-        session.send(UNKNOWN_FIRES, **values),
-        session.send(UNKNOWN_CLAIMS, **values),
-        session.send(GUARD, instance=node.instance_id, epoch=node.epoch),
+    if not fences:
+        return frozenset()
+    values = {"epoch": node.epoch, "fences": list(fences)}
+    *_, left = session.locked(
+        session.send(RELEASE, **values, channel=channel(session.scheduler)),
+        session.send(FORGET, **values),
+        session.send(STILL_CLAIMED, **values, instance=node.instance_id),
     )
-    (now,) = still_standing(node, standing)
-    release(session, node, claims.rows[0][0])
-    return Acquisition(now, parted(fires.rows)[0])
+    _, still_claimed = still_standing(node, left)
+    return frozenset(still_claimed)
+
+
+def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
+    """Set acquired triggers to ERROR; see `JobStore.reject`."""
+    if reasons:
+        session.locked(session.send(REJECT, epoch=node.epoch, fences=list(reasons), reasons=list(reasons.values())))
+
+
+def holdings(session: SqlSession, node: Node) -> Holdings:
+    """What an epoch holds; see `JobStore.holdings`."""
+    [found] = session.read(session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
+    return _holdings(node, found)
+
+
+def _holdings(node: Node, found: Result) -> Holdings:
+    now, claims, executions = still_standing(node, found)
+    return Holdings(now, frozenset(claims), frozenset(executions))
+
+
+def reconcile(session: SqlSession, node: Node, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+    """End the differences; see `JobStore.reconcile`."""
+    values = {"epoch": node.epoch, "claims": list(claims)}
+    fires, released, _, found = session.locked(
+        session.send(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
+        session.send(RELEASE_OTHERS, **values, channel=channel(session.scheduler)),
+        session.send(FORGET_ALL, epoch=node.epoch),
+        session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
+    )
+    return Reconciliation(
+        by_outcome(fires.rows)[0], frozenset(fence for fence, _ in released.rows), _holdings(node, found)
+    )

@@ -15,8 +15,8 @@ from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.again import RECOVERY, again
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
 from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
-from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
-from quartzpy.store.sql.listen import news
+from quartzpy.store.sql.fire import RELEASE_OTHERS
+from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.session import SqlSession, still_standing
@@ -185,11 +185,9 @@ def register(
 
 def leave(session: SqlSession, node: Node) -> None:
     """Give back the claims and go; see `JobStore.leave`."""
-    claims = session.read_one(UNKNOWN_CLAIMS, epoch=node.epoch, known=[])[0][0]
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(RELEASE, epoch=node.epoch, fences=claims),
+        session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=channel(session.scheduler)),
         session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
-        *([news(session)] if claims else []),
         name=LockName.STATE_ACCESS,
     )

@@ -128,11 +128,11 @@ def _no_calendar() -> None:
     return None
 
 
-def parted(
+def by_outcome(
     found: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
     """Rows of `acquire.TAKEN`, by what became of them: fired, claimed, skipped."""
-    values = [taken(row) for row in found]
+    values = [decode_row(row) for row in found]
     return (
         tuple(one for one in values if isinstance(one, FiredTrigger)),
         tuple(one for one in values if isinstance(one, AcquiredTrigger)),
@@ -140,7 +140,7 @@ def parted(
     )
 
 
-def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
+def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
     """A row of `acquire.TAKEN`."""
     (
         fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
@@ -152,21 +152,17 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
-        misfire, misfire_threshold, calendar, trigger_data,
+        misfire, misfire_threshold, calendar,
     )  # fmt: skip
+    load_calendar = partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar
     if fate == "SKIP":
         return SkippedTrigger(TriggerKey(trigger_group, trigger_name), JobKey(job_group, job_name), scheduled)
     if fate == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
         return AcquiredTrigger(
-            fence,
-            load_trigger(),
-            progress,
-            generation,
-            calendar_from_text(calendar_text) if calendar_text else None,
-            placement,
-            when_full,
-        )
+            fence, trigger_group, trigger_name, progress, generation, partial(load_trigger, None), load_calendar,
+            placement, when_full,
+        )  # fmt: skip
     return FiredTrigger(
         fence=fence,
         trigger_group=trigger_group,
@@ -190,8 +186,8 @@ def taken(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigg
         job_data=stored_data,
         trigger_data=trigger_data,
         calendar_revision=calendar_revision,
-        load_trigger=load_trigger,
-        load_calendar=partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar,
+        load_trigger=partial(load_trigger, trigger_data),
+        load_calendar=load_calendar,
         load_job=partial(
             job, job_name, job_group, job_type, job_description, durable, max_concurrent, when_full, placement,
             persists_data,

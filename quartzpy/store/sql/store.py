@@ -20,6 +20,7 @@ from quartzpy.store.protocol import (
     Completion,
     CompletionOutcome,
     Firing,
+    Holdings,
     JobEntry,
     JobStore,
     Lane,
@@ -27,6 +28,7 @@ from quartzpy.store.protocol import (
     Move,
     Node,
     Opening,
+    Reconciliation,
     RecoveryOutcome,
     StoredCalendar,
     TriggerMove,
@@ -146,8 +148,11 @@ class SqlJobStore:
     def leave(self, node: Node) -> None:
         recover.leave(self._session, node)
 
-    def settle(self, node: Node, known: Collection[int]) -> Acquisition:
-        return fire.settle(self._session, node, known)
+    def holdings(self, node: Node) -> Holdings:
+        return fire.holdings(self._session, node)
+
+    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+        return fire.reconcile(self._session, node, claims, executions)
 
     # --- the five steps
 
@@ -159,6 +164,7 @@ class SqlJobStore:
         limit: int,
         look_ahead: timedelta,
         misfire_threshold: timedelta,
+        passed_over: Collection[int] = (),
     ) -> Acquisition:
         return acquire.acquire(
             self._session,
@@ -167,13 +173,17 @@ class SqlJobStore:
             limit=limit,
             look_ahead=look_ahead,
             misfire_threshold=misfire_threshold,
+            passed_over=passed_over,
         )
 
     def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
         return fire.fire(self._session, node, moves)
 
-    def release(self, node: Node, fences: Collection[int]) -> None:
-        fire.release(self._session, node, fences)
+    def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
+        return fire.release(self._session, node, fences)
+
+    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
+        fire.reject(self._session, node, reasons)
 
     def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
         return complete.complete(self._session, node, completions)

@@ -244,6 +244,8 @@ fired_triggers = Table(
     Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
     # The trigger's data as it was at the fire: a recovery needs it even where the trigger is gone.
     Column("trigger_data", JSONB),
+    # The instants that an execution stands for, where they are several.
+    Column("covers", ARRAY(Instant)),
     PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
 )

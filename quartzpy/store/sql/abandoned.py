@@ -1,0 +1,77 @@
+"""Connections that were given up while a flight was under way: their backends are ended before anybody goes on.
+
+Such a flight may still be committed, long after its client gave it up: the network holds its packets, or the backend
+stands still. Whoever looked meanwhile what had become of it would be wrong. After `pg_terminate_backend` has returned,
+the backend begins no statement more; one that has begun holds the lock, and whoever looks under the lock waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import psycopg
+
+from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.statement import prepare
+
+_NOTED = "_quartzpy_backend"
+
+# A process id is used again: a session that began after ours did is another one.
+_END = prepare(
+    "end_abandoned",
+    """
+SELECT count(pg_terminate_backend(a.pid))
+  FROM unnest(%(pids)s::int[], %(ages)s::interval[]) AS gone(pid, age)
+  JOIN pg_stat_activity a ON a.pid = gone.pid AND a.backend_start <= clock_timestamp() - gone.age
+ WHERE a.usename = current_user
+""",
+    {},
+)
+
+
+class _Backend(NamedTuple):
+    pid: int
+    connected_at: float
+
+
+def note_backend(connection: psycopg.Connection[Any]) -> None:
+    """Note who serves a connection, while it can be told; to be called when it was made."""
+    connection.__dict__[_NOTED] = _Backend(connection.pgconn.backend_pid, time.monotonic())
+
+
+class AbandonedBackends:
+    """The backends that this process gave up, until they are ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ending = threading.Lock()
+        self._backends: list[_Backend] = []
+
+    def give_up(self, connection: psycopg.Connection[Any]) -> None:
+        """Remember the backend of a connection on which a flight was under way."""
+        backend = connection.__dict__.get(_NOTED)
+        if backend is not None:
+            with self._lock:
+                self._backends.append(backend)
+
+    def end(self, fly: Callable[[Send], object]) -> None:
+        """End those that there are. Whoever comes meanwhile waits: nobody goes on before that is done.
+
+        Where `fly` raises, they are left for the next try.
+        """
+        if not self._backends:
+            return
+        with self._ending:
+            with self._lock:
+                backends = list(self._backends)
+            if not backends:
+                return
+            now = time.monotonic()
+            ages = [timedelta(seconds=now - backend.connected_at) for backend in backends]
+            fly(Send(_END, {"pids": [backend.pid for backend in backends], "ages": ages}))
+            with self._lock:
+                self._backends = [backend for backend in self._backends if backend not in backends]
