@@ -47,7 +47,7 @@ def _state(seen: Situation) -> list[str]:
         case TriggerState.WAITING:
             return _waiting(seen)
         case TriggerState.ACQUIRED:
-            holder = next((row for row in seen.running if row.trigger_key == seen.trigger.trigger.key), None)
+            holder = next((row for row in seen.running if row.trigger_key == seen.trigger.key), None)
             node = "a node" if holder is None else f"node {holder.instance_id}"
             return [f"It is claimed by {node}, which fires it at {_instant(seen)}."]
         case TriggerState.PAUSED:
@@ -134,9 +134,9 @@ def _why_paused(seen: Situation) -> str:
     if seen.all_paused:
         reasons.append("everything is (pause_all)")
     if seen.trigger_group_paused:
-        reasons.append(f"its group {seen.trigger.trigger.group!r} is")
-    if seen.job_group_paused and seen.trigger.trigger.job_key is not None:
-        reasons.append(f"the group {seen.trigger.trigger.job_key.group!r} of its job is")
+        reasons.append(f"its group {seen.trigger.key.group!r} is")
+    if seen.job_group_paused and seen.trigger.job_key is not None:
+        reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is")
     return f", as {' and '.join(reasons)}" if reasons else ""
 
 

@@ -11,6 +11,7 @@ import click
 
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.render import as_json, table
+from quartzpy.store.records import JobRecord, TriggerRecord
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
@@ -53,6 +54,17 @@ def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool)
     click.echo(as_json(columns, rows) if json_output else table(columns, rows))
 
 
+UNREADABLE = "unreadable"
+
+
+def _read(record: TriggerRecord | JobRecord, value: Callable[[Any], Any]) -> Any:
+    """A value of what a record describes; a word where its row cannot be read."""
+    try:
+        return value(record.trigger if isinstance(record, TriggerRecord) else record.job)
+    except Exception:
+        return UNREADABLE
+
+
 def _misfire(trigger: Trigger) -> str:
     bounds = {"max": trigger.catch_up_max, "within": trigger.catch_up_within}
     return " ".join([trigger.misfire, *(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)])
@@ -66,15 +78,15 @@ def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: b
     with client(dsn, name, schema) as scheduler:
         rows: list[Sequence[Any]] = [
             (
-                record.trigger.key,
-                record.trigger.job_key,
-                record.trigger.kind,
+                record.key,
+                record.job_key,
+                _read(record, lambda trigger: trigger.kind),
                 record.state,
                 record.progress.next_fire_time,
                 record.progress.previous_fire_time,
                 record.progress.times_triggered,
-                record.trigger.priority,
-                _misfire(record.trigger),
+                _read(record, lambda trigger: trigger.priority),
+                _read(record, _misfire),
                 record.error,
             )
             for record in scheduler.triggers(limit)
@@ -90,14 +102,14 @@ def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool)
     with client(dsn, name, schema) as scheduler:
         rows: list[Sequence[Any]] = [
             (
-                record.job.key,
-                record.job.job_type,
+                record.key,
+                record.job_type,
                 record.triggers,
-                record.job.durable,
-                record.job.max_concurrent,
-                record.job.requests_recovery,
-                record.job.timeout,
-                record.job.description,
+                _read(record, lambda job: job.durable),
+                _read(record, lambda job: job.max_concurrent),
+                _read(record, lambda job: job.requests_recovery),
+                _read(record, lambda job: job.timeout),
+                _read(record, lambda job: job.description),
             )
             for record in scheduler.jobs(limit)
         ]

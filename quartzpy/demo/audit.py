@@ -78,7 +78,7 @@ def summarize(
     summary.fires = len(executions)
     summary.overlaps = overlaps(executions, serial_job)
     summary.duplicated = sum(count - 1 for count in fired.values()) + sum(count - 1 for count in recovered.values())
-    reached = {record.trigger.key: record.progress.next_fire_time for record in stored}
+    reached = {record.key: record.progress.next_fire_time for record in stored}
     for trigger in planned:
         assert trigger.job_key is not None
         following = reached.get(trigger.key)

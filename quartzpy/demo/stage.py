@@ -282,9 +282,9 @@ class Demo:
         client.resume_trigger_group("RECOVERING_JOBS")
         deadline = self._clock.monotonic() + SETTLE_SECONDS
         while self._clock.monotonic() < deadline:
-            recovering = [r for r in client.triggers() if r.trigger.group == "RECOVERING_JOBS"]
+            recovering = [r for r in client.triggers() if r.key.group == "RECOVERING_JOBS"]
             for record in recovering:
-                client.resume_trigger(record.trigger.key)
+                client.resume_trigger(record.key)
             if not client.running() and not recovering:
                 return
             self._stopped.wait(TICK) if not self._stopped.is_set() else threading.Event().wait(TICK)

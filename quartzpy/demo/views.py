@@ -96,8 +96,8 @@ def draw(scene: Scene) -> list[str]:
     lines += [*table(("node", "pid", "state", "check-in", "running"), nodes).splitlines(), ""]
     triggers = [
         (
-            record.trigger.name if record.trigger.group != RECOVERING_JOBS else "recovery",
-            record.trigger.job_key.name if record.trigger.job_key else None,
+            record.key.name if record.key.group != RECOVERING_JOBS else "recovery",
+            record.job_key.name if record.job_key else None,
             record.state,
             _seconds(scene, record.progress.next_fire_time),
             record.progress.times_triggered,

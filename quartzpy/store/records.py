@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from quartzpy.job import JobDetail
@@ -30,11 +31,16 @@ class NodeRecord:
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TriggerRecord:
-    """A stored trigger as operators see it."""
+    """A stored trigger as operators see it.
 
-    trigger: Trigger
+    `trigger` is built when it is first asked for: a row that cannot be read is shown with the others.
+    """
+
+    key: TriggerKey
+    job_key: JobKey
+    load_trigger: Callable[[], Trigger] = field(compare=False, repr=False)
     job_type: str
     state: TriggerState
     progress: TriggerProgress
@@ -44,13 +50,33 @@ class TriggerRecord:
     catch_up_until: datetime | None = None
     """It makes up for missed fires up to then, and does not misfire meanwhile."""
 
+    @cached_property
+    def trigger(self) -> Trigger:
+        """The trigger itself.
 
-@dataclass(frozen=True, slots=True)
+        Raises:
+            Exception: the row holds what no trigger of this release can be.
+        """
+        return self.load_trigger()
+
+
+@dataclass(frozen=True)
 class JobRecord:
-    """A stored job as operators see it."""
+    """A stored job as operators see it; `job` is built when it is first asked for."""
 
-    job: JobDetail
+    key: JobKey
+    job_type: str
+    load_job: Callable[[], JobDetail] = field(compare=False, repr=False)
     triggers: int
+
+    @cached_property
+    def job(self) -> JobDetail:
+        """The job itself.
+
+        Raises:
+            Exception: the row holds what no job of this release can be.
+        """
+        return self.load_job()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class LookingVerbs(Verbs):
         record = store.trigger(key)
         if record is None:
             raise TriggerNotFoundError(f"trigger {key} is not stored: it was removed, or has ended")
-        of = record.trigger.job_key
+        of = record.job_key
         assert of is not None
         nodes = store.list_nodes()
         situation = Situation(

@@ -290,7 +290,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         if old is None:
             return None
         self._check_data(trigger)
-        new = replace(trigger, job_key=old.trigger.job_key)
+        new = replace(trigger, job_key=old.job_key)
         prepared = self._preparation([new])(new)
         earliest = self._usable_store().replace_trigger(key, prepared)
         self._changed(earliest)

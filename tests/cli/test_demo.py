@@ -44,7 +44,13 @@ def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(pos
 
 TRIGGER = SimpleTrigger("t", GROUP, job_key=SERIAL_REPORT, start_time=START, interval=SECOND, repeat_count=None)
 STORED = TriggerRecord(
-    TRIGGER, "type", TriggerState.PAUSED, TriggerProgress(START + 3 * SECOND, START + 2 * SECOND, 3), generation=1
+    TRIGGER.key,
+    SERIAL_REPORT,
+    lambda: TRIGGER,
+    "type",
+    TriggerState.PAUSED,
+    TriggerProgress(START + 3 * SECOND, START + 2 * SECOND, 3),
+    generation=1,
 )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quartzpy.runtime.moves import move_of
 from quartzpy.states import Outcome
-from tests.contract.harness import SECOND, Harness, at, every, job, key, names, once
+from quartzpy.store.protocol import JobEntry
+from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, names, once
 
 BUFFER = {"max_concurrent": 1, "when_full": "buffer_one"}
 CANCEL = {"max_concurrent": 1, "when_full": "cancel_other"}
@@ -170,3 +172,35 @@ def test_one_that_waits_is_freed_when_the_node_dies(store: Harness) -> None:
     assert store.state("every") == "WAITING"
     store.clock.advance(SECOND)
     assert store.fire_one(b).scheduled_fire_time == at(30)
+
+
+def test_a_claim_that_is_skipped_gives_up_one_instant_and_no_other(store: Harness) -> None:
+    """Each instant is accounted for, whatever way it took: what passed meanwhile is skipped by itself, or fires."""
+    node = store.node()
+    store.schedule(job(**BUFFER), once("first"), once("waits", at(1)))
+    late = store.exhausted(every(10, "late", start=at(2)), job_key())
+    store.store.store_jobs([JobEntry(None, [late])], replace=False)
+    running = store.fire_one(node)
+    store.clock.set(at(1))
+    assert not store.fire_due(node)
+    claims = store.acquire(node, look_ahead=SECOND).acquired
+    assert [claim.key.name for claim in claims] == ["late"]
+    store.clock.set(at(25))
+    firing = store.fire(node, claims)
+    assert [one.scheduled_fire_time for one in firing.skipped] == [at(2)]
+    assert store.progress("late").next_fire_time == at(12)
+    assert store.progress("late").times_triggered == 1
+    store.complete(node, running)
+    assert store.fire_one(node).trigger_name == "waits"
+
+
+def test_how_many_instants_a_fire_stands_for_is_decided_by_the_stores_clock(store: Harness) -> None:
+    """A node whose estimate of it runs ahead fires nothing before its time."""
+    node = store.node()
+    store.schedule_exhausted(job(**BUFFER), every(10))
+    store.clock.set(at(5))
+    [claim] = store.acquire(node).acquired
+    [fired] = store.store.fire(node, [move_of(claim, at(45))]).fired
+    assert fired.covers == ()
+    assert (fired.next_fire_time, fired.times_triggered) == (at(10), 1)
+    assert store.upcoming("every")[:4] == [at(20), at(30), at(40), at(50)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import Any
@@ -12,7 +13,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PUBLIC, ExecutionState, FiredState, PublicState, TriggerState
-from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow
+from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow, load_job, load_trigger
 from quartzpy.store.records import (
     ExecutionQuery,
     ExecutionRecord,
@@ -27,7 +28,9 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 def _record(row: TriggerRow) -> TriggerRecord:
     return TriggerRecord(
-        trigger=row.load(),
+        key=row.key,
+        job_key=row.job.key,
+        load_trigger=partial(load_trigger, row.bare, row.data),
         job_type=row.job.job_type,
         state=row.state,
         progress=row.progress,
@@ -75,7 +78,7 @@ def groups(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> list[str]:
 
 def list_jobs(tables: Tables, limit: int) -> list[JobRecord]:
     jobs = (tables.jobs[key] for key in sorted(tables.jobs)[:limit])
-    return [JobRecord(job.load(), len(job.triggers)) for job in jobs]
+    return [JobRecord(job.key, job.job_type, partial(load_job, *job.loader()), len(job.triggers)) for job in jobs]
 
 
 def list_triggers(tables: Tables, limit: int) -> list[TriggerRecord]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from quartzpy.job import JobDetail
@@ -232,14 +233,19 @@ def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetai
 
 
 def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
-    return [JobRecord(rows.job(*columns), n) for n, *columns in session.read_one(LIST_JOBS, limit=limit)]
+    return [
+        JobRecord(JobKey(group, name), job_type, partial(rows.job, name, group, job_type, *columns), n)
+        for n, name, group, job_type, *columns in session.read_one(LIST_JOBS, limit=limit)
+    ]
 
 
 def _record(row: tuple[Any, ...]) -> TriggerRecord:
     name, group, job_group, job_name, *columns = row[:14]
     job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
     return TriggerRecord(
-        trigger=rows.trigger(name, group, job_group, job_name, *columns),
+        key=TriggerKey(group, name),
+        job_key=JobKey(job_group, job_name),
+        load_trigger=partial(rows.trigger, name, group, job_group, job_name, *columns),
         job_type=job_type,
         state=TriggerState(state),
         progress=TriggerProgress(following, previous, times),
@@ -252,7 +258,7 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
 
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
     found = [_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
-    return {record.trigger.key: record for record in found}
+    return {record.key: record for record in found}
 
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:

@@ -1,0 +1,221 @@
+"""A running node whose answers are lost, whose rows somebody holds or edits: each difference ends by itself."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.store.protocol import Opening
+from quartzpy.store.sql import acquire, complete, fire
+from tests.facade import jobs
+from tests.proxy import Proxy
+
+CHECK_IN = timedelta(milliseconds=300)
+
+
+@pytest.fixture
+def proxy(postgres_dsn: str) -> Iterator[Proxy]:
+    url = make_url(postgres_dsn)
+    with Proxy(str(url.host), url.port or 5432) as running:
+        yield running
+
+
+@pytest.fixture
+def user(postgres_dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of a user's own."""
+    with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def make(postgres_dsn: str, proxy: Proxy) -> Iterator[Callable[..., Scheduler]]:
+    """Schedulers behind the proxy."""
+    jobs.reset()
+    made: list[Scheduler] = []
+
+    def one(**settings: Any) -> Scheduler:
+        settings = {"checkin_interval": CHECK_IN, "failure_window": "6s", "lock_timeout": "1s", **settings}
+        made.append(Scheduler(proxy.through(postgres_dsn), **jobs.arguments(**settings)))
+        return made[-1]
+
+    yield one
+    jobs.go_on.set()
+    for scheduler in made:
+        scheduler.shutdown(timeout=timedelta(seconds=5))
+
+
+def name_of(statement: str) -> bytes:
+    """How the bytes of a flight name a statement of ours."""
+    return f"q_{hash(statement):x}".encode()
+
+
+def in_(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def soon(name: str, seconds: float = 1.0, **values: Any) -> SimpleTrigger:
+    return SimpleTrigger(name, start_time=in_(seconds), **values)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 15.0) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "it did not come about in time"
+        time.sleep(0.01)
+
+
+def held_fences(scheduler: Scheduler) -> list[str]:
+    return [str(record.state) for record in scheduler._store.list_running()]
+
+
+def is_due(scheduler: Scheduler) -> bool:
+    at = scheduler.triggers()[0].progress.next_fire_time
+    return at is not None and scheduler.nodes().now > at
+
+
+@pytest.mark.parametrize(
+    "statement", [fire.FIRE, acquire.ACQUIRE, complete.COMPLETE], ids=["fire", "acquire", "complete"]
+)
+def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
+    make: Callable[..., Scheduler], proxy: Proxy, statement: str
+) -> None:
+    scheduler = make(look_ahead="2s" if statement is fire.FIRE else "1ms")
+    scheduler.schedule_job(
+        JobDetail(jobs.Recorded, "serial", durable=True, disallow_concurrent=True), soon("first", 0.3)
+    )
+    scheduler.start()
+    jobs.next_run()
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    proxy.cut_after = name_of(statement)
+    scheduler.schedule_job(
+        JobDetail(jobs.Recorded, "serial", disallow_concurrent=True),
+        [soon("second", 0.5), soon("third", 30)],
+        replace=True,
+    )
+    assert jobs.next_run().trigger_key.name == "second"
+    assert scheduler.wait_until_recorded(2, timedelta(seconds=20))
+    assert proxy.cut_after is None, "an answer was lost"
+    assert jobs.ran.empty()
+    wait_until(lambda: scheduler.trigger_state(TriggerKey("DEFAULT", "third")) is PublicState.NORMAL)
+    assert len(scheduler.executions()) == 2
+
+
+def test_what_the_store_holds_for_a_node_that_never_heard_of_it_is_begun_at_its_next_check_in(
+    make: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = make()
+    scheduler.start()
+    node = scheduler._node
+    assert node is not None
+    scheduler.standby()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "serial"), soon("late", 0))
+    # As by a flight of this node that was committed after it had been given up.
+    wait_until(lambda: is_due(scheduler))
+    with caplog.at_level(logging.WARNING):
+        took = scheduler._store.acquire(
+            node._present_epoch().node,
+            [Opening(scheduler.jobs()[0].job_type)],
+            limit=1,
+            look_ahead=timedelta(),
+            misfire_threshold=timedelta(minutes=1),
+        )
+        assert len(took.fired) == 1
+        assert jobs.next_run().trigger_key.name == "late"
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    assert "it did not know of" in caplog.text
+
+
+def test_an_execution_whose_row_is_gone_is_told_so(
+    make: Callable[..., Scheduler], user: psycopg.Connection[Any]
+) -> None:
+    scheduler = make()
+    scheduler.schedule_job(JobDetail(jobs.Waiting, "job"), soon("t", 0))
+    scheduler.start()
+    context = jobs.next_run()
+    assert not context.lease_lost
+    user.execute("DELETE FROM qrtz_fired_triggers")
+    wait_until(lambda: context.lease_lost and context.cancelled)
+
+
+def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
+    make: Callable[..., Scheduler], user: psycopg.Connection[Any]
+) -> None:
+    scheduler = make(look_ahead="60s")
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), soon("t", 30))
+    scheduler.start()
+    wait_until(lambda: held_fences(scheduler) == ["ACQUIRED"])
+    with user.transaction(force_rollback=True):
+        user.execute("UPDATE qrtz_triggers SET description = 'mine'")
+        scheduler.standby()
+        assert held_fences(scheduler) == ["ACQUIRED"]
+    wait_until(lambda: held_fences(scheduler) == [])
+    assert scheduler.trigger_state(TriggerKey("DEFAULT", "t")) is PublicState.NORMAL
+
+
+def test_a_due_trigger_that_a_transaction_holds_costs_few_passes(
+    make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = make(look_ahead="60s")
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 1.0)])
+    scheduler.start()
+    wait_until(lambda: held_fences(scheduler) == ["ACQUIRED"])
+    passes = []
+    for step in ("acquire", "fire"):
+        original = getattr(scheduler._store, step)
+        monkeypatch.setattr(
+            scheduler._store, step, lambda *a, _original=original, **k: (passes.append(1), _original(*a, **k))[1]
+        )
+    with user.transaction():
+        user.execute("UPDATE qrtz_triggers SET description = 'mine'")
+        scheduler.schedule_job(JobDetail(jobs.Recorded, "other"), [soon("waiting", 0)])
+        jobs.next_run()
+        user.execute("UPDATE qrtz_triggers SET description = 'mine'")
+        wait_until(lambda: is_due(scheduler))
+        passes.clear()
+        time.sleep(2)
+        assert len(passes) < 80
+    assert jobs.next_run().trigger_key.name == "claimed"
+
+
+@pytest.mark.parametrize(
+    ("edit", "state"),
+    [
+        ("schedule = '{}'", PublicState.ERROR),
+        ("schedule = '[7]'", PublicState.ERROR),
+        ("kind = 'lunar'", PublicState.NORMAL),
+    ],
+    ids=["no schedule", "no object", "a kind of another release"],
+)
+def test_a_trigger_that_cannot_be_read_costs_no_other_anything(
+    make: Callable[..., Scheduler],
+    user: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    edit: str,
+    state: PublicState,
+) -> None:
+    scheduler = make()
+    every = SimpleTrigger("bad", interval=timedelta(seconds=1), repeat_count=None, start_time=in_(0))
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "bad"), every)
+    user.execute(f"UPDATE qrtz_triggers SET upcoming = '{{}}', {edit}")
+    passes = []
+    original = scheduler._store.acquire
+    monkeypatch.setattr(scheduler._store, "acquire", lambda *a, **k: (passes.append(1), original(*a, **k))[1])
+    scheduler.start()
+    often = SimpleTrigger("good", interval=timedelta(milliseconds=100), repeat_count=9)
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "good"), often)
+    assert [jobs.next_run().trigger_key.name for _ in range(10)] == ["good"] * 10
+    wait_until(lambda: scheduler.trigger_state(TriggerKey("DEFAULT", "bad")) is state)
+    wait_until(lambda: held_fences(scheduler) == [])
+    passes.clear()
+    time.sleep(1)
+    assert len(passes) < 40
+    errors = {record.key.name: record.error for record in scheduler.triggers()}
+    assert ("cannot be computed" in str(errors["bad"])) is (state is PublicState.ERROR)
