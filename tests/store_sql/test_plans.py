@@ -54,6 +54,7 @@ VALUES: dict[str, Any] = {
     "groups": [""],
     "rooms": [LIMIT],
     "channel": "plans",
+    "passed_over": [],
     "threshold": "60 s",
     "look_ahead": "1 s",
     "limit": LIMIT,
