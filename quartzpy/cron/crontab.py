@@ -18,6 +18,7 @@ from croniter import CroniterBadDateError, CroniterError, croniter
 from quartzpy.errors import InvalidCronError
 from quartzpy.instants import as_instant, zone
 
+MAX_LENGTH = 250
 _FIELDS = ("minutes", "hours", "day-of-month", "month", "day-of-week")
 _SECOND = timedelta(seconds=1)
 _RHYTHM = re.compile(r"[*/-]")
@@ -51,6 +52,13 @@ class CrontabExpression:
         zone(self.time_zone)
         if not isinstance(self.text, str):
             raise InvalidCronError(f"crontab: must be str (got {type(self.text).__name__})", expression="")
+        if len(self.text) > MAX_LENGTH:
+            raise InvalidCronError(
+                f"crontab: {len(self.text)} characters, at most {MAX_LENGTH}",
+                expression=self.text,
+                position=MAX_LENGTH,
+                allowed=f"{MAX_LENGTH} characters",
+            )
         text = " ".join(self.text.split())
         object.__setattr__(self, "text", text.lower() if text.startswith("@") else text)
         count = len(text.split())
