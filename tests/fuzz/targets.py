@@ -65,6 +65,8 @@ def _crontab(given: Any) -> None:
     found = CrontabExpression(given)
     upcoming = found.next_after(NOW)
     assert upcoming is None or upcoming > NOW
+    before = found.previous_before(NOW)
+    assert before is None or before < NOW
     assert CrontabExpression(found.text) == found
 
 
