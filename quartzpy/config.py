@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
@@ -15,9 +15,10 @@ from typing import Any, Self
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.keys import check_name, unique_name
 from quartzpy.placement import DEFAULT_EXECUTOR
+from quartzpy.texts import quoted
 
 AUTO = "AUTO"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 _A_YEAR = timedelta(days=366)
@@ -32,8 +33,11 @@ def as_duration(value: object, subject: str) -> timedelta:
     if isinstance(value, timedelta):
         return value
     if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
-    raise SettingsError(f"{subject}: a timedelta, or 500ms, 5s, 2m, 1h (got {value!r})")
+        try:
+            return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+        except OverflowError:
+            raise SettingsError(f"{subject}: longer than any span of time (got {quoted(value)})") from None
+    raise SettingsError(f"{subject}: a timedelta, or 500ms, 5s, 2m, 1h (got {quoted(value)})")
 
 
 def automatic_instance_id() -> str:
@@ -43,16 +47,27 @@ def automatic_instance_id() -> str:
 
 
 MOST_WORKERS = 5_000
+MOST_OF_A_GROUP = 1_000_000
 
 
 def checked_groups(limits: object) -> dict[str, int]:
     """The limits of execution groups, each a number from 0. Raises SettingsError."""
     if not isinstance(limits, Mapping):
-        raise SettingsError(f"execution_groups: a mapping of groups to limits (got {limits!r})")
+        raise SettingsError(f"execution_groups: a mapping of groups to limits (got {quoted(limits)})")
     for group, limit in limits.items():
-        if not isinstance(group, str) or not group or type(limit) is not int or limit < 0:
-            raise SettingsError(f"execution_groups: {group!r} needs a limit of 0 or more (got {limit!r})")
+        _check_name(group, "execution_groups: a group")
+        if type(limit) is not int or limit < 0:
+            raise SettingsError(f"execution_groups: {group!r} needs a limit of 0 or more (got {quoted(limit)})")
+        if limit > MOST_OF_A_GROUP:
+            raise SettingsError(f"execution_groups: {group!r}: at most {MOST_OF_A_GROUP} (got {quoted(limit)})")
     return dict(limits)
+
+
+def _check_name(name: object, subject: str) -> None:
+    try:
+        check_name(name, subject)
+    except InvalidKeyError as error:
+        raise SettingsError(str(error)) from None
 
 
 class ExecutorKind(StrEnum):
@@ -75,10 +90,10 @@ class ExecutorConfig:
     def __post_init__(self) -> None:
         """Check the values. Raises SettingsError."""
         if self.kind not in list(ExecutorKind):
-            raise SettingsError(f"executors: a kind is one of {', '.join(ExecutorKind)} (got {self.kind!r})")
+            raise SettingsError(f"executors: a kind is one of {', '.join(ExecutorKind)} (got {quoted(self.kind)})")
         object.__setattr__(self, "kind", ExecutorKind(self.kind))
         if type(self.workers) is not int or not 1 <= self.workers <= MOST_WORKERS:
-            raise SettingsError(f"executors: workers must be from 1 to {MOST_WORKERS} (got {self.workers!r})")
+            raise SettingsError(f"executors: workers must be from 1 to {MOST_WORKERS} (got {quoted(self.workers)})")
 
     @classmethod
     def of(cls, value: object) -> Self:
@@ -87,7 +102,7 @@ class ExecutorConfig:
             return value
         kind, colon, workers = str(value).partition(":")
         if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
-            raise SettingsError(f"executors: threads:20, asyncio:500 or processes:4 (got {value!r})")
+            raise SettingsError(f"executors: threads:20, asyncio:500 or processes:4 (got {quoted(value)})")
         return cls(kind.strip(), int(workers))
 
 
@@ -188,23 +203,24 @@ class SchedulerConfig:
                     raise SettingsError(f"{setting.name}={value} must be above zero and at most ten years")
                 given(self, setting.name, span)
             elif type(setting.default) is int and type(value) is not int:
-                raise SettingsError(f"{setting.name}: a whole number is needed (got {value!r})")
+                raise SettingsError(f"{setting.name}: a whole number is needed (got {quoted(value)})")
             elif type(setting.default) is bool and type(value) is not bool:
-                raise SettingsError(f"{setting.name}: True or False is needed (got {value!r})")
-        try:
-            check_name(self.name, "name")
-            check_name(self.instance_id, "instance_id")
-        except InvalidKeyError as error:
-            raise SettingsError(str(error)) from None
+                raise SettingsError(f"{setting.name}: True or False is needed (got {quoted(value)})")
+        _check_name(self.name, "name")
+        _check_name(self.instance_id, "instance_id")
         self._check_range("workers", 0, MOST_WORKERS)
         self._check_range("batch_size", 1, 10_000)
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
         if self.schema is not None and not (isinstance(self.schema, str) and _SCHEMA.fullmatch(self.schema)):
-            raise SettingsError(f"schema: letters a-z, digits and _, at most 31 (got {self.schema!r})")
-        if isinstance(self.job_modules, str) or not all(isinstance(m, str) for m in self.job_modules):
-            raise SettingsError(f"job_modules: a tuple of module names (got {self.job_modules!r})")
+            raise SettingsError(f"schema: letters a-z, digits and _, at most 31 (got {quoted(self.schema)})")
+        if (
+            not isinstance(self.job_modules, Sequence)
+            or isinstance(self.job_modules, str)
+            or not all(isinstance(module, str) and module for module in self.job_modules)
+        ):
+            raise SettingsError(f"job_modules: a tuple of module names (got {quoted(self.job_modules)})")
         given(self, "job_modules", tuple(self.job_modules))
         self._check_places()
         least = 3 * self.checkin_interval + self.lock_timeout
@@ -214,13 +230,17 @@ class SchedulerConfig:
             )
 
     def _check_places(self) -> None:
-        if isinstance(self.labels, str) or not all(isinstance(label, str) and label for label in self.labels):
-            raise SettingsError(f"labels: a tuple of texts (got {self.labels!r})")
+        if not isinstance(self.labels, Sequence) or isinstance(self.labels, str):
+            raise SettingsError(f"labels: a tuple of texts (got {quoted(self.labels)})")
+        for label in self.labels:
+            _check_name(label, "labels: a label")
         object.__setattr__(self, "labels", tuple(self.labels))
         if not isinstance(self.executors, Mapping):
-            raise SettingsError(f"executors: a mapping of names to pools (got {self.executors!r})")
+            raise SettingsError(f"executors: a mapping of names to pools (got {quoted(self.executors)})")
         if DEFAULT_EXECUTOR in self.executors:
             raise SettingsError(f"executors: {DEFAULT_EXECUTOR!r} is the pool that the setting workers sizes")
+        for name in self.executors:
+            _check_name(name, "executors: a name")
         pools = {name: ExecutorConfig.of(value) for name, value in self.executors.items()}
         object.__setattr__(self, "executors", pools)
         object.__setattr__(self, "execution_groups", checked_groups(self.execution_groups))
@@ -228,7 +248,7 @@ class SchedulerConfig:
     def _check_range(self, name: str, least: int, most: int) -> None:
         value = getattr(self, name)
         if not least <= value <= most:
-            raise SettingsError(f"{name}={value} must be from {least} to {most}")
+            raise SettingsError(f"{name}={quoted(value)} must be from {least} to {most}")
 
     @property
     def lease(self) -> timedelta:

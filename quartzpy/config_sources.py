@@ -20,6 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quartzpy.config import SchedulerConfig, as_duration
 from quartzpy.errors import SettingsError
+from quartzpy.texts import quoted, reason
 
 PREFIX = "QUARTZPY_"
 CONFIG_VARIABLE = "QUARTZPY_CONFIG"
@@ -145,11 +146,13 @@ def _table(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: there is no such file") from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise SettingsError(f"{path} is not TOML: nested too deep") from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not TOML: it is not UTF-8 ({error.reason} at byte {error.start})") from error
     except ValueError as error:
         # Also what int() says of a number with thousands of digits.
-        raise SettingsError(f"{path} is not TOML: {error}") from error
+        raise SettingsError(f"{path} is not TOML: {reason(error)}") from error
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
@@ -168,19 +171,19 @@ def _from_text(wanted: Any, text: str, subject: str) -> Any:
     if wanted is bool:
         if word in _TRUE | _FALSE:
             return word in _TRUE
-        raise SettingsError(f"{subject}: true or false is needed (got {text!r})")
+        raise SettingsError(f"{subject}: true or false is needed (got {quoted(text)})")
     if wanted is int:
         if _WHOLE_NUMBER.fullmatch(word) and len(word) <= 20:
             return int(word)
-        raise SettingsError(f"{subject}: a whole number is needed (got {text!r})")
+        raise SettingsError(f"{subject}: a whole number is needed (got {quoted(text)})")
     if wanted is float:
         if _NUMBER.fullmatch(word):
             return float(word)
-        raise SettingsError(f"{subject}: a number is needed (got {text!r})")
+        raise SettingsError(f"{subject}: a number is needed (got {quoted(text)})")
     if _is_list_of_texts(wanted):
         parts = () if word == "none" else tuple(part.strip() for part in text.split(","))
         if not all(parts):
-            raise SettingsError(f"{subject}: one between two commas is empty (got {text!r})")
+            raise SettingsError(f"{subject}: one between two commas is empty (got {quoted(text)})")
         return parts
     if _is_table(wanted):
         return _pairs(wanted, text, subject)
@@ -200,17 +203,17 @@ def _from_toml(wanted: Any, value: Any, subject: str) -> Any:
     if _is_list_of_texts(wanted):
         if isinstance(value, list) and all(isinstance(part, str) for part in value):
             return tuple(value)
-        raise SettingsError(f"{subject}: a list of texts is needed (got {value!r})")
+        raise SettingsError(f"{subject}: a list of texts is needed (got {quoted(value)})")
     if _is_table(wanted):
         if isinstance(value, dict):
             return value
-        raise SettingsError(f"{subject}: a table is needed (got {value!r})")
+        raise SettingsError(f"{subject}: a table is needed (got {quoted(value)})")
     for accepted, name in ((bool, "true or false"), (int, "a whole number"), (float, "a number"), (str, "a text")):
         if wanted is accepted or (accepted is str and _is_text(wanted)):
             # By identity, because in Python true is a whole number too.
             if type(value) is accepted:
                 return value
-            raise SettingsError(f"{subject}: {name} is needed (got {value!r})")
+            raise SettingsError(f"{subject}: {name} is needed (got {quoted(value)})")
     raise _only_by_keyword(subject)
 
 
@@ -238,7 +241,7 @@ def _pairs(wanted: Any, text: str, subject: str) -> dict[str, Any]:
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
-            raise SettingsError(f"{subject}: name=value, with commas between them (got {text!r})")
+            raise SettingsError(f"{subject}: name=value, with commas between them (got {quoted(text)})")
         found[name] = _from_text(int, value, f"{subject}: {name}") if int in get_args(wanted) else value
     return found
 

@@ -33,10 +33,12 @@ from quartzpy.function_job import ARGS, KWARGS
 from quartzpy.job import JobDetail, JobTypes, job_types
 from quartzpy.retry import RetryPolicy
 from quartzpy.sync import Definitions
+from quartzpy.texts import quoted, reason
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
 _YAML = (".yaml", ".yml")
+_MOST_NESTED = 64
 _JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS}
 _RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
 
@@ -61,16 +63,53 @@ def _parsed(where: Path, text: str) -> object:
     if where.suffix.lower() not in _YAML:
         try:
             return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{where}: not TOML: {error}") from error
+        except RecursionError:
+            raise SettingsError(f"{where}: not TOML: nested too deep") from None
+        except ValueError as error:
+            # Also what int() says of a number with thousands of digits.
+            raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
     try:
         import yaml
     except ImportError:
         raise SettingsError(f"{where}: YAML needs PyYAML: pip install 'quartzpy[yaml]'") from None
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Plain values only, each key once, and not nested without end."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.depth += 1
+            if self.depth > _MOST_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def fetch_flow_collection_start(self, token: Any) -> None:
+            # The scanner reads ahead, and slower with each bracket that is open.
+            if self.flow_level >= _MOST_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
+            super().fetch_flow_collection_start(token)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            # Before << brings in what stands elsewhere, which may come again.
+            seen: set[str] = set()
+            for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+                if key in seen:
+                    raise yaml.YAMLError(
+                        f"{quoted(key)} is given twice in one table, in line {node.start_mark.line + 1}"
+                    )
+                seen.add(key)
+            return super().construct_mapping(node, deep)
+
     try:
-        return yaml.safe_load(text)
+        return Loader(text).get_single_data()
     except yaml.YAMLError as error:
         raise SettingsError(f"{where}: not YAML: {error}") from error
+    except Exception as error:
+        # PyYAML lets through what int(), date() and others raise of a value that only looks like theirs.
+        raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
 
 
 def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Definitions:
@@ -96,14 +135,23 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
         raise SettingsError(f"{where}: trigger is a list of tables ([[job.trigger]])")
     name = table.pop("type")
     try:
-        if not types.load(name, (name.partition(":")[0],)):
-            raise InvalidJobError(f"type {name!r} is registered by no module; it is module:class, or a type_name")
+        if not _loaded(name, types):
+            raise InvalidJobError(f"type {quoted(name)} is registered by no module; it is module:class, or a type_name")
         job = JobDetail(types.find(name), **_job_values(table, where))
         return job, [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
     except SettingsError:
         raise
     except (QuartzpyError, ImportError, TypeError) as error:
         raise SettingsError(f"{where}: {error}") from error
+
+
+def _loaded(name: str, types: JobTypes) -> bool:
+    """Whether there is a job type of that name, once its module is imported."""
+    try:
+        return types.load(name, (name.partition(":")[0],))
+    except Exception as error:
+        # Importing runs the module, and what it raises is the program's own.
+        raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
 
 
 def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
@@ -124,7 +172,7 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
 
 def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
     if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {given!r})")
+        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
     values = dict(given)
     kind = trigger_kind(str(values.pop("kind", "cron")))
     words = {one.name for one in fields(kind)} - {"job_key"}
@@ -143,10 +191,10 @@ def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
 
 def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise SettingsError(f"{where}: a table is needed (got {given!r})")
+        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
     for word in given:
         if word not in words:
             near = difflib.get_close_matches(str(word), sorted(words), n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(words))}"
-            raise SettingsError(f"{where}: {word!r} is not known; {hint}")
+            raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
     return dict(given)

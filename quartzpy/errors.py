@@ -83,7 +83,9 @@ class InvalidCronError(InvalidValueError):
 
     def pointed_out(self) -> str:
         """The expression with a caret under the place, then the message."""
-        return f"{self.expression}\n{' ' * self.position}^\n{self}"
+        # What cannot be seen takes one place, so that the caret stands where it belongs.
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.expression)
+        return f"{shown}\n{' ' * self.position}^\n{self}"
 
 
 class InvalidTriggerError(InvalidValueError):

@@ -27,12 +27,12 @@ from quartzpy.keys import DEFAULT_GROUP, MAIN, UNNAMED, JobKey, check_name, give
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
+from quartzpy.texts import check_description
 from quartzpy.typed_data import as_mapping, checked_type
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
-MAX_DESCRIPTION_LENGTH = 1000
 MAX_CONCURRENT = 10_000
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
@@ -218,10 +218,7 @@ class JobDetail:
         job_type_of(self.job)
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
-        if self.description is not None and (
-            not isinstance(self.description, str) or len(self.description) > MAX_DESCRIPTION_LENGTH
-        ):
-            raise InvalidJobError(f"description: text of at most {MAX_DESCRIPTION_LENGTH} characters")
+        check_description(self.description, InvalidJobError)
         given(self, "data", as_mapping(self.data, job_types.data_type(self.job)))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None

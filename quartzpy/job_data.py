@@ -1,9 +1,10 @@
 """Job data: plain JSON with a few tagged types, so that a row can be read with SQL and nothing is unpickled.
 
 What JSON lacks is written as an object with one key that starts with "$": `{"$datetime": "..."}`,
-`{"$decimal": "1.50"}`, `{"$uuid": ...}`, `{"$bytes": <base64>}`, `{"$date"|"$time"|"$timedelta": ...}`. An enum
-member or a dataclass is written as its name and values, `{"$enum": ["module:Class", "NAME"]}`, and read back
-only where its class is already imported: data never imports a module.
+`{"$decimal": "1.50"}`, `{"$uuid": ...}`, `{"$bytes": <base64>}`, `{"$date"|"$time"|"$timedelta": ...}`. A float
+that a database would give back as a whole number is `{"$float": "1e+22"}`. An enum member or a dataclass is written
+as its name and values, `{"$enum": ["module:Class", "NAME"]}`, and read back only where its class is already
+imported: data never imports a module.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from uuid import UUID
 
 from quartzpy.errors import InvalidJobDataError
 from quartzpy.keys import module_of
+from quartzpy.texts import quoted, reason
 
 _ORIGINAL = "QRTZ_FAILED_JOB_ORIG_TRIGGER_"
 ORIGINAL_NAME = f"{_ORIGINAL}NAME"
@@ -46,7 +48,18 @@ INTERNAL_KEYS = frozenset(
 """What triggers that run a job again have in their data besides the user's: a recovery's are Quartz's names."""
 
 MAX_DEPTH = 32
-_PLAIN = (str, int, float, bool, type(None))
+MAX_BYTES = 1_048_576
+"""No setting allows larger data."""
+_LONGEST_STORED = 4 * MAX_BYTES
+"""Characters of stored data that are read at all: a database writes what it was given with other blanks."""
+_MOST_BITS = 14_283
+"""Of a whole number: Python reads no more than 4,300 digits."""
+_WHOLE_IN_A_DATABASE = 1e16
+"""Floats from here on are written without a fraction."""
+_LONGEST_KEY_SHOWN = 40
+
+_Room = list[int]
+"""How many bytes are left at least, the only item: whoever refers to one list a thousand times stores it as often."""
 
 
 def _class_name(cls: type) -> str:
@@ -60,41 +73,66 @@ def _class_named(name: str) -> type:
     found: Any = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, type):
-        raise InvalidJobDataError(f"data holds a value of {name!r}, which is not imported in this process")
+    # By its own name alone: what a module merely imported is not its class.
+    if not isinstance(found, type) or _class_name(found) != name:
+        raise InvalidJobDataError(f"data holds a value of {quoted(name)}, which is not imported in this process")
     return found
 
 
-def _enum_of(value: Any) -> Enum:
-    cls = _class_named(value[0])
+def _enum_of(value: Any, depth: int) -> Enum:
+    name, member = value
+    cls = _class_named(name)
     if not issubclass(cls, Enum):
-        raise InvalidJobDataError(f"data holds {value[0]!r} as an enum, but it is none")
-    return cls[value[1]]
+        raise InvalidJobDataError(f"data holds {quoted(name)} as an enum, but it is none")
+    return cls[member]
 
 
-def _dataclass_of(value: Any) -> Any:
-    cls = _class_named(value[0])
+def _dataclass_of(value: Any, depth: int) -> Any:
+    name, values = value
+    cls = _class_named(name)
     if not dataclasses.is_dataclass(cls):
-        raise InvalidJobDataError(f"data holds {value[0]!r} as a dataclass, but it is none")
-    return cls(**{key: _decoded(item) for key, item in value[1].items()})
+        raise InvalidJobDataError(f"data holds {quoted(name)} as a dataclass, but it is none")
+    return cls(**{key: _decoded(item, depth + 1) for key, item in values.items()})
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "$datetime": datetime.fromisoformat,
-    "$date": date.fromisoformat,
-    "$time": time.fromisoformat,
-    "$timedelta": lambda value: timedelta(microseconds=value),
-    "$decimal": Decimal,
-    "$uuid": UUID,
-    "$bytes": base64.b64decode,
-    "$tuple": lambda value: tuple(_decoded(item) for item in value),
+def _tuple_of(value: Any, depth: int) -> tuple[Any, ...]:
+    if type(value) is not list:
+        raise TypeError("the items of a tuple must be a list")
+    return tuple(_decoded(item, depth + 1) for item in value)
+
+
+def _timedelta_of(value: Any, depth: int) -> timedelta:
+    if type(value) is not int:
+        raise TypeError("a timedelta must be whole microseconds")
+    return timedelta(microseconds=value)
+
+
+def _of_text(read: Callable[[str], Any]) -> Callable[[Any, int], Any]:
+    def reader(value: Any, depth: int) -> Any:
+        if type(value) is not str:
+            raise TypeError(f"a text is needed (got {type(value).__name__})")
+        return read(value)
+
+    return reader
+
+
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "$datetime": _of_text(datetime.fromisoformat),
+    "$date": _of_text(date.fromisoformat),
+    "$time": _of_text(time.fromisoformat),
+    "$timedelta": _timedelta_of,
+    "$float": _of_text(float),
+    "$decimal": _of_text(Decimal),
+    "$uuid": _of_text(UUID),
+    "$bytes": _of_text(lambda value: base64.b64decode(value, validate=True)),
+    "$tuple": _tuple_of,
     "$enum": _enum_of,
     "$dataclass": _dataclass_of,
-    "$object": lambda value: {key: _decoded(item) for key, item in value.items()},
+    "$object": lambda value, depth: {key: _decoded(item, depth + 1) for key, item in value.items()},
 }
 
 
-def _tagged(value: Any, path: str, depth: int) -> Any:
+def _tagged(value: Any, path: str, depth: int, room: _Room) -> Any:
     """The JSON of a value that JSON has no form for."""
     match value:
         case Enum():
@@ -102,10 +140,15 @@ def _tagged(value: Any, path: str, depth: int) -> Any:
         case datetime():
             if value.tzinfo is None:
                 raise InvalidJobDataError(f"{path}: a datetime needs a time zone (got {value})")
-            return {"$datetime": value.astimezone(UTC).isoformat()}
+            try:
+                return {"$datetime": value.astimezone(UTC).isoformat()}
+            except OverflowError:
+                raise InvalidJobDataError(f"{path}: {value} is not within the years 1 to 9999 in UTC") from None
         case date():
             return {"$date": value.isoformat()}
         case time():
+            if value.tzinfo is not None and value.utcoffset() is None:
+                raise InvalidJobDataError(f"{path}: the zone of a time without a date has no offset (got {value!r})")
             return {"$time": value.isoformat()}
         case timedelta():
             return {"$timedelta": value // timedelta(microseconds=1)}
@@ -116,10 +159,11 @@ def _tagged(value: Any, path: str, depth: int) -> Any:
         case bytes():
             return {"$bytes": base64.b64encode(value).decode()}
         case tuple():
-            return {"$tuple": [_encoded(item, f"{path}[{n}]", depth + 1) for n, item in enumerate(value)]}
+            return {"$tuple": [_encoded(item, f"{path}[{n}]", depth + 1, room) for n, item in enumerate(value)]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        encoded = {name: _encoded(item, f"{path}.{name}", depth + 1) for name, item in fields.items()}
+        # Not those that the constructor does not take: the value is built from what is stored.
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+        encoded = {name: _encoded(item, f"{path}.{name}", depth + 1, room) for name, item in fields.items()}
         return {"$dataclass": [_class_name(type(value)), encoded]}
     raise InvalidJobDataError(
         f"{path}: {type(value).__name__} cannot be stored; use JSON values, datetime, Decimal, UUID, bytes,"
@@ -127,44 +171,69 @@ def _tagged(value: Any, path: str, depth: int) -> Any:
     )
 
 
-def _encoded(value: Any, path: str, depth: int) -> Any:
+def _float(value: float, path: str) -> Any:
+    if not math.isfinite(value):
+        raise InvalidJobDataError(f"{path}: {value} is not a JSON number")
+    if abs(value) >= _WHOLE_IN_A_DATABASE or (value == 0 and math.copysign(1, value) < 0):
+        return {"$float": repr(value)}
+    return value
+
+
+def _encoded(value: Any, path: str, depth: int, room: _Room) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidJobDataError(f"{path}: nested deeper than {MAX_DEPTH}, or refers to itself")
     kind = type(value)
+    room[0] -= len(value) if kind is str else 1
+    if room[0] < 0:
+        raise InvalidJobDataError(
+            f"{path}: with this the data has more than {MAX_BYTES} bytes, which no setting allows"
+        )
     if kind is str:
         if "\0" in value:
             raise InvalidJobDataError(f"{path}: the NUL character cannot be stored")
         return value
-    if kind is float and not math.isfinite(value):
-        raise InvalidJobDataError(f"{path}: {value} is not a JSON number")
-    if kind in _PLAIN:
+    if kind is float:
+        return _float(value, path)
+    if kind is int:
+        if value.bit_length() > _MOST_BITS:
+            raise InvalidJobDataError(f"{path}: a whole number of more than 4,300 digits cannot be stored")
+        return value
+    if kind is bool or value is None:
         return value
     if isinstance(value, Mapping):
         result = {}
         for key, item in value.items():
             if type(key) is not str:
-                raise InvalidJobDataError(f"{path}: keys must be str (got {key!r})")
+                raise InvalidJobDataError(f"{path}: keys must be str (got {quoted(key)})")
             if "\0" in key:
                 raise InvalidJobDataError(f"{path}: the NUL character cannot be stored in a key")
-            result[key] = _encoded(item, f"{path}[{key!r}]", depth + 1)
+            room[0] -= len(key)
+            result[key] = _encoded(item, f"{path}{_place(key)}", depth + 1, room)
         looks_tagged = len(result) == 1 and next(iter(result)).startswith("$")
         return {"$object": result} if looks_tagged else result
     if kind is list:
-        return [_encoded(item, f"{path}[{n}]", depth + 1) for n, item in enumerate(value)]
-    return _tagged(value, path, depth)
+        return [_encoded(item, f"{path}[{n}]", depth + 1, room) for n, item in enumerate(value)]
+    return _tagged(value, path, depth, room)
 
 
-def _decoded(value: Any) -> Any:
+def _place(key: str) -> str:
+    # Cut, because each value inside has it in its own place again.
+    return f"[{key!r}]" if len(key) <= _LONGEST_KEY_SHOWN else f"[{key[:_LONGEST_KEY_SHOWN]!r}...]"
+
+
+def _decoded(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise InvalidJobDataError(f"data is nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict):
         if len(value) == 1:
             [(tag, content)] = value.items()
             if tag.startswith("$"):
                 if (read := _READERS.get(tag)) is None:
-                    raise InvalidJobDataError(f"data has a value of the unknown kind {tag!r}")
-                return read(content)
-        return {key: _decoded(item) for key, item in value.items()}
+                    raise InvalidJobDataError(f"data has a value of the unknown kind {quoted(tag)}")
+                return read(content, depth)
+        return {key: _decoded(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_decoded(item) for item in value]
+        return [_decoded(item, depth + 1) for item in value]
     return value
 
 
@@ -181,11 +250,17 @@ def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> s
     if not isinstance(data, Mapping):
         raise InvalidJobDataError(f"data: must be a mapping (got {type(data).__name__})")
     encoded = {}
+    room = [MAX_BYTES]
     for key, item in data.items():
         if type(key) is not str:
-            raise InvalidJobDataError(f"data: keys must be str (got {key!r})")
-        encoded[key] = _encoded(item, f"data[{key!r}]", 1)
+            raise InvalidJobDataError(f"data: keys must be str (got {quoted(key)})")
+        if "\0" in key:
+            raise InvalidJobDataError("data: the NUL character cannot be stored in a key")
+        room[0] -= len(key)
+        encoded[key] = _encoded(item, f"data{_place(key)}", 1, room)
     text, size = _text(encoded, "data")
+    if size > MAX_BYTES:
+        raise InvalidJobDataError(f"data: {size} bytes, at most {MAX_BYTES}, whatever the settings are")
     if max_bytes is not None and size > max_bytes:
         raise InvalidJobDataError(f"data: {size} bytes, at most {max_bytes} (setting max_job_data_bytes)")
     return text
@@ -197,7 +272,10 @@ def _text(encoded: Any, what: str) -> tuple[str, int]:
         text = json.dumps(encoded, ensure_ascii=False, allow_nan=False)
         return text, len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidJobDataError(f"{what}: not valid Unicode text ({error})") from None
+        raise InvalidJobDataError(f"{what}: not valid Unicode text ({reason(error)})") from None
+    except ValueError as error:
+        # A program may let Python write fewer digits than it does by itself.
+        raise InvalidJobDataError(f"{what}: {reason(error)}") from error
 
 
 def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
@@ -206,7 +284,7 @@ def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
     Raises:
         InvalidJobDataError: it cannot be stored (the message names the place), or is too large.
     """
-    text, size = _text(_encoded(value, what, 1), what)
+    text, size = _text(_encoded(value, what, 1, [MAX_BYTES]), what)
     if size > max_bytes:
         raise InvalidJobDataError(f"{what}: {size} bytes, at most {max_bytes}")
     return text
@@ -215,7 +293,7 @@ def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
 def decode_value(text: str) -> Any:
     """The value whose `encode_value` this is. Raises InvalidJobDataError: not JSON of this form."""
     with _reading():
-        return _decoded(json.loads(text))
+        return _decoded(_parsed(text), 1)
 
 
 def decode(text: str | None) -> dict[str, Any]:
@@ -227,15 +305,32 @@ def decode(text: str | None) -> dict[str, Any]:
     if text is None or text == "{}":
         return {}
     with _reading():
-        return {key: _decoded(item) for key, item in json.loads(text).items()}
+        data = _parsed(text)
+        if not isinstance(data, dict):
+            raise InvalidJobDataError(f"an object is needed (got {type(data).__name__})")
+        return {key: _decoded(item, 1) for key, item in data.items()}
+
+
+def _parsed(text: str) -> Any:
+    if len(text) > _LONGEST_STORED:
+        raise InvalidJobDataError(f"{len(text)} characters, at most {_LONGEST_STORED}")
+    return _DECODER.decode(text)
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidJobDataError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 @contextmanager
 def _reading() -> Iterator[None]:
     try:
         yield
-    except (ValueError, AttributeError, LookupError, TypeError) as error:
-        raise InvalidJobDataError(f"stored data cannot be read: {error}") from error
+    except Exception as error:
+        # Whatever it is: rows are input, and the constructors of a program's dataclasses raise what they like.
+        raise InvalidJobDataError(f"stored data cannot be read: {reason(error)}") from error
 
 
 class JobDataMap(MutableMapping[str, Any]):

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from quartzpy.errors import InvalidMatcherError
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.texts import check_storable, quoted
 
 Key = JobKey | TriggerKey
 
@@ -46,7 +47,8 @@ class GroupMatcher:
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, str):
-            raise InvalidMatcherError(f"matcher: the group must be str (got {self.value!r})")
+            raise InvalidMatcherError(f"matcher: the group must be str (got {quoted(self.value)})")
+        check_storable(self.value, "matcher: the group", InvalidMatcherError)
         if self.operator is MatchOperator.EQUALS and not self.value:
             raise InvalidMatcherError("matcher: no group's name is empty; GroupMatcher.anything() matches all")
 
@@ -84,7 +86,7 @@ def as_group_matcher(group: str | GroupMatcher) -> GroupMatcher:
         return group
     if isinstance(group, str):
         return GroupMatcher.equals(group)
-    raise InvalidMatcherError(f"group: a name or a GroupMatcher (got {group!r})")
+    raise InvalidMatcherError(f"group: a name or a GroupMatcher (got {quoted(group)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class KeyMatcher:
 
 def _operator(operator: str, value: object) -> MatchOperator:
     if not isinstance(value, str):
-        raise InvalidMatcherError(f"matcher: the value must be str (got {value!r})")
+        raise InvalidMatcherError(f"matcher: the value must be str (got {quoted(value)})")
     try:
         return MatchOperator(operator)
     except ValueError:

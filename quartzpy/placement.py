@@ -10,6 +10,7 @@ from typing import Self
 
 from quartzpy.errors import InvalidJobError, InvalidKeyError
 from quartzpy.keys import check_name
+from quartzpy.texts import quoted, stored_object
 
 DEFAULT_EXECUTOR = "default"
 """The worker pool of jobs that name none."""
@@ -38,7 +39,7 @@ class Placement:
             InvalidJobError: a name is none, or together they are too long.
         """
         if isinstance(requires, str) or not isinstance(requires, Sequence | frozenset | set):
-            raise InvalidJobError(f"requires: a sequence of labels (got {requires!r})")
+            raise InvalidJobError(f"requires: a sequence of labels (got {quoted(requires)})")
         try:
             for name, subject in ((executor, "executor"), (group, "execution_group")):
                 if name is not None:
@@ -63,9 +64,14 @@ class Placement:
 
 @lru_cache(maxsize=1024)
 def placement_from_text(text: str) -> Placement:
-    """The placement that is stored so."""
-    said = json.loads(text) if text else {}
-    return Placement(said.get("executor", ""), said.get("group", ""), tuple(said.get("requires", ())))
+    """The placement that is stored so. Raises InvalidJobError where the text is none."""
+    if not text:
+        return Placement()
+    said = stored_object(text, "placement", InvalidJobError)
+    executor, group, requires = said.get("executor", ""), said.get("group", ""), said.get("requires", [])
+    if not isinstance(requires, list) or not all(isinstance(name, str) for name in (executor, group, *requires)):
+        raise InvalidJobError(f"placement: names are needed (got {quoted(text)})")
+    return Placement(executor, group, tuple(requires))
 
 
 ANY_OTHER_GROUP = "*"

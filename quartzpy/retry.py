@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self
+from typing import Self
 
 from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.keys import module_of
+from quartzpy.texts import check_storable, quoted, reason, stored_object
 
 MAX_ATTEMPTS = 1_000
 MAX_DELAY = timedelta(days=365)
@@ -42,17 +43,17 @@ class RetryPolicy:
             InvalidJobError: names the value and the rule.
         """
         if type(self.attempts) is not int or not 2 <= self.attempts <= MAX_ATTEMPTS:
-            raise InvalidJobError(f"retry: attempts must be from 2 to {MAX_ATTEMPTS} (got {self.attempts!r})")
+            raise InvalidJobError(f"retry: attempts must be from 2 to {MAX_ATTEMPTS} (got {quoted(self.attempts)})")
         for name in ("delay", "max_delay"):
             span = getattr(self, name)
             if not isinstance(span, timedelta) or not timedelta() <= span <= MAX_DELAY:
                 raise InvalidJobError(
-                    f"retry: {name} must be a timedelta from 0 to {MAX_DELAY.days} days (got {span!r})"
+                    f"retry: {name} must be a timedelta from 0 to {MAX_DELAY.days} days (got {quoted(span)})"
                 )
         if not isinstance(self.factor, int | float) or not 1 <= self.factor <= 100:
-            raise InvalidJobError(f"retry: factor must be from 1 to 100 (got {self.factor!r})")
+            raise InvalidJobError(f"retry: factor must be from 1 to 100 (got {quoted(self.factor)})")
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
-            raise InvalidJobError(f"retry: jitter must be from 0 to 1 (got {self.jitter!r})")
+            raise InvalidJobError(f"retry: jitter must be from 0 to 1 (got {quoted(self.jitter)})")
         object.__setattr__(self, "on", _names(self.on, "on"))
         object.__setattr__(self, "not_on", _names(self.not_on, "not_on"))
 
@@ -85,31 +86,39 @@ class RetryPolicy:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The policy of stored JSON."""
-        stored: Mapping[str, Any] = json.loads(text)
-        return cls(
-            attempts=stored["attempts"],
-            delay=stored["delay_us"] * _MICROSECOND,
-            factor=stored["factor"],
-            max_delay=stored["max_delay_us"] * _MICROSECOND,
-            jitter=stored["jitter"],
-            on=stored["on"],
-            not_on=stored["not_on"],
-        )
+        """The policy of stored JSON. Raises InvalidJobError where it is none."""
+        stored = stored_object(text, "retry", InvalidJobError)
+        try:
+            return cls(
+                attempts=stored["attempts"],
+                delay=stored["delay_us"] * _MICROSECOND,
+                factor=stored["factor"],
+                max_delay=stored["max_delay_us"] * _MICROSECOND,
+                jitter=stored["jitter"],
+                on=stored["on"],
+                not_on=stored["not_on"],
+            )
+        except KeyError as missing:
+            raise InvalidJobError(f"retry: {quoted(missing.args[0])} is missing in what is stored") from None
+        except (TypeError, ArithmeticError) as error:
+            raise InvalidJobError(f"retry: what is stored cannot be read: {reason(error)}") from error
 
 
 def _names(errors: object, name: str) -> tuple[str, ...]:
     if isinstance(errors, str | type) or not isinstance(errors, Sequence):
-        raise InvalidJobError(f"retry: {name} must be a sequence of exception classes or their names (got {errors!r})")
+        raise InvalidJobError(
+            f"retry: {name} must be a sequence of exception classes or their names (got {quoted(errors)})"
+        )
     return tuple(_name(error, name) for error in errors)
 
 
 def _name(error: object, name: str) -> str:
     if isinstance(error, str) and error:
+        check_storable(error, f"retry: {name}", InvalidJobError)
         return error
     if isinstance(error, type) and issubclass(error, BaseException):
         return dotted_name(error)
-    raise InvalidJobError(f"retry: {name} holds {error!r}, which is no exception class and no name of one")
+    raise InvalidJobError(f"retry: {name} holds {quoted(error)}, which is no exception class and no name of one")
 
 
 def dotted_name(cls: type) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.texts import quoted
 
 _LEAP_YEAR = 2000
 
@@ -28,7 +29,7 @@ class AnnualCalendar(WholeDayCalendar):
         super().__post_init__()
         given = self.excluded_days
         if not isinstance(given, Collection) or isinstance(given, (str, bytes)):
-            raise InvalidCalendarError(f"excluded_days: a set of (month, day) (got {given!r})")
+            raise InvalidCalendarError(f"excluded_days: a set of (month, day) (got {quoted(given)})")
         object.__setattr__(self, "excluded_days", frozenset(_month_and_day(entry) for entry in given))
 
     def excludes_day(self, day: date) -> bool:
@@ -51,6 +52,6 @@ def _month_and_day(entry: object) -> tuple[int, int]:
     try:
         month, day = cast("tuple[int, int]", entry)
         date(_LEAP_YEAR, month, day)
-    except (TypeError, ValueError):
-        raise InvalidCalendarError(f"excluded_days: (month, day) of a date (got {entry!r})") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidCalendarError(f"excluded_days: (month, day) of a date (got {quoted(entry)})") from None
     return month, day

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WallClockCalendar
+from quartzpy.cron.crontab import MAX_LENGTH
 from quartzpy.cron.expression import CronExpression
 from quartzpy.errors import InvalidCalendarError
 
@@ -32,7 +33,10 @@ class CronCalendar(WallClockCalendar):
         super().__post_init__()
         if not isinstance(self.expression, str):
             raise InvalidCalendarError(f"expression: must be str (got {type(self.expression).__name__})")
-        object.__setattr__(self, "_matcher", CronExpression(self.expression, "UTC"))
+        matcher = CronExpression(self.expression, "UTC")
+        if len(matcher.text) > MAX_LENGTH:
+            raise InvalidCalendarError(f"expression: {len(matcher.text)} characters, at most {MAX_LENGTH}")
+        object.__setattr__(self, "_matcher", matcher)
 
     def includes_wall_time(self, wall: datetime) -> bool:
         return not self._matcher.is_satisfied_by(wall.replace(microsecond=0, tzinfo=UTC))

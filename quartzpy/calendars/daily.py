@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WallClockCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.texts import quoted
 
 _ONE_DAY = timedelta(days=1)
 _ONE_MILLISECOND = timedelta(milliseconds=1)
@@ -33,7 +34,7 @@ class DailyCalendar(WallClockCalendar):
         _check_time(self.start, "start")
         _check_time(self.end, "end")
         if not isinstance(self.invert, bool):
-            raise InvalidCalendarError(f"invert: must be bool (got {self.invert!r})")
+            raise InvalidCalendarError(f"invert: must be bool (got {quoted(self.invert)})")
         if self.end <= self.start:
             raise InvalidCalendarError(f"end {self.end} must be later in the day than start {self.start}")
 
@@ -67,7 +68,7 @@ class DailyCalendar(WallClockCalendar):
 
 def _check_time(value: object, subject: str) -> None:
     if not isinstance(value, time) or value.tzinfo is not None:
-        raise InvalidCalendarError(f"{subject}: must be a datetime.time without time zone (got {value!r})")
+        raise InvalidCalendarError(f"{subject}: must be a datetime.time without time zone (got {quoted(value)})")
     if value.microsecond % 1000:
         raise InvalidCalendarError(f"{subject}: at most milliseconds (got {value})")
 

@@ -10,6 +10,10 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WallClockCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.texts import quoted
+
+MAX_EXCLUDED_DATES = 100_000
+"""All days of 270 years: more would be read again with each trigger that names the calendar."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,12 @@ class HolidayCalendar(WholeDayCalendar):
         super().__post_init__()
         given = self.excluded_dates
         if not isinstance(given, Collection) or isinstance(given, (str, bytes)):
-            raise InvalidCalendarError(f"excluded_dates: a set of dates (got {given!r})")
+            raise InvalidCalendarError(f"excluded_dates: a set of dates (got {quoted(given)})")
+        if len(given) > MAX_EXCLUDED_DATES:
+            raise InvalidCalendarError(f"excluded_dates: {len(given)} dates, at most {MAX_EXCLUDED_DATES}")
         for day in given:
             if not isinstance(day, date) or isinstance(day, datetime):
-                raise InvalidCalendarError(f"excluded_dates: must be datetime.date (got {day!r})")
+                raise InvalidCalendarError(f"excluded_dates: must be datetime.date (got {quoted(day)})")
         object.__setattr__(self, "excluded_dates", frozenset(given))
 
     @classmethod

@@ -13,6 +13,7 @@ from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.wall_clock import MAX_CHAINED, WallClockCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError, UnsupportedKindError
+from quartzpy.texts import quoted, reason
 
 CALENDAR_KINDS: dict[str, type[WallClockCalendar]] = {
     kind.kind: kind
@@ -62,7 +63,7 @@ def _read(written: object, may_chain: int) -> WallClockCalendar:
     kind = written.get("kind")
     if not isinstance(kind, str) or kind not in CALENDAR_KINDS:
         known = ", ".join(CALENDAR_KINDS)
-        raise UnsupportedKindError(f"calendar: kind must be one of {known} (got {kind!r})")
+        raise UnsupportedKindError(f"calendar: kind must be one of {known} (got {quoted(kind)})")
     common = {name: written[name] for name in _COMMON if name in written}
     if written.get("base") is not None:
         common["base"] = _read(written["base"], may_chain - 1)
@@ -72,9 +73,9 @@ def _read(written: object, may_chain: int) -> WallClockCalendar:
         raise InvalidCalendarError(f"{kind} calendar: {missing.args[0]} is missing") from None
     except InvalidValueError:
         raise
-    except (TypeError, ValueError) as error:
-        raise InvalidCalendarError(f"{kind} calendar: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidCalendarError(f"{kind} calendar: {reason(error)}") from error
     unknown = set(written) - set(_COMMON) - {"kind", "base"} - set(calendar.rules())
     if unknown:
-        raise InvalidCalendarError(f"{kind} calendar: unknown {', '.join(sorted(map(str, unknown)))}")
+        raise InvalidCalendarError(f"{kind} calendar: unknown {quoted(sorted(map(str, unknown)))}")
     return calendar

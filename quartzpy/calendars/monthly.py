@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.texts import quoted
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class MonthlyCalendar(WholeDayCalendar):
         super().__post_init__()
         given = self.excluded_days
         if not isinstance(given, Collection) or not all(type(day) is int and 1 <= day <= 31 for day in given):
-            raise InvalidCalendarError(f"excluded_days: a set of days of the month, 1 to 31 (got {given!r})")
+            raise InvalidCalendarError(f"excluded_days: a set of days of the month, 1 to 31 (got {quoted(given)})")
         object.__setattr__(self, "excluded_days", frozenset(given))
 
     def excludes_day(self, day: date) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError
+from quartzpy.texts import quoted
 
 
 class DayOfWeek(IntEnum):
@@ -42,11 +43,11 @@ def days_of_week(given: object, subject: str, error: type[InvalidValueError]) ->
         InvalidValueError (as `error`): not a collection, or something else than a day is in it.
     """
     if isinstance(given, (str, bytes)) or not isinstance(given, Collection):
-        raise error(f"{subject}: must be a set of DayOfWeek (got {given!r})")
+        raise error(f"{subject}: must be a set of DayOfWeek (got {quoted(given)})")
     try:
         return frozenset(DayOfWeek(day) for day in given)
     except ValueError:
-        raise error(f"{subject}: days are 1 (Sunday) to 7 (Saturday) (got {given!r})") from None
+        raise error(f"{subject}: days are 1 (Sunday) to 7 (Saturday) (got {quoted(given)})") from None
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from quartzpy.cli.exits import USAGE
-from quartzpy.errors import InvalidCronError
+from quartzpy.errors import InvalidCronError, InvalidValueError
+from quartzpy.instants import as_instant
 
 if TYPE_CHECKING:
     from quartzpy.cron.crontab import CrontabExpression
@@ -100,7 +101,7 @@ def _later(expression: CronExpression | CrontabExpression, start: datetime, coun
 
 def _earlier(expression: CronExpression | CrontabExpression, start: datetime, count: int) -> list[datetime]:
     times: list[datetime] = []
-    at: datetime | None = start.astimezone(UTC)
+    at: datetime | None = as_instant(start, "--before", InvalidValueError)
     while len(times) < count and at is not None:
         at = expression.previous_before(at)
         if at is not None:

@@ -10,6 +10,10 @@ UNREACHABLE = 3
 SCHEMA = 4
 NOT_FOUND = 5
 ABANDONED = 6
+INTERNAL = 70
+"""An error that is not ours: a fault of quartzpy, or of the program that it was told to load (EX_SOFTWARE)."""
+INTERRUPTED = 130
+"""Ctrl-C: 128 and the signal's number, as shells say."""
 
 
 def status_of(error: errors.QuartzpyError) -> int:

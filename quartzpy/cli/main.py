@@ -10,10 +10,11 @@ import click
 from quartzpy.cli.cron import cron
 from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
-from quartzpy.cli.exits import status_of
+from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
 from quartzpy.cli.node import node
 from quartzpy.cli.tables import jobs, nodes, running, triggers, why
 from quartzpy.errors import QuartzpyError
+from quartzpy.texts import reason, visible
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,14 +31,28 @@ for command in (demo, node, db, cron, triggers, jobs, nodes, running, why):
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; errors of ours are one line on standard error, and an exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
     try:
-        cli.main(args=given, prog_name="quartzpy", standalone_mode=True)
-    except QuartzpyError as error:
-        if "--debug" in given:
-            raise
-        click.echo(f"quartzpy: {type(error).__name__}: {error}", err=True)
-        sys.exit(status_of(error))
+        status = cli.main(args=given, prog_name="quartzpy", standalone_mode=False)
+        # Of --help and --version it is the status; commands return nothing.
+        sys.exit(status if isinstance(status, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("quartzpy: interrupted", err=True)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of a pipe has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except QuartzpyError as error:
+        if debug:
+            raise
+        click.echo(f"quartzpy: {type(error).__name__}: {visible(' '.join(str(error).split()))}", err=True)
+        sys.exit(status_of(error))
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"quartzpy: {type(error).__name__}: {reason(error)} (quartzpy --debug shows where)", err=True)
+        sys.exit(INTERNAL)

@@ -59,7 +59,13 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 @click.command()
 @click.option("--app", required=True, help="The scheduler, or a function that makes it: module:name.")
 @click.option("--drain-timeout", default="30s", show_default=True, help="How long running jobs may take after SIGTERM.")
-@click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
+@click.option(
+    "--log-level",
+    default="INFO",
+    show_default=True,
+    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"], case_sensitive=False),
+    help="What is logged, and all that weighs more.",
+)
 def node(app: str, drain_timeout: str, log_level: str) -> None:
     """Run a node until SIGTERM or SIGINT; then let its jobs end.
 

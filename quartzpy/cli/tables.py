@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.render import as_json, table
+from quartzpy.operations.render import as_json, plain, table
 from quartzpy.store.records import JobRecord, TriggerRecord
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def why(dsn: str, name: str, schema: str | None, limit: int, json_output: bool, 
     group, _, given = trigger.rpartition(".")
     with client(dsn, name, schema) as scheduler:
         said = scheduler.why(TriggerKey(group or "DEFAULT", given))
-    click.echo(as_json(("said",), [(sentence,) for sentence in said[:limit]]) if json_output else "\n".join(said))
+    click.echo(
+        as_json(("said",), [(sentence,) for sentence in said[:limit]]) if json_output else "\n".join(map(plain, said))
+    )
 
 
 @click.command()

@@ -18,8 +18,11 @@ from croniter import CroniterBadDateError, CroniterError, croniter
 from quartzpy.errors import InvalidCronError
 from quartzpy.instants import as_instant, zone
 
+MAX_LENGTH = 250
 _FIELDS = ("minutes", "hours", "day-of-month", "month", "day-of-week")
 _SECOND = timedelta(seconds=1)
+# Beyond these, looking 50 years on or back would leave the years that there are.
+_EARLIEST, _LATEST = datetime(52, 1, 1, tzinfo=UTC), datetime(9_948, 1, 1, tzinfo=UTC)
 _RHYTHM = re.compile(r"[*/-]")
 # croniter draws such a field anew each time it is asked: no two nodes would agree.
 _RANDOM = re.compile(r"(^|[\s,])[rR]([\s,(/]|$)")
@@ -51,6 +54,13 @@ class CrontabExpression:
         zone(self.time_zone)
         if not isinstance(self.text, str):
             raise InvalidCronError(f"crontab: must be str (got {type(self.text).__name__})", expression="")
+        if len(self.text) > MAX_LENGTH:
+            raise InvalidCronError(
+                f"crontab: {len(self.text)} characters, at most {MAX_LENGTH}",
+                expression=self.text,
+                position=MAX_LENGTH,
+                allowed=f"{MAX_LENGTH} characters",
+            )
         text = " ".join(self.text.split())
         object.__setattr__(self, "text", text.lower() if text.startswith("@") else text)
         count = len(text.split())
@@ -113,11 +123,17 @@ class CrontabExpression:
 
     def _repeats(self, found: datetime) -> bool:
         """Whether a fixed time was there already, an hour ago by the sun and now by the clock."""
-        return found.fold == 1 and not self._fires_twice
+        if found.fold == 0 or self._fires_twice:
+            return False
+        # croniter marks all that it finds backwards as second passes.
+        return found.utcoffset() != found.replace(fold=0).utcoffset()
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first instant strictly after `instant`, in UTC; None where there is none within 50 years."""
-        iterator = self._iterator(as_instant(instant, "instant"))
+        instant = as_instant(instant, "instant")
+        if instant >= _LATEST:
+            return None
+        iterator = self._iterator(instant)
         try:
             for _ in range(_MOST_REPEATS):
                 found: datetime = iterator.get_next()
@@ -129,7 +145,10 @@ class CrontabExpression:
 
     def previous_before(self, instant: datetime) -> datetime | None:
         """The last instant strictly before `instant`, in UTC; None where there is none within 50 years."""
-        iterator = self._iterator(as_instant(instant, "instant"))
+        instant = as_instant(instant, "instant")
+        if instant <= _EARLIEST:
+            return None
+        iterator = self._iterator(min(instant, _LATEST))
         try:
             for _ in range(_MOST_REPEATS):
                 found: datetime = iterator.get_prev()

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from quartzpy.texts import visible
+
 
 def plain(value: Any) -> str:
     """A value as one line of text, control characters shown as escapes."""
@@ -19,8 +21,7 @@ def plain(value: Any) -> str:
             return f"{value.total_seconds():.1f}s"
         case bool():
             return "yes" if value else "no"
-    text = str(value)
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+    return visible(str(value))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -8,10 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from quartzpy.cron.crontab import CrontabExpression, crontab_expression
-from quartzpy.cron.expression import CronExpression, cron_expression
+from quartzpy.cron.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
+from quartzpy.cron.expression import CronExpression, checked_text, cron_expression
 from quartzpy.cron.schedule import DaylightSaving
-from quartzpy.errors import InvalidTriggerError
+from quartzpy.errors import InvalidCronError, InvalidTriggerError
+from quartzpy.instants import zone
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
@@ -51,7 +52,18 @@ class CronTrigger(RecurringTrigger, _Expression):
             raise InvalidTriggerError(f"dialect: {QUARTZ}, {CRONTAB}, {CRONTAB_SECONDS_FIRST} (got {self.dialect!r})")
         if self.start_time is not None and self.start_time.microsecond:
             object.__setattr__(self, "start_time", self.start_time.replace(microsecond=0))
-        object.__setattr__(self, "expression", self.cron.text)
+        # Before the cache of expressions is asked, which takes only what has a hash.
+        checked_text(self.expression)
+        zone(self.time_zone)
+        expression = self.cron.text
+        if len(expression) > MAX_LENGTH:
+            raise InvalidCronError(
+                f"cron expression: {len(expression)} characters without needless blanks, at most {MAX_LENGTH}",
+                expression=expression,
+                position=MAX_LENGTH,
+                allowed=f"{MAX_LENGTH} characters",
+            )
+        object.__setattr__(self, "expression", expression)
 
     @classmethod
     def from_crontab(

@@ -20,6 +20,7 @@ from typing import Any
 
 from quartzpy.errors import InvalidTriggerError, UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.instants import zone
+from quartzpy.texts import quoted
 from quartzpy.triggers.recurring import LOOK_AHEAD
 
 MAX_INTERVAL = 2**31 - 1
@@ -252,12 +253,12 @@ def recurrence_set(text: str) -> RecurrenceSet:
             raise _wrong(text, "DTSTART is the trigger's start_time, read in its time_zone; leave it out")
         if name in rules:
             if parameters:
-                raise _wrong(text, f"{name} takes no parameters (got {parameters[0]!r})")
+                raise _wrong(text, f"{name} takes no parameters (got {quoted(parameters[0])})")
             rules[name].append(_rule(text, value.upper()))
         elif name in dates:
             dates[name].extend(_dates(text, name, parameters, value.upper()))
         else:
-            raise _wrong(text, f"lines are {', '.join(_PROPERTIES)} (got {name!r})")
+            raise _wrong(text, f"lines are {', '.join(_PROPERTIES)} (got {quoted(name)})")
     if not rules["RRULE"] and not dates["RDATE"]:
         raise _wrong(text, "an RRULE such as 'FREQ=DAILY' or an RDATE is needed")
     return RecurrenceSet(
@@ -270,13 +271,13 @@ def _rule(text: str, value: str) -> Rule:
     for pair in value.removesuffix(";").split(";"):
         name, _, given = pair.partition("=")
         if name not in _PARTS:
-            raise _wrong(text, f"parts are {', '.join(_PARTS)} (got {name!r})")
+            raise _wrong(text, f"parts are {', '.join(_PARTS)} (got {quoted(name)})")
         if name in parts:
             raise _wrong(text, f"{name} is given twice")
         parts[name] = given
     frequency = parts.pop("FREQ", None)
     if frequency not in _FREQUENCIES:
-        raise _wrong(text, f"FREQ: one of {', '.join(_FREQUENCIES)} (got {frequency!r})")
+        raise _wrong(text, f"FREQ: one of {', '.join(_FREQUENCIES)} (got {quoted(frequency)})")
     if "COUNT" in parts and "UNTIL" in parts:
         raise _wrong(text, "COUNT and UNTIL: only one of them")
     interval = _number(text, "INTERVAL", parts.pop("INTERVAL", "1"), 1, MAX_INTERVAL)
@@ -285,7 +286,7 @@ def _rule(text: str, value: str) -> Rule:
     for name, given in parts.items():
         if name == "WKST":
             if given not in _WEEKDAYS:
-                raise _wrong(text, f"WKST: one of {', '.join(_WEEKDAYS)} (got {given!r})")
+                raise _wrong(text, f"WKST: one of {', '.join(_WEEKDAYS)} (got {quoted(given)})")
         elif name == "BYDAY":
             _check_weekdays(text, frequency, given.split(","), "BYWEEKNO" in parts)
         else:
@@ -299,10 +300,14 @@ def _check_weekdays(text: str, frequency: str, weekdays: Iterable[str], in_weeks
     for weekday in weekdays:
         found = _WEEKDAY.fullmatch(weekday)
         if found is None:
-            raise _wrong(text, f"BYDAY: {', '.join(_WEEKDAYS)}, or numbered such as 2MO or -1FR (got {weekday!r})")
+            raise _wrong(
+                text, f"BYDAY: {', '.join(_WEEKDAYS)}, or numbered such as 2MO or -1FR (got {quoted(weekday)})"
+            )
         if found[1] is not None:
             if frequency not in ("YEARLY", "MONTHLY") or in_weeks:
-                raise _wrong(text, f"BYDAY: numbers are for MONTHLY, and YEARLY without BYWEEKNO (got {weekday!r})")
+                raise _wrong(
+                    text, f"BYDAY: numbers are for MONTHLY, and YEARLY without BYWEEKNO (got {quoted(weekday)})"
+                )
             _number(text, "BYDAY", found[1], 1, 53, from_end=True)
 
 
@@ -310,7 +315,7 @@ def _number(text: str, name: str, given: str, lowest: int, highest: int, *, from
     number = int(given) if _NUMBER.fullmatch(given) else None
     if number is None or not lowest <= (abs(number) if from_end else number) <= highest:
         allowed = f"{lowest} to {highest}" + (f", or {-highest} to {-lowest}" if from_end else "")
-        raise _wrong(text, f"{name}: {allowed} (got {given!r})")
+        raise _wrong(text, f"{name}: {allowed} (got {quoted(given)})")
     return number
 
 
@@ -324,7 +329,7 @@ def _dates(text: str, name: str, parameters: Iterable[str], value: str) -> Itera
             except UnknownTimeZoneError as error:
                 raise _wrong(text, f"{name}: {error}") from None
         elif parameter.upper() not in ("VALUE=DATE", "VALUE=DATE-TIME"):
-            raise _wrong(text, f"{name}: only VALUE=DATE, VALUE=DATE-TIME and TZID are known (got {parameter!r})")
+            raise _wrong(text, f"{name}: only VALUE=DATE, VALUE=DATE-TIME and TZID are known (got {quoted(parameter)})")
     for each in value.split(","):
         found = _date(text, name, each)
         yield found if time_zone is None or found.tzinfo is not None else found.replace(tzinfo=time_zone)
@@ -336,11 +341,11 @@ def _date(text: str, name: str, given: str) -> datetime:
             return datetime.fromisoformat(given)
     except ValueError:
         pass
-    raise _wrong(text, f"{name}: such as 20261231T235959, 20261231T235959Z or 20261231 (got {given!r})")
+    raise _wrong(text, f"{name}: such as 20261231T235959, 20261231T235959Z or 20261231 (got {quoted(given)})")
 
 
 def _wrong(text: str, what: str) -> InvalidTriggerError:
-    return InvalidTriggerError(f"rule {text!r}: {what}")
+    return InvalidTriggerError(f"rule {quoted(text)}: {what}")
 
 
 def _dateutil() -> Any:

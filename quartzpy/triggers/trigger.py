@@ -25,6 +25,7 @@ from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError, Unsuppo
 from quartzpy.instants import as_instant
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
 from quartzpy.states import Missed
+from quartzpy.texts import check_description
 
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
@@ -62,7 +63,7 @@ def trigger_kind(name: str) -> type[Trigger]:
     """
     try:
         return _KINDS[name]
-    except KeyError:
+    except (KeyError, TypeError):
         raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
 
 
@@ -113,6 +114,7 @@ class Trigger(ABC):
         given = object.__setattr__
         given(self, "name", given_name(self.name, "trigger name"))
         check_name(self.group, "trigger group")
+        check_description(self.description, InvalidTriggerError)
         if self.start_time is not None:
             given(self, "start_time", as_instant(self.start_time, "start_time"))
         if self.end_time is not None:

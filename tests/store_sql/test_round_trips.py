@@ -11,10 +11,11 @@ import pytest
 
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.job import JobDetail
+from quartzpy.runtime.moves import move_of
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Lane, Move, Node, Opening
+from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Lane, Node, Opening
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, look_ahead, prepare
+from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from tests.proxy import Proxy
 from tests.store_sql.conftest import register
@@ -86,10 +87,7 @@ def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: 
     with flights(proxy, 1):
         _, acquired, _ = take(remote, node)
     assert len(acquired) == BATCH
-    moves = []
-    for claim in acquired:
-        progress = claim.trigger.triggered(claim.progress, None)
-        moves.append(Move(claim, progress, look_ahead(claim.trigger, progress, None)))
+    moves = [move_of(claim, datetime.now(UTC)) for claim in acquired]
     with flights(proxy, 1):
         firing = remote.fire(node, moves)
     assert len(firing.fired) == BATCH

@@ -126,3 +126,25 @@ def test_wrong_zones_and_dialects_are_refused() -> None:
 def test_the_first_second_that_does_not_match(text: str, after: str, expected: str | None) -> None:
     found = CrontabExpression(text).next_invalid_after(datetime.fromisoformat(f"{after}+00:00"))
     assert (f"{found:%Y-%m-%d %H:%M:%S}" if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "expected"),
+    [
+        ("0 0 * * *", datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 2, 28, tzinfo=UTC)),
+        ("0 2 * * mon-fri", datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 2, 27, 2, tzinfo=UTC)),
+        ("0 0 29 2 *", datetime(2026, 3, 1, tzinfo=UTC), datetime(2024, 2, 29, tzinfo=UTC)),
+        ("@yearly", datetime(2026, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_times_of_day_are_found_backwards_too(text: str, before: datetime, expected: datetime) -> None:
+    assert CrontabExpression(text).previous_before(before) == expected
+
+
+@pytest.mark.parametrize("year", [1, 51, 9949, 9999])
+def test_the_ends_of_the_calendar_are_no_error(year: int) -> None:
+    at = datetime(year, 1, 1, tzinfo=UTC)
+    for text in ("0 0 29 2 *", "* * * * *", "0 0 1 1 *"):
+        found = CrontabExpression(text)
+        assert (found.next_after(at) or datetime.max.replace(tzinfo=UTC)) > at
+        assert (found.previous_before(at) or datetime.min.replace(tzinfo=UTC)) <= at

@@ -11,13 +11,15 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
+from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import placement_from_text
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
+from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.horizon import Horizon
-from quartzpy.triggers.kinds import trigger_kind
+from quartzpy.triggers.kinds import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 _CATCH_UP = "catch_up"
@@ -26,13 +28,16 @@ _CATCH_UP = "catch_up"
 @lru_cache(maxsize=4096)
 def _schedule(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """What `schedule_text` wrote: of the kind, and the bounds of catching up."""
-    parsed: dict[str, Any] = json.loads(text)
-    bounds = parsed.pop(_CATCH_UP, {})
-    within = bounds.get("within_us")
-    return parsed, {
-        "catch_up_max": bounds.get("max"),
-        "catch_up_within": None if within is None else timedelta(microseconds=within),
-    }
+    parsed = stored_object(text, "schedule", InvalidTriggerError)
+    try:
+        bounds = parsed.pop(_CATCH_UP, {})
+        within = bounds.get("within_us")
+        return parsed, {
+            "catch_up_max": bounds.get("max"),
+            "catch_up_within": None if within is None else timedelta(microseconds=within),
+        }
+    except (AttributeError, TypeError, OverflowError) as error:
+        raise InvalidTriggerError(f"schedule: {_CATCH_UP} cannot be read: {reason(error)}") from error
 
 
 def schedule_text(trigger: Trigger) -> str:
@@ -65,7 +70,8 @@ def trigger(
 ) -> Trigger:
     """A trigger from its columns. Raises InvalidValueError where the row holds what no trigger can be."""
     of_kind, bounds = _schedule(schedule)
-    return trigger_kind(kind).from_schedule(
+    return stored_schedule(
+        kind,
         of_kind,
         name=name,
         group=group,
@@ -121,7 +127,7 @@ def job(
 @lru_cache(maxsize=256)
 def calendar_from_text(text: str) -> Calendar:
     """A stored calendar."""
-    return calendar_from_json(json.loads(text))
+    return calendar_from_json(stored_object(text, "calendar", InvalidCalendarError))
 
 
 def _no_calendar() -> None:

@@ -1,0 +1,225 @@
+"""The parsers: how each is given an input, and what must hold of what it accepts."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from quartzpy import job_data
+from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.config_sources import PREFIX, load_settings
+from quartzpy.cron.crontab import CrontabExpression
+from quartzpy.cron.expression import CronExpression
+from quartzpy.declarations import load_definitions
+from quartzpy.retry import RetryPolicy
+from quartzpy.store.sql import rows
+from quartzpy.triggers.recurrence import RecurrenceTrigger
+from quartzpy.triggers.recurrence_rule import recurrence_set
+from tests.fuzz import corpus
+from tests.fuzz.mutation import mutated
+from tests.fuzz.runner import Target
+from tests.fuzz.values import NOW, OneType, data
+
+_TYPES = OneType()
+
+
+def _text(seeds: Callable[[], list[str]], *more: str, longest: int = 40_000) -> Callable[[Random], str]:
+    @lru_cache
+    def pieces() -> list[str]:
+        return corpus.words(seeds(), more)
+
+    return lambda random: mutated(random, seeds(), pieces())[:longest]
+
+
+def _cron(given: Any) -> None:
+    expression, zone = given
+    found = CronExpression(expression, zone)
+    found.describe()
+    upcoming = found.next_after(NOW)
+    assert upcoming is None or (upcoming > NOW and found.is_satisfied_by(upcoming))
+    assert CronExpression(found.text, zone) == found
+
+
+def _cron_input(random: Random) -> tuple[str, str]:
+    text = _CRON(random) if random.random() < 0.7 else _of_good_fields(random)
+    zone = mutated(random, corpus.zones(), ["/", "..", "Europe", "UTC"]) if random.random() < 0.02 else None
+    return text, zone or random.choice(corpus.zones())
+
+
+def _of_good_fields(random: Random) -> str:
+    """Fields of different expressions: more of these are accepted, and reach the search for fire times."""
+    fields = [random.choice(corpus.cron()).split() for _ in range(7)]
+    return " ".join(one[place] for place, one in enumerate(fields) if len(one) > place)
+
+
+_CRON = _text(corpus.cron, "L", "W", "LW", "#", "?", "*/", "MON", "FRI", "DEC", "L-3")
+_CRONTAB = _text(lambda: corpus.CRONTAB, "@daily", "@reboot", "h", "r", "l", "#", "mon", "w", "R(0-5)", "H(1-4)")
+
+
+def _crontab(given: Any) -> None:
+    found = CrontabExpression(given)
+    upcoming = found.next_after(NOW)
+    assert upcoming is None or upcoming > NOW
+    before = found.previous_before(NOW)
+    assert before is None or before < NOW
+    assert CrontabExpression(found.text) == found
+
+
+def _recurrence(given: Any) -> None:
+    found = recurrence_set(given)
+    assert recurrence_set(found.text) == found
+    RecurrenceTrigger("t", rule=given, start_time=NOW)
+
+
+_DATA = _text(lambda: corpus.DATA, "$enum", "NaN", "1e999", '{"$tuple":', "[", "{")
+
+
+def _decoded(given: Any) -> None:
+    found = job_data.decode(given)
+    assert job_data.decode(job_data.encode(found)) == found
+
+
+def _round_trip(given: Any) -> None:
+    text = job_data.encode(given)
+    assert text is None or json.loads(text) is not None
+    back = job_data.decode(text)
+    # Not with ==: -0.0 equals 0.0, and 1 equals True.
+    assert repr(_in_utc(back)) == repr(_in_utc(dict(given)))
+
+
+def _in_utc(value: Any) -> Any:
+    return json.loads(job_data.encode(value) or "{}")
+
+
+@lru_cache
+def _scratch() -> Path:
+    directory = tempfile.mkdtemp(prefix="quartzpy-fuzz-")
+    import atexit
+    import shutil
+
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
+
+
+def _config(given: Any) -> None:
+    text, environ, name = given
+    path = None
+    if text is not None:
+        path = _scratch() / name
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    load_settings(path, environ)
+
+
+def _config_input(random: Random) -> tuple[str | None, Mapping[str, str], str]:
+    text = _CONFIG(random) if random.random() < 0.7 else None
+    chosen = random.sample(sorted(corpus.ENVIRONMENT), random.randrange(0 if text else 1, 4))
+    environ = {
+        PREFIX + (name if random.random() < 0.97 else mutated(random, [name], ["_", "X"])): (
+            corpus.ENVIRONMENT[name]
+            if random.random() < 0.3
+            else mutated(random, [corpus.ENVIRONMENT[name]], ["=", ",", ":", "none", "true", "s", "ms", "d"])
+        )
+        for name in chosen
+    }
+    return text, environ, random.choice(("quartzpy.toml", "pyproject.toml"))
+
+
+_CONFIG = _text(
+    lambda: [*corpus.CONFIG, *corpus.examples("toml")], "'''", '"""', "[[", "]]", "inf", "nan", "1979-05-27T07:32:00Z"
+)
+
+
+def _declared(suffix: str) -> Callable[[Any], None]:
+    def run(given: Any) -> None:
+        path = _scratch() / f"jobs.{suffix}"
+        path.write_bytes(given.encode("utf-8", "surrogatepass"))
+        load_definitions(path, types=_TYPES)
+
+    return run
+
+
+def _schedule(given: Any) -> None:
+    kind, text = given
+    row = ("t", "g", "g", "j", kind, text, None, NOW, None, 5, "smart", None, None, None)
+    rows.trigger(*row).next_after(NOW)
+
+
+def _schedule_input(random: Random) -> tuple[str, str]:
+    text = _SCHEDULE(random)
+    try:
+        kind, schedule = json.loads(text)
+        return kind, json.dumps(schedule)
+    except (ValueError, TypeError, RecursionError):
+        kind, _ = json.loads(random.choice(corpus.schedules()))
+        return kind, text
+
+
+_SCHEDULE = _text(corpus.schedules, '"kind"', "null", "true", "{}", "[]", "triggers", "trigger")
+
+
+def _calendar(given: Any) -> None:
+    found = rows.calendar_from_text(given)
+    assert calendar_from_json(calendar_to_json(found)) == found
+    found.next_included(NOW)
+
+
+def _job(given: Any) -> None:
+    placement, retry, job_data = given
+    rows.job("j", "g", "type", None, True, None, "block", placement, False, False, retry, None, job_data)
+
+
+def _job_input(random: Random) -> tuple[str, str, str]:
+    """One of the columns is tampered with: the first that is wrong would hide the others."""
+    makers = (_PLACEMENT, _RETRY, _DATA)
+    good = ("", RetryPolicy().as_text(), "{}")
+    tampered = random.randrange(3)
+    placement, retry, data = (make(random) if n == tampered else good[n] for n, make in enumerate(makers))
+    return placement, retry, data
+
+
+_PLACEMENT = _text(lambda: ["", '{"executor":"cpu","group":"reports","requires":["gpu","eu"]}', '{"requires":["a"]}'])
+_RETRY = _text(lambda: [RetryPolicy().as_text(), RetryPolicy(attempts=9, on=[ValueError], jitter=0.5).as_text()])
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("cron", _cron_input, _cron),
+        Target("crontab", _CRONTAB, _crontab),
+        Target(
+            "recurrence", _text(lambda: corpus.RECURRENCE, "FREQ=", "BYDAY=", "COUNT=", "\n ", "Z", "T"), _recurrence
+        ),
+        Target("data", _DATA, _decoded),
+        Target("round-trip", data, _round_trip),
+        Target("config", _config_input, _config),
+        Target(
+            "declared-toml",
+            _text(lambda: [*corpus.DECLARED_TOML, *corpus.examples("toml")], "[[", "nan", "1979-05-27T07:32:00Z"),
+            _declared("toml"),
+        ),
+        Target(
+            "declared-yaml",
+            _text(
+                lambda: corpus.DECLARED_YAML,
+                "!!python/object:os.system",
+                "!!set",
+                "&a",
+                "*a",
+                "<<",
+                "? ",
+                "|",
+                "{",
+                longest=3_000,
+            ),
+            _declared("yaml"),
+        ),
+        Target("job", _job_input, _job),
+        Target("schedule", _schedule_input, _schedule),
+        Target("calendar", _text(corpus.calendars, '"base"', "null", "true", "{}", "[]"), _calendar),
+    )
+}
