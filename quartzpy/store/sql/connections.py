@@ -16,6 +16,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.store.sql.conninfo import connect_arguments, session_settings
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
 
@@ -25,42 +26,6 @@ _T = TypeVar("_T")
 # Whoever loses a deadlock or a serialization race changed nothing and may simply try again.
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
-
-
-def session_settings(config: SchedulerConfig) -> dict[str, str]:
-    """What a session of ours is told, or each transaction where sessions are not ours.
-
-    The server ends a transaction of ours that sits idle or waits too long, so that a stopped process cannot hold
-    the lock.
-    """
-    milliseconds = {
-        "lock_timeout": config.lock_timeout,
-        "statement_timeout": config.statement_timeout,
-        "idle_in_transaction_session_timeout": config.lock_timeout,
-    }
-    settings = {name: f"{int(span.total_seconds() * 1000)}" for name, span in milliseconds.items()}
-    # Hot statements touch few rows by index: planning them anew or compiling them costs more than running them.
-    settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off"}
-    # Each has its index, and stays on it also where the statistics are those of yesterday's, smaller table.
-    settings |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
-    return settings | {"timezone": "UTC", "synchronous_commit": "on"}
-
-
-def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = False) -> dict[str, Any]:
-    """What libpq is told. The keepalives find a network that swallows packets."""
-    arguments: dict[str, Any] = {
-        "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 15_000,
-        "application_name": f"quartzpy:{config.name}:{role}"[:63],
-    }
-    if pooled:
-        # What the driver prepared would be on another connection the next time.
-        return arguments | {"prepare_threshold": None, "client_encoding": "UTF8"}
-    settings = session_settings(config).items()
-    return arguments | {"options": " ".join(f"-c {name}={value}" for name, value in settings)}
 
 
 def _local(config: SchedulerConfig) -> str:
@@ -96,7 +61,12 @@ class Connections:
         # Its own: a check-in that waits behind work would look like a death.
         self._control = self._engine("control", 1)
         self._jobs = self._new_engine(
-            "jobs", pool_size=config.pool_size, max_overflow=config.workers, pool_pre_ping=True
+            "jobs",
+            # A job's work rests on it, whatever the role's or the database's default is.
+            isolation_level="READ COMMITTED",
+            pool_size=config.pool_size,
+            max_overflow=config.workers,
+            pool_pre_ping=True,
         )
 
     def _engine(self, role: str, size: int) -> Engine:
@@ -113,7 +83,7 @@ class Connections:
         engine = create_engine(
             self._url,
             pool_timeout=self._seconds,
-            connect_args=connect_arguments(self._config, role, pooled=self._config.pooled),
+            connect_args=connect_arguments(self._url, self._config, role, pooled=self._config.pooled),
             **options,
         )
         event.listen(engine, "checkin", self._came_back)
@@ -233,9 +203,10 @@ class Connections:
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
         """A connection outside the pools, and around a pooler, in autocommit mode; the caller closes it."""
         try:
-            fairy = self._work.dialect.create_connect_args(self._listen_url or self._url)
-            arguments = {**fairy[1], **connect_arguments(self._config, role)}
-            return psycopg.connect(*fairy[0], autocommit=True, **arguments)
+            url = self._listen_url or self._url
+            _, given = self._work.dialect.create_connect_args(url)
+            arguments = {**given, **connect_arguments(url, self._config, role)}
+            return psycopg.connect(autocommit=True, **arguments)
         except psycopg.Error as error:
             raise translate(error) from error
 

@@ -38,6 +38,7 @@ HAVING count(*) > 0
 """
 
 
+_KNOWN = frozenset(News)
 TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
@@ -87,12 +88,17 @@ class Listener:
         """What was heard within `timeout` seconds."""
         try:
             pgconn = self._connection.pgconn
-            if not select.select([pgconn.socket], [], [], timeout)[0]:
+            # Not `select`, which takes no descriptor above 1,023.
+            poller = select.poll()
+            poller.register(pgconn.socket, select.POLLIN)
+            if not poller.poll(timeout * 1000):
                 return ()
             pgconn.consume_input()
             heard: set[News] = set()
             while (told := pgconn.notifies()) is not None:
-                heard.add(News(told.extra.decode()))
+                # A node of a later release may tell more than this one knows.
+                if (word := told.extra.decode(errors="replace")) in _KNOWN:
+                    heard.add(News(word))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the connection that listens was lost")
             return heard
