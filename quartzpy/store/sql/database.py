@@ -26,7 +26,8 @@ _AUTHENTICATION = ("28",)
 _NO_SUCH_DATABASE = "3D000"
 # Undefined table, column, sequence or schema.
 _SCHEMA = frozenset({"42P01", "42703", "3F000"})
-_PRIVILEGE = "42501"
+INSUFFICIENT_PRIVILEGE = "42501"
+_NO_SUCH_CHARACTER = frozenset({"22P05", "22021"})
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
 _PASSING = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
 # A prepared statement that is there already, or is not: sessions are another's.
@@ -121,9 +122,14 @@ def translate(error: BaseException) -> QuartzpyError:
     if sqlstate.startswith(_AUTHENTICATION) or sqlstate == _NO_SUCH_DATABASE:
         return AuthenticationError(f"the database refused us: {message}", sqlstate=sqlstate)
     if sqlstate in _SCHEMA:
-        return SchemaError(f"{message}; run `quartzpy db upgrade`")
-    if sqlstate == _PRIVILEGE:
-        return SchemaError(f"the database role lacks a privilege: {message}")
+        return SchemaError(f"{message}; run `quartzpy db upgrade`", sqlstate=sqlstate)
+    if sqlstate == INSUFFICIENT_PRIVILEGE:
+        return SchemaError(
+            f"the database role lacks a privilege: {message}; `quartzpy db roles` prints what each role needs",
+            sqlstate=sqlstate,
+        )
+    if sqlstate in _NO_SUCH_CHARACTER:
+        return JobStoreError(f"the database's encoding has no form for a character of this text: {message}")
     if sqlstate.startswith(_PASSING):
         return StoreUnavailableError(message, sqlstate=sqlstate)
     hint = _POOLER_HINT if sqlstate in _PREPARED_ELSEWHERE else ""

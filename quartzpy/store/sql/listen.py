@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import select
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -76,8 +76,11 @@ def news(session: SqlSession, what: News = News.SCHEDULED) -> Send:
 class Listener:
     """A connection that listens; see `Subscription`."""
 
-    def __init__(self, connection: psycopg.Connection[Any], scheduler: str) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], scheduler: str, *, is_current: Callable[[object], bool]
+    ) -> None:
         self._connection = connection
+        self._is_current = is_current
         try:
             connection.execute(f'LISTEN "{channel(scheduler)}"'.encode())
         except psycopg.Error as error:
@@ -86,6 +89,8 @@ class Listener:
 
     def wait(self, timeout: float) -> Collection[News]:
         """What was heard within `timeout` seconds."""
+        if not self._is_current(self._connection):
+            raise StoreUnavailableError("the server that was listened to is no longer the one that holds the data")
         try:
             pgconn = self._connection.pgconn
             # Not `select`, which takes no descriptor above 1,023.
