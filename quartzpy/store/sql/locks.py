@@ -28,3 +28,5 @@ INSERT INTO $locks (sched_name, lock_name)
 SELECT %(sched)s, name FROM unnest(%(names)s::text[]) AS name
     ON CONFLICT DO NOTHING
 """
+
+MADE = "SELECT count(*)::int FROM $locks WHERE sched_name = %(sched)s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from psycopg import pq
 from quartzpy.errors import LeaseLostError, SchemaError
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
-from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send
+from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
 from quartzpy.store.sql.locks import LOCK, LockName
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import metadata
@@ -22,7 +23,7 @@ _T = TypeVar("_T")
 
 def names(schema: str | None, now: str = DATABASE_CLOCK) -> dict[str, str]:
     """What the `$names` of our statements stand for."""
-    prefix = f"{schema}." if schema else ""
+    prefix = f'"{schema}".' if schema else ""
     tables = {table.name.removeprefix("qrtz_"): f"{prefix}{table.name}" for table in metadata.sorted_tables}
     tables["paused_groups"] = tables["paused_trigger_groups"]
     return {**tables, "fences": f"{prefix}qrtz_fences", "epochs": f"{prefix}qrtz_epochs", "now": now}
@@ -111,7 +112,9 @@ class Transaction:
     def roll_back_unless_committed(self) -> None:
         pgconn = self._connection.pgconn
         if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            pgconn.exec_(b"ROLLBACK")
+            with contextlib.suppress(psycopg.Error):
+                # A connection in pipeline mode takes no such statement: it is thrown away.
+                undo(pgconn, ROLLBACK)
 
 
 def still_standing(node: Node, result: Result) -> tuple[Any, ...]:
