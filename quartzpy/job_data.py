@@ -46,6 +46,8 @@ INTERNAL_KEYS = frozenset(
 """What triggers that run a job again have in their data besides the user's: a recovery's are Quartz's names."""
 
 MAX_DEPTH = 32
+MAX_INT_BITS = 14_000
+"""Python itself refuses to read or write a number of more than 4,300 digits."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -102,7 +104,10 @@ def _tagged(value: Any, path: str, depth: int) -> Any:
         case datetime():
             if value.tzinfo is None:
                 raise InvalidJobDataError(f"{path}: a datetime needs a time zone (got {value})")
-            return {"$datetime": value.astimezone(UTC).isoformat()}
+            try:
+                return {"$datetime": value.astimezone(UTC).isoformat()}
+            except OverflowError:
+                raise InvalidJobDataError(f"{path}: {value} is outside the years 1 to 9999 in UTC") from None
         case date():
             return {"$date": value.isoformat()}
         case time():
@@ -137,6 +142,8 @@ def _encoded(value: Any, path: str, depth: int) -> Any:
         return value
     if kind is float and not math.isfinite(value):
         raise InvalidJobDataError(f"{path}: {value} is not a JSON number")
+    if kind is int and value.bit_length() > MAX_INT_BITS:
+        raise InvalidJobDataError(f"{path}: an int of {value.bit_length()} bits, at most {MAX_INT_BITS} can be stored")
     if kind in _PLAIN:
         return value
     if isinstance(value, Mapping):
@@ -181,10 +188,11 @@ def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> s
     if not isinstance(data, Mapping):
         raise InvalidJobDataError(f"data: must be a mapping (got {type(data).__name__})")
     encoded = {}
-    for key, item in data.items():
-        if type(key) is not str:
-            raise InvalidJobDataError(f"data: keys must be str (got {key!r})")
-        encoded[key] = _encoded(item, f"data[{key!r}]", 1)
+    with _writing("data"):
+        for key, item in data.items():
+            if type(key) is not str:
+                raise InvalidJobDataError(f"data: keys must be str (got {key!r})")
+            encoded[key] = _encoded(item, f"data[{key!r}]", 1)
     text, size = _text(encoded, "data")
     if max_bytes is not None and size > max_bytes:
         raise InvalidJobDataError(f"data: {size} bytes, at most {max_bytes} (setting max_job_data_bytes)")
@@ -206,10 +214,23 @@ def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
     Raises:
         InvalidJobDataError: it cannot be stored (the message names the place), or is too large.
     """
-    text, size = _text(_encoded(value, what, 1), what)
+    with _writing(what):
+        encoded = _encoded(value, what, 1)
+    text, size = _text(encoded, what)
     if size > max_bytes:
         raise InvalidJobDataError(f"{what}: {size} bytes, at most {max_bytes}")
     return text
+
+
+@contextmanager
+def _writing(what: str) -> Iterator[None]:
+    """A value's own code may raise: that of a mapping, of a dataclass's property, of a `__repr__` or a zone."""
+    try:
+        yield
+    except InvalidJobDataError:
+        raise
+    except Exception as error:
+        raise InvalidJobDataError(f"{what}: it cannot be read to be stored ({type(error).__name__})") from error
 
 
 def decode_value(text: str) -> Any:

@@ -52,6 +52,11 @@ class Executors:
         """The pool for what is placed so; the default one where this node has none of that name."""
         return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])
 
+    def keep_running(self) -> None:
+        """Start threads for what waits, where none could be started before."""
+        for executor in self._all.values():
+            executor.pool.keep_running()
+
     def free(self) -> dict[str, int]:
         """How many workers of each pool are free."""
         return {name: executor.pool.free for name, executor in self._all.items()}
