@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -46,7 +46,13 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
     return settings | {"timezone": "UTC", "synchronous_commit": "on"}
 
 
-def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = False) -> dict[str, Any]:
+# What a job does is planned and limited as the database's owner has set it. The rest is what we promise of it.
+JOB_SETTINGS = {"timezone": "UTC", "synchronous_commit": "on"}
+
+
+def connect_arguments(
+    config: SchedulerConfig, role: str, *, pooled: bool = False, settings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """What libpq is told. The keepalives find a network that swallows packets."""
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
@@ -59,14 +65,13 @@ def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = Fals
     if pooled:
         # What the driver prepared would be on another connection the next time.
         return arguments | {"prepare_threshold": None, "client_encoding": "UTF8"}
-    settings = session_settings(config).items()
-    return arguments | {"options": " ".join(f"-c {name}={value}" for name, value in settings)}
+    given = session_settings(config) if settings is None else settings
+    return arguments | {"options": " ".join(f"-c {name}={value}" for name, value in given.items())}
 
 
-def _local(config: SchedulerConfig) -> str:
+def local_settings(settings: Mapping[str, str]) -> str:
     """The query that tells a transaction what else a session is told."""
-    settings = session_settings(config).items()
-    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
+    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
 def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
@@ -90,13 +95,15 @@ class Connections:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
-        self._local = _local(config).encode() if config.pooled else None
+        self.settings_query = local_settings(session_settings(config))
+        """Tells a transaction what our own sessions are told."""
+        self._local = self.settings_query.encode() if config.pooled else None
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
         # Its own: a check-in that waits behind work would look like a death.
         self._control = self._engine("control", 1)
         self._jobs = self._new_engine(
-            "jobs", pool_size=config.pool_size, max_overflow=config.workers, pool_pre_ping=True
+            "jobs", JOB_SETTINGS, pool_size=config.pool_size, max_overflow=config.workers, pool_pre_ping=True
         )
 
     def _engine(self, role: str, size: int) -> Engine:
@@ -109,11 +116,11 @@ class Connections:
             pool_reset_on_return=None,
         )
 
-    def _new_engine(self, role: str, **options: Any) -> Engine:
+    def _new_engine(self, role: str, settings: Mapping[str, str] | None = None, **options: Any) -> Engine:
         engine = create_engine(
             self._url,
             pool_timeout=self._seconds,
-            connect_args=connect_arguments(self._config, role, pooled=self._config.pooled),
+            connect_args=connect_arguments(self._config, role, pooled=self._config.pooled, settings=settings),
             **options,
         )
         event.listen(engine, "checkin", self._came_back)
@@ -196,6 +203,7 @@ class Connections:
         *,
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
+        prepared: bool = True,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
         return fly(
@@ -204,7 +212,7 @@ class Connections:
             seconds=self._seconds,
             begin=begin,
             commit=commit,
-            prepared=self._local is None,
+            prepared=prepared and self._local is None,
             local=self._local,
         )
 
@@ -239,11 +247,11 @@ class Connections:
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def begin_work(self) -> Connection:
-        """A connection for a job's own work, with a transaction begun; the caller closes it."""
+    def begin_work(self, *, is_ours: bool = False) -> Connection:
+        """A connection with a transaction begun, for a job's own work or `is_ours`; the caller closes it."""
         connection = self._jobs.connect()
         try:
-            connection.exec_driver_sql((self._local or b"SELECT 1").decode())
+            connection.exec_driver_sql(self.settings_query if is_ours else local_settings(JOB_SETTINGS))
         except BaseException:
             connection.close()
             raise
