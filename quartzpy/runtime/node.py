@@ -383,10 +383,11 @@ class SchedulerNode:
         if fences:
             self._runner.interrupt(lambda execution: execution.fired.fence in fences)
 
-    def _new_processes(self, job_factory: JobFactory, name: str, size: int) -> ProcessWorkers:
+    def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         return ProcessWorkers(
             f"quartzpy-{self.instance_id}-process-{name}",
-            size,
+            config.workers,
+            memory_limit=config.memory_limit,
             job_types=self._job_types,
             job_factory=job_factory,
             max_job_data_bytes=self._config.max_job_data_bytes,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
@@ -188,3 +190,24 @@ def no_execute(job_class: type[Job]) -> Any:
 
 def detail(job_class: type[Job], **values: Any) -> JobDetail:
     return JobDetail(job_class, "poison", **values)
+
+
+class Forks(Job):
+    """Run in a process: is killed after it forked. What it forked lives on, and writes its number down."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writing, b"x")
+            time.sleep(60)
+            os._exit(0)
+        os.read(reading, 1)
+        Path(context.job_data["forked"]).write_text(str(child))
+        if context.job_data["how"] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+
+class WrappedInProcess(WrappedAsync):
+    pass
