@@ -209,5 +209,10 @@ class Forks(Job):
         time.sleep(60)
 
 
+class Writes(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        Path(context.job_data["file"]).write_text("it ran")
+
+
 class WrappedInProcess(WrappedAsync):
     pass
