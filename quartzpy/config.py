@@ -21,6 +21,9 @@ AUTO = "AUTO"
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
+_BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
+LEAST_MEMORY = 128 * 2**20
 _A_YEAR = timedelta(days=366)
 
 
@@ -38,6 +41,19 @@ def as_duration(value: object, subject: str) -> timedelta:
         except OverflowError:
             raise SettingsError(f"{subject}: longer than any span of time (got {quoted(value)})") from None
     raise SettingsError(f"{subject}: a timedelta, or 500ms, 5s, 2m, 1h (got {quoted(value)})")
+
+
+def as_bytes(value: object, subject: str) -> int:
+    """A number of bytes, or a text such as "512MB" or "2GB".
+
+    Raises:
+        SettingsError: anything else.
+    """
+    if type(value) is int and value > 0:
+        return value
+    if isinstance(value, str) and (found := _BYTES.fullmatch(value.strip())):
+        return int(found[1]) * _BYTE_UNITS[found[2]]
+    raise SettingsError(f"{subject}: a number of bytes, or 512MB, 2GB (got {quoted(value)})")
 
 
 def automatic_instance_id() -> str:
@@ -103,6 +119,9 @@ class ExecutorConfig:
 
     kind: ExecutorKind | str
     workers: int
+    memory_limit: int | None = None
+    """The address space that each process of a pool of processes may have, in bytes, or as a text such as "512MB". A
+    job that needs more fails with a MemoryError that says so, and another process takes the place of its own."""
 
     def __post_init__(self) -> None:
         """Check the values. Raises SettingsError."""
@@ -111,16 +130,26 @@ class ExecutorConfig:
         object.__setattr__(self, "kind", ExecutorKind(self.kind))
         if type(self.workers) is not int or not 1 <= self.workers <= MOST_WORKERS:
             raise SettingsError(f"executors: workers must be from 1 to {MOST_WORKERS} (got {quoted(self.workers)})")
+        if self.memory_limit is not None:
+            object.__setattr__(self, "memory_limit", as_bytes(self.memory_limit, "executors: memory_limit"))
+            if self.kind is not ExecutorKind.PROCESSES:
+                raise SettingsError(f"executors: memory_limit is for processes; {self.kind} share this one's memory")
+            if self.memory_limit < LEAST_MEMORY:
+                raise SettingsError(
+                    f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
+                    f" (got {self.memory_limit})"
+                )
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """The pool that a setting says: itself, or a text such as "processes:4". Raises SettingsError."""
+        """The pool that a setting says: itself, or a text: "processes:4", "processes:4:512MB". Raises SettingsError."""
         if isinstance(value, cls):
             return value
-        kind, colon, workers = str(value).partition(":")
+        kind, colon, rest = str(value).partition(":")
+        workers, has_limit, limit = rest.partition(":")
         if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
             raise SettingsError(f"executors: threads:20, asyncio:500 or processes:4 (got {quoted(value)})")
-        return cls(kind.strip(), int(workers))
+        return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +169,8 @@ class SchedulerConfig:
     """How many executions this node runs at once in its default executor: threads, and the event loop beside them."""
 
     executors: Mapping[str, ExecutorConfig | str] = field(default_factory=dict, hash=False)
-    """More worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`."""
+    """More worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
+    `"processes:4:512MB"` also limits the memory of each process."""
 
     execution_groups: Mapping[str, int] = field(default_factory=dict, hash=False)
     """At most so many executions of a job's `execution_group` at once on this node: `{"reports": 2, "*": 10}`. "*" is

@@ -251,13 +251,14 @@ def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> s
         raise InvalidJobDataError(f"data: must be a mapping (got {type(data).__name__})")
     encoded = {}
     room = [MAX_BYTES]
-    for key, item in data.items():
-        if type(key) is not str:
-            raise InvalidJobDataError(f"data: keys must be str (got {quoted(key)})")
-        if "\0" in key:
-            raise InvalidJobDataError("data: the NUL character cannot be stored in a key")
-        room[0] -= len(key)
-        encoded[key] = _encoded(item, f"data{_place(key)}", 1, room)
+    with _writing("data"):
+        for key, item in data.items():
+            if type(key) is not str:
+                raise InvalidJobDataError(f"data: keys must be str (got {quoted(key)})")
+            if "\0" in key:
+                raise InvalidJobDataError("data: the NUL character cannot be stored in a key")
+            room[0] -= len(key)
+            encoded[key] = _encoded(item, f"data{_place(key)}", 1, room)
     text, size = _text(encoded, "data")
     if size > MAX_BYTES:
         raise InvalidJobDataError(f"data: {size} bytes, at most {MAX_BYTES}, whatever the settings are")
@@ -284,10 +285,23 @@ def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
     Raises:
         InvalidJobDataError: it cannot be stored (the message names the place), or is too large.
     """
-    text, size = _text(_encoded(value, what, 1, [MAX_BYTES]), what)
+    with _writing(what):
+        encoded = _encoded(value, what, 1, [MAX_BYTES])
+    text, size = _text(encoded, what)
     if size > max_bytes:
         raise InvalidJobDataError(f"{what}: {size} bytes, at most {max_bytes}")
     return text
+
+
+@contextmanager
+def _writing(what: str) -> Iterator[None]:
+    """A value's own code may raise: that of a mapping, of a dataclass's property, of a `__repr__` or a zone."""
+    try:
+        yield
+    except InvalidJobDataError:
+        raise
+    except Exception as error:
+        raise InvalidJobDataError(f"{what}: it cannot be read to be stored ({type(error).__name__})") from error
 
 
 def decode_value(text: str) -> Any:

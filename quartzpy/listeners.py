@@ -1,14 +1,19 @@
 """Whoever wants to know what happens: listeners for jobs, triggers and the scheduler, and plain callbacks.
 
-They are called on the thread that does the thing, so they should be quick; a listener that raises is logged and harms
-nothing. They hear what this process does: each node has its own.
+What concerns an execution is told by the worker that has it, in order, and a call of the facade by its caller. What the
+threads of a node that fire, recover and check in have to tell is told by a thread apart: no listener can stop them. A
+listener that raises is logged and harms nothing; one that takes long is logged too, while it still runs. They hear what
+this process does: each node has its own.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +35,11 @@ if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 logger = logging.getLogger(__name__)
+
+SLOW_AFTER = 1.0
+"""Seconds after which a listener that still runs is reported."""
+MOST_WAITING = 10_000
+"""So many events wait for the thread that tells them; while more come, the oldest are dropped."""
 
 Callback = Callable[[Event], None]
 
@@ -72,6 +82,14 @@ class _Registration:
     veto: Callable[[JobExecutionContext], bool] | None = None
 
 
+@dataclass(slots=True)
+class _Call:
+    owner: object
+    what: str
+    since: float
+    is_reported: bool = False
+
+
 class Listeners:
     """The listeners of a scheduler (Quartz's `ListenerManager`). May be used from any thread."""
 
@@ -79,6 +97,15 @@ class Listeners:
         self._lock = threading.Lock()
         # Replaced, never changed: it is read without the lock.
         self._registrations: tuple[_Registration, ...] = ()
+        self._calls: dict[int, _Call] = {}
+        self._waiting: deque[Event] = deque()
+        self._waiting_changed = threading.Condition()
+        self._thread_name: str | None = None
+        self._teller: threading.Thread | None = None
+        self.dropped = 0
+        """How many events were dropped because listeners were too slow for them."""
+        self.slow_calls = 0
+        """How many calls of listeners were reported as slow."""
 
     def add_job_listener(self, listener: JobListener, *matchers: KeyMatcher) -> None:
         """Tell `listener` of the jobs that one of the matchers matches; without matchers of all.
@@ -159,28 +186,112 @@ class Listeners:
     def __bool__(self) -> bool:
         return bool(self._registrations)
 
+    def open(self, name: str) -> None:
+        """A node begins: from now on its threads do not tell listeners themselves."""
+        with self._waiting_changed:
+            self._thread_name = name
+
+    def close(self) -> None:
+        """The node has ended; what waits is still told."""
+        with self._waiting_changed:
+            self._thread_name = None
+            self._waiting_changed.notify_all()
+
     def emit(self, event: Event) -> None:
         """Tell all that want to know. Never raises."""
         for one in self._registrations:
-            try:
+            with self._call_of(one, f"with {type(event).__name__}"):
                 if one.wants(event):
                     one.tell(event)
-            except BaseException:
-                logger.exception("listener %r failed with %s", one.owner, type(event).__name__)
+
+    def post(self, event: Event) -> None:
+        """As `emit`, for the threads that fire, handle misfires and check in: another thread tells it, in order."""
+        if not self._registrations:
+            return
+        if self._thread_name is None:
+            self.emit(event)
+        else:
+            self._keep(event)
 
     def is_vetoed(self, context: JobExecutionContext) -> bool:
         """Whether a listener vetoes an execution; one that raises does not."""
         asked = [self._vetoes(one, context) for one in self._registrations if one.veto is not None]
         return any(asked)
 
-    @staticmethod
-    def _vetoes(one: _Registration, context: JobExecutionContext) -> bool:
+    def _vetoes(self, one: _Registration, context: JobExecutionContext) -> bool:
         assert one.veto is not None
-        try:
+        with self._call_of(one, "to veto or not"):
             return bool(one.veto(context))
+        return False
+
+    @contextmanager
+    def _call_of(self, one: _Registration, what: str) -> Iterator[None]:
+        """A call of a listener: nothing that it raises passes."""
+        call = _Call(one.owner, what, time.monotonic())
+        self._calls[id(call)] = call
+        try:
+            yield
         except BaseException:
-            logger.exception("listener %r failed to veto or not", one.owner)
-            return False
+            with suppress(BaseException):
+                logger.exception("listener %s failed %s", _name_of(one.owner), what)
+        finally:
+            self._calls.pop(id(call), None)
+
+    # --- the thread that tells
+
+    def _keep(self, event: Event) -> None:
+        with self._waiting_changed:
+            if len(self._waiting) >= MOST_WAITING:
+                self._waiting.popleft()
+                if not self.dropped:
+                    logger.error("listeners are too slow: of the events that wait for them, the oldest are dropped")
+                self.dropped += 1
+            self._waiting.append(event)
+            self._ensure_thread()
+            self._waiting_changed.notify()
+
+    def _ensure_thread(self) -> None:
+        if self._teller is not None and self._teller.is_alive():
+            return
+        with suppress(RuntimeError, MemoryError):  # Where no thread can be started, `look` tries again.
+            teller = threading.Thread(target=self._tell_all, name=self._thread_name, daemon=True)
+            teller.start()
+            self._teller = teller
+
+    def _tell_all(self) -> None:
+        while True:
+            with self._waiting_changed:
+                while not self._waiting and self._thread_name is not None:
+                    self._waiting_changed.wait(3_600)
+                if not self._waiting:
+                    self._teller = None
+                    return
+                event = self._waiting.popleft()
+            self.emit(event)
+
+    def look(self) -> None:
+        """Report each listener that has run for `SLOW_AFTER`, once for each call."""
+        now = time.monotonic()
+        for call in list(self._calls.values()):
+            if not call.is_reported and now - call.since >= SLOW_AFTER:
+                call.is_reported = True
+                self.slow_calls += 1
+                logger.warning(
+                    "listener %s has been called %s, and still runs after %.1f s",
+                    _name_of(call.owner),
+                    call.what,
+                    now - call.since,
+                )
+        with self._waiting_changed:
+            if self._waiting:
+                self._ensure_thread()
+
+
+def _name_of(listener: object) -> str:
+    try:
+        return repr(listener)
+    except BaseException:
+        return f"<{type(listener).__qualname__}>"
 
 
 def _check(listener: object, kind: type) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import (
-    InvalidJobDataError,
+    InvalidJobError,
     InvalidValueError,
     JobCancelledError,
     JobExecutionError,
     JobTimeoutError,
+    LeaseLostError,
     OutcomeUnknownError,
 )
 from quartzpy.events import (
@@ -30,6 +34,7 @@ from quartzpy.events import (
 )
 from quartzpy.job import Job
 from quartzpy.job_data import encode_value
+from quartzpy.listeners import Listeners
 from quartzpy.middleware import surrounding
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.execution import Execution
@@ -45,6 +50,9 @@ MAX_ERROR_LENGTH = 8_192
 """Characters of an error that the history keeps: the end of the traceback says the most."""
 MAX_RESULT_BYTES = 8_192
 """So large a result, as JSON, is kept in the history."""
+TRUST_REST = 0.05
+"""Seconds between two looks whether the lease was renewed, on the event loop."""
+NOT_BEGUN = "this node was declared dead by the cluster before the job began; it was not run"
 STOPPED = (JobCancelledError, asyncio.CancelledError)
 """What an execution raises that does as it was asked."""
 
@@ -63,9 +71,48 @@ class Attempt:
         self._vetoed = False
         self._context: JobExecutionContext | None = None
         self._committed: Completion | None = None
-        self.at_end: Callable[[], None] | None = None
 
-    def instantiate(self) -> Job | None:
+    # --- the way there
+
+    def run(self) -> None:
+        """Run it to its end, or to where it goes on on the event loop."""
+        while True:
+            job = self._instantiate()
+            context = None if job is None else self._begin(job)
+            if job is None or context is None:
+                break
+            if inspect.iscoroutinefunction(job.execute):
+                # Unless its first step comes: it may be cut off before.
+                self._error = asyncio.CancelledError("it was cut off before it began")
+                self._give_to_loop(self._run_async(job, context), self._ended_on_loop)
+                return
+            self._run_plain(job, context)
+            if not self._goes_again():
+                break
+        self._finish()
+
+    def _give_to_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
+        name = f"job {self._fired.job_key}, fire {self._fired.fence}"
+        self._execution.work = self._runner.loop.run(work, name, done)
+        if self._execution.cancelled.is_set():
+            self._execution.stop()
+
+    def _ended_on_loop(self) -> None:
+        executor = self._execution.executor
+        if executor is not None and self._runner.listeners:
+            # A listener that blocks shall not block the loop: it has the worker whose slot this execution holds.
+            executor.pool.resume(self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        with self._runner.ending(self._execution):
+            if self._goes_again():
+                self.run()
+            else:
+                self._finish()
+
+    def _instantiate(self) -> Job | None:
         self._is_made = False
         try:
             job = self._runner.new_instance(self._execution)
@@ -75,40 +122,7 @@ class Attempt:
         self._is_made = True
         return job
 
-    def run(self, job: Job | None) -> None:
-        again = job is not None
-        while again:
-            context = self._begin(job)
-            if context is None or job is None:
-                break
-            try:
-                with surrounding(self._runner.middleware, context):
-                    self._returned(context, job.execute(context))
-            except BaseException as error:
-                self._error = error
-            again = self._goes_again(context)
-            job = self.instantiate() if again else None
-        self._finish()
-
-    async def run_async(self, job: Job | None) -> None:
-        again = True
-        while again:
-            context = self._begin(job)
-            if context is None or job is None:
-                break
-            try:
-                with surrounding(self._runner.middleware, context):
-                    self._returned(context, await job.execute(context))
-            except BaseException as error:
-                # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
-                self._error = error
-            again = self._goes_again(context)
-            job = self.instantiate() if again else None
-        self._finish()
-
-    def _begin(self, job: Job | None) -> JobExecutionContext | None:
-        if job is None:
-            return None
+    def _begin(self, job: Job) -> JobExecutionContext | None:
         self._error = None
         try:
             self._context = self._runner.context_for(
@@ -128,33 +142,100 @@ class Attempt:
             listeners.emit(JobToBeExecuted(self._context))
         return self._context
 
+    # --- the body
+
+    def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
+        epoch = self._execution.epoch
+        try:
+            with surrounding(self._runner.middleware, context):
+                # Listeners and middleware may have taken longer than the lease.
+                if not epoch.wait_until_trusted():
+                    raise LeaseLostError(NOT_BEGUN)
+                result = job.execute(context)
+                if inspect.isawaitable(result):
+                    result = self._awaited(result)
+                self._returned(context, result)
+        except BaseException as error:
+            self._error = error
+
+    async def _run_async(self, job: Job, context: JobExecutionContext) -> None:
+        epoch = self._execution.epoch
+        self._error = None
+        try:
+            with surrounding(self._runner.middleware, context):
+                # It may have waited behind others on the loop for longer than the lease.
+                while not epoch.trusted:
+                    if epoch.lost:
+                        raise LeaseLostError(NOT_BEGUN)
+                    await asyncio.sleep(TRUST_REST)
+                result = await job.execute(context)
+                if inspect.isawaitable(result):
+                    result = await result
+                self._returned(context, result)
+        except BaseException as error:
+            # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
+            self._error = error
+
+    def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+        """What a plain `execute` returned to be awaited, as an `async def` behind a decorator does: it runs there."""
+        answers: list[tuple[Any, BaseException | None]] = []
+        ended = threading.Event()
+
+        async def wait() -> None:
+            try:
+                answers.append((await awaitable, None))
+            except BaseException as error:
+                answers.append((None, error))
+
+        self._give_to_loop(wait(), ended.set)
+        ended.wait()
+        if not answers:
+            raise asyncio.CancelledError("it was cut off before it began")
+        result, error = answers[0]
+        if error is not None:
+            raise error
+        return result
+
     @staticmethod
     def _returned(context: JobExecutionContext, result: Any) -> None:
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            raise InvalidJobError(
+                "execute returned a generator, of which nothing has run: it must not yield (a list can be returned)"
+            )
         if result is not None:
             context.result = result
 
-    def _goes_again(self, context: JobExecutionContext) -> bool:
+    def _goes_again(self) -> bool:
         wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
         allowed = not (self._execution.cancelled.is_set() or self._execution.lease_lost or self._committed)
-        if wanted and allowed:
+        if wanted and allowed and self._context is not None:
             if self._runner.listeners:
-                self._runner.listeners.emit(JobWasExecuted(context, Outcome.FAILED, self._error))
+                self._runner.listeners.emit(JobWasExecuted(self._context, Outcome.FAILED, self._error))
             self._refires += 1
             return True
         return False
 
+    # --- the end
+
     def _finish(self) -> None:
-        if self.at_end is not None:
-            self.at_end()
+        """End the execution: the one place where that is, whatever happened before and whatever happens here."""
+        with self._runner.ending(self._execution, self._started_at) as end:
+            completion = self._judged()
+            if self._runner.listeners:
+                self._runner.tells(self._execution, completion)
+                self._tell(self._runner.listeners, completion)
+            end(completion)
+
+    def _judged(self) -> Completion:
+        """What becomes of it."""
         if self._committed is not None:
             if self._error is not None:
-                logger.error("job %s failed after its transaction: %s", self._fired.job_key, describe(self._error))
-            self._finished(self._committed)
-            return
+                self._log_failure(self._error, describe(self._error), "failed after its transaction")
+            return self._committed
         completion = self._completion()
         try:
             self._keep_data(completion)
-        except InvalidJobDataError as error:
+        except BaseException as error:
             self._error = self._error or error
         if self._context is not None:
             self._context.job_run_time = completion.ended_at - completion.started_at
@@ -166,20 +247,18 @@ class Attempt:
             completion.outcome = Outcome.CANCELLED
         elif self._error is not None:
             self._fail(completion, self._error)
-        self._finished(completion)
+        return completion
 
-    def _finished(self, completion: Completion) -> None:
-        listeners = self._runner.listeners
-        if listeners and self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
+    def _tell(self, listeners: Listeners, completion: Completion) -> None:
+        if self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
             listeners.emit(TriggersInError(self._fired.job_key, self._error))
-        if listeners and self._context is not None:
+        if self._context is not None:
             if not self._vetoed:
                 told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
                 listeners.emit(told)
             listeners.emit(TriggerComplete(self._context))
             if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
-        self._runner.finish(self._execution, completion)
 
     def _completion(self) -> Completion:
         ended_at = max(self._runner.store_time.now(), self._started_at)
@@ -192,7 +271,7 @@ class Attempt:
             return None
         try:
             return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
-        except InvalidJobDataError as error:
+        except BaseException as error:
             logger.debug("job %s: the history does not keep its result: %s", self._fired.job_key, error)
             return None
 
@@ -252,20 +331,37 @@ class Attempt:
         return timed_out
 
     def _fail(self, completion: Completion, error: BaseException) -> None:
-        fired = self._fired
         completion.outcome = Outcome.FAILED
         completion.error = describe(error)
         completion.instruction = self._instruction(error)
-        if fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
-            wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
-            completion.retry_after = policy_of(fired.retry).delay_after(fired.attempt, wrapped or error)
-        logger.error(
-            "job %s, fired by %s, failed%s: %s",
-            fired.job_key,
-            fired.trigger_key,
-            "" if completion.retry_after is None else f" (runs again in {completion.retry_after})",
-            completion.error,
-        )
+        if self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
+            completion.retry_after = self._retry_after(self._fired.retry, error)
+        again = "" if completion.retry_after is None else f" (runs again in {completion.retry_after})"
+        self._log_failure(error, completion.error, f"failed{again}")
+
+    def _retry_after(self, policy: str, error: BaseException) -> timedelta | None:
+        wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
+        try:
+            return policy_of(policy).delay_after(self._fired.attempt, wrapped or error)
+        except Exception:
+            logger.exception("job %s: its retry policy cannot be followed: %s", self._fired.job_key, policy)
+            return None
+
+    def _log_failure(self, error: BaseException, described: str, what: str) -> None:
+        fired = self._fired
+        # What was cut would be whole again in the log.
+        is_short = len(described) < MAX_ERROR_LENGTH
+        # A handler of the program's that raises must not change what becomes of the execution.
+        with suppress(BaseException):
+            logger.error(
+                "job %s, fired by %s, %s: %s",
+                fired.job_key,
+                fired.trigger_key,
+                what,
+                described.rpartition("\n")[2] if is_short else described,
+                exc_info=error if is_short else None,
+                extra=self._runner.record_of(self._execution),
+            )
 
     def _instruction(self, error: BaseException) -> CompletionInstruction:
         if not self._is_made:
@@ -289,8 +385,8 @@ def describe(error: BaseException) -> str:
     """The traceback as text that can be stored, its end where it is long. Never raises."""
     try:
         text = "".join(traceback.format_exception(error))
+        if len(text) > MAX_ERROR_LENGTH:
+            text = "[...]" + text[-MAX_ERROR_LENGTH:]
+        return text.replace("\0", "\\0").encode(errors="backslashreplace").decode().rstrip()
     except BaseException:
-        text = f"{type(error).__name__}: <unprintable>"
-    if len(text) > MAX_ERROR_LENGTH:
-        text = "[...]" + text[-MAX_ERROR_LENGTH:]
-    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode().rstrip()
+        return f"<unprintable {type(error).__name__}>"

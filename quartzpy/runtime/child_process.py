@@ -12,9 +12,11 @@ import contextlib
 import inspect
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
@@ -57,14 +59,24 @@ def is_process_worker() -> bool:
     return multiprocessing.current_process().name.startswith(PROCESS_NAME)
 
 
-def serve(connection: Connection[bytes, bytes], job_factory: JobFactory, max_job_data_bytes: int) -> None:
+def serve(
+    connection: Connection[bytes, bytes],
+    job_factory: JobFactory,
+    max_job_data_bytes: int,
+    memory_limit: int | None = None,
+) -> None:
     """Run jobs until the node says that there are no more."""
+    with contextlib.suppress(PermissionError):  # It leads a session, and so a group, already.
+        # A group of its own: what its jobs started is killed with it.
+        os.setpgid(0, 0)
+    if memory_limit is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
     for number in SIGNALS_OF_THE_NODE:
         # Not SIG_IGN, which the programs that a job starts would inherit.
         signal.signal(number, _leave_to_the_node)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_THE_NODE)
     os.set_inheritable(connection.fileno(), False)
-    ChildProcess(connection, job_factory, max_job_data_bytes).serve()
+    ChildProcess(connection, job_factory, max_job_data_bytes, memory_limit).serve()
 
 
 def _leave_to_the_node(number: int, frame: FrameType | None) -> None: ...
@@ -90,7 +102,14 @@ class _Running:
 class ChildProcess:
     """Hears on one thread, and works on the other."""
 
-    def __init__(self, connection: Connection[bytes, bytes], job_factory: JobFactory, max_job_data_bytes: int) -> None:
+    def __init__(
+        self,
+        connection: Connection[bytes, bytes],
+        job_factory: JobFactory,
+        max_job_data_bytes: int,
+        memory_limit: int | None,
+    ) -> None:
+        self._memory_limit = memory_limit
         self._connection = connection
         self._job_factory = job_factory
         self._max_job_data_bytes = max_job_data_bytes
@@ -145,6 +164,13 @@ class ChildProcess:
         except BaseException as raised:
             error = error or raised
         ending.noticed_stop = running.cancelled.noticed
+        if self._memory_limit is not None and isinstance(error, MemoryError):
+            # Nobody knows what of the memory comes back: a new process takes the place of this one.
+            ending.is_spent = True
+            error = MemoryError(
+                f"{str(error) or 'out of memory'}: this executor's processes have a memory_limit of"
+                f" {self._memory_limit // 2**20} MB"
+            ).with_traceback(error.__traceback__)
         if error is not None:
             ending.error = error_to_json(error)
         return ending
@@ -176,7 +202,8 @@ class ChildProcess:
         job = context.job_instance
         if inspect.iscoroutinefunction(job.execute):
             return asyncio.run(_execute_async(running, job, context))
-        return job.execute(context)
+        result = job.execute(context)
+        return asyncio.run(_awaited(running, result)) if inspect.isawaitable(result) else result
 
     def _keep(self, ending: Ending, fired: FiredTrigger, context: JobExecutionContext) -> None:
         """Write down what the node is to know. Raises InvalidJobDataError: it cannot be told."""
@@ -190,11 +217,15 @@ class ChildProcess:
 
 
 async def _execute_async(running: _Running, job: Job, context: JobExecutionContext) -> Any:
+    return await _awaited(running, job.execute(context))
+
+
+async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
     running.work = LoopWork(asyncio.get_running_loop())
     running.work.task = asyncio.current_task()
     if running.cancelled.is_set():
         running.work.cancel_after(CUT_OFF_AFTER)
-    return await job.execute(context)
+    return await work
 
 
 class _NoScheduler:

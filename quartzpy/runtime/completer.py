@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import count
+from typing import NamedTuple
 
 from quartzpy.clock import Clock
-from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
+from quartzpy.runtime.attempt import describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.moves import refill_of
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
+from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
 
 MOST_AT_ONCE = 500
 IDLE_REST = 3_600.0
 HELD_ROW_REST = 0.1
 """How long to wait before trying again what somebody's open transaction holds."""
+REFUSED_REST = 5.0
+"""How long to wait before trying again what the store refuses whatever is said of it."""
+
+_Item = tuple[Execution, Completion]
+
+
+class _PutOff(NamedTuple):
+    at: float
+    number: int
+    item: _Item
 
 
 class Completer(Service):
@@ -40,7 +55,10 @@ class Completer(Service):
         self._store_time = store_time
         self._unblocked = unblocked
         self._epoch_lost = epoch_lost
-        self._queue: deque[tuple[Execution, Completion]] = deque()
+        self._queue: deque[_Item] = deque()
+        self._put_off: list[_PutOff] = []
+        self._numbers = count()
+        self._left: set[int] = set()
         self._empty = threading.Condition()
         self._in_flight = 0
         self.recorded = 0
@@ -53,71 +71,109 @@ class Completer(Service):
     @property
     def pending(self) -> int:
         """How many ended executions are not yet recorded."""
-        return len(self._queue) + self._in_flight
+        return len(self._queue) + self._in_flight + len(self._put_off)
 
     def wait_until_empty(self, timeout: float | None) -> bool:
         with self._empty:
             return self._empty.wait_for(lambda: self.pending == 0, timeout)
 
     def run_once(self) -> float:
-        batch: list[tuple[Execution, Completion]] = []
+        self._take_up()
+        batch: list[_Item] = []
         # Counted first: nothing is ever neither queued nor in flight.
         self._in_flight = min(len(self._queue), MOST_AT_ONCE)
         while len(batch) < self._in_flight:
             batch.append(self._queue.popleft())
-        if not batch:
-            return IDLE_REST
         try:
-            self._complete_batch(batch)
+            if batch:
+                self._complete_batch(batch)
         finally:
             self._in_flight = 0
             self._tell_if_empty()
-        return NO_REST if self._queue else IDLE_REST
+        return NO_REST if self._queue else self._rest()
 
-    def _complete_batch(self, batch: list[tuple[Execution, Completion]]) -> None:
+    # --- what is put off
+
+    def _take_up(self) -> None:
+        now = self._clock.monotonic()
+        while self._put_off and self._put_off[0].at <= now:
+            self._queue.append(self._put_off[0].item)
+            heapq.heappop(self._put_off)
+
+    def _rest(self) -> float:
+        if not self._put_off:
+            return IDLE_REST
+        return max(0.0, self._put_off[0].at - self._clock.monotonic())
+
+    def _try_later(self, items: Iterable[_Item], seconds: float) -> None:
+        at = self._clock.monotonic() + seconds
+        for item in items:
+            heapq.heappush(self._put_off, _PutOff(at, next(self._numbers), item))
+
+    # --- a batch
+
+    def _complete_batch(self, batch: list[_Item]) -> None:
         epoch = batch[0][0].epoch
         others = [item for item in batch if item[0].epoch is not epoch]
         mine = [item for item in batch if item[0].epoch is epoch]
         self._queue.extendleft(reversed(others))
-        for _, completion in mine:
-            self._refill(completion)
+        self._left = {execution.fired.fence for execution, _ in mine}
         try:
+            for _, completion in mine:
+                self._refill(completion)
             self._complete(mine)
         except LeaseLostError:
-            self._done(mine)
+            self._done([item for item in mine if item[0].fired.fence in self._left])
             raise
         except BaseException:
             # Not recorded, or not known to be: completing again is safe, for a fence is completed once.
-            self._queue.extendleft(reversed(mine))
+            self._queue.extendleft(item for item in reversed(mine) if item[0].fired.fence in self._left)
             raise
 
-    def _complete(self, batch: list[tuple[Execution, Completion]]) -> None:
+    def _complete(self, batch: list[_Item]) -> None:
+        """Record a batch; where the store refuses it, the one in it that is to blame, without the others."""
         try:
-            again = self._record(batch)
-        except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError):
+            self._record(batch)
+        except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
+            raise
+        except Exception as error:
+            if len(batch) == 1:
+                self._record_refused(batch[0], error)
+            else:
+                middle = len(batch) // 2
+                self._complete(batch[:middle])
+                self._complete(batch[middle:])
+
+    def _record_refused(self, item: _Item, error: Exception) -> None:
+        """Record that it ended, and why no more is known of it."""
+        execution, completion = item
+        fired = completion.fired
+        was = completion.outcome
+        self._logger.error("job %s: the end of fire %s is refused", fired.job_key, fired.fence, exc_info=error)
+        refused = Completion(
+            fired,
+            completion.started_at,
+            completion.ended_at,
+            Outcome.FAILED,
+            error=f"it ended as {was}, which could not be recorded with its data: {describe(error)}",
+            # What it asks for is a word of ours, and no value of the job's.
+            instruction=completion.instruction,
+        )
+        try:
+            self._record([(execution, refused)])
+        except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
             raise
         except Exception:
-            if len(batch) == 1:
-                execution, completion = batch[0]
-                self._logger.exception("fire %s cannot be recorded with its data", execution.fired.fence)
-                completion.job_data = completion.refill = None
-                completion.error = "its error or data could not be stored"
-                again = self._record(batch)
-            else:
-                for item in batch:
-                    self._complete([item])
-                return
-        if again:
-            self._queue.extend(again)
-            self.wakeup.wait(HELD_ROW_REST)
-            self.wakeup.set()
+            self._logger.exception("fire %s cannot be recorded at all; it is tried again", fired.fence)
+            self._left.discard(fired.fence)
+            self._try_later([item], REFUSED_REST)
 
-    def _record(self, batch: list[tuple[Execution, Completion]]) -> list[tuple[Execution, Completion]]:
-        """Record a batch; those to be tried again."""
+    def _record(self, batch: list[_Item]) -> None:
+        """Record a batch; put off what somebody's transaction holds."""
         unrecorded = [completion for _, completion in batch if not completion.is_recorded]
         if not unrecorded:
             self._done(batch)
-            return []
+            return
         asked_at = self._clock.monotonic()
         outcome = self._store.complete(batch[0][0].epoch.node, unrecorded)
         self._store_time.learn(outcome.now, asked_at)
@@ -129,13 +185,15 @@ class Completer(Service):
                     execution.fired.job_key,
                 )
         again = [item for item in batch if item[0].fired.fence in outcome.deferred]
+        self._left.difference_update(outcome.deferred)
+        self._try_later(again, HELD_ROW_REST)
         self._done([item for item in batch if item[0].fired.fence not in outcome.deferred])
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
-        return again
 
-    def _done(self, batch: list[tuple[Execution, Completion]]) -> None:
+    def _done(self, batch: list[_Item]) -> None:
         if batch:
+            self._left.difference_update(execution.fired.fence for execution, _ in batch)
             batch[0][0].epoch.put_down([execution.fired.fence for execution, _ in batch])
             self.recorded += len(batch)
 

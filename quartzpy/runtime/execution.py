@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Protocol
 
 from quartzpy.cancellation import Cancellation
@@ -38,6 +39,23 @@ class Execution:
         self._disowned = False
         self.context: JobExecutionContext | None = None
         self.work: Stoppable | None = None
+        self.deadline: int | None = None
+        """The number of what is to be done at its deadline."""
+        self._recorded = threading.Lock()
+        self._freed = threading.Lock()
+
+    def is_recorded_first(self) -> bool:
+        """Whether this is the first time that its completion is handed on: there is one, whoever ends it."""
+        return self._recorded.acquire(blocking=False)
+
+    def is_freed_first(self) -> bool:
+        """Whether this is the first time that its slot is given back."""
+        return self._freed.acquire(blocking=False)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its completion was handed on."""
+        return self._recorded.locked()
 
     @property
     def lease_lost(self) -> bool:

@@ -31,7 +31,7 @@ class Executors:
         workers: int,
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
-        new_processes: Callable[[str, int], ProcessWorkers],
+        new_processes: Callable[[str, ExecutorConfig], ProcessWorkers],
     ) -> None:
         self._all = {
             DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, WorkerPool(workers, thread_name), None)
@@ -42,7 +42,7 @@ class Executors:
                 name,
                 kind,
                 WorkerPool(config.workers, f"{thread_name}-{name}"),
-                new_processes(name, config.workers) if kind is ExecutorKind.PROCESSES else None,
+                new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
             )
 
     def names(self) -> frozenset[str]:
@@ -51,6 +51,13 @@ class Executors:
     def of(self, placement: str) -> Executor:
         """The pool for what is placed so; the default one where this node has none of that name."""
         return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])
+
+    def keep_running(self) -> None:
+        """Start threads for what waits, where none could be started before."""
+        for executor in self._all.values():
+            executor.pool.keep_running()
+            if executor.processes is not None:
+                executor.processes.keep_running()
 
     def free(self) -> dict[str, int]:
         """How many workers of each pool are free."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
@@ -17,21 +19,32 @@ from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
-from quartzpy.runtime.attempt import Attempt
+from quartzpy.runtime.attempt import Attempt, describe
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
+from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
+
+logger = logging.getLogger(__name__)
 
 
 class Loop(Protocol):
     """What runs `async def` jobs."""
 
-    def run(self, work: Coroutine[Any, Any, None]) -> LoopWork | None:
-        """Begin, or do, what does not raise."""
+    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
+        """Begin, or do, what does not raise; call `done` at its end."""
         ...
+
+
+TELL_LIMIT = 1.0
+"""Seconds that listeners may hold up a completion."""
+UNHEEDED_AFTER = 3.0
+"""Seconds after a timeout at which an execution that still runs is reported first, then at growing intervals."""
+LONGEST_UNHEEDED_REST = 3_600.0
+Ended = Callable[["Completion | None"], None]
 
 
 class JobRunner:
@@ -52,6 +65,9 @@ class JobRunner:
         unblocked: Callable[[datetime], None],
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
+        freed: Callable[[Execution], None] = lambda execution: None,
+        name: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._deadlines = deadlines
         self.listeners = listeners
@@ -61,12 +77,18 @@ class JobRunner:
         self._job_factory = job_factory
         self.middleware = middleware
         self.store_time = store_time
-        self._loop = loop
+        self.loop = loop
         self._scheduler = scheduler
         self._ended = ended
         self.max_job_data_bytes = max_job_data_bytes
         self._lock = threading.Lock()
         self._running: dict[int, Execution] = {}
+        self._telling: dict[int, tuple[Execution, Completion, float]] = {}
+        self._freed = freed
+        self._name = name
+        self._clock = clock
+        self.unheeded_timeouts = 0
+        """How often an execution was found that still ran long after its timeout."""
 
     def running(self) -> list[Execution]:
         with self._lock:
@@ -85,27 +107,105 @@ class JobRunner:
 
     def run(self, execution: Execution) -> None:
         """Run one execution; its completion goes to `ended`, None where this node may not run it any more."""
-        if not execution.epoch.wait_until_trusted():
-            self._ended(execution, None)
-            return
-        with self._lock:
-            self._running[execution.fired.fence] = execution
-        attempt = Attempt(self, execution)
-        job = attempt.instantiate()
-        timeout = execution.fired.timeout
-        deadline = None if timeout is None else self._deadlines.add(timeout.total_seconds(), execution.time_out)
-        attempt.at_end = None if deadline is None else partial(self._deadlines.call_off, deadline)
-        if job is not None and inspect.iscoroutinefunction(job.execute):
-            execution.work = self._loop.run(attempt.run_async(job))
-            if execution.cancelled.is_set():
-                execution.stop()
-        else:
-            attempt.run(job)
+        with self.ending(execution) as end:
+            if not execution.epoch.wait_until_trusted():
+                end(None)
+                return
+            with self._lock:
+                self._running[execution.fired.fence] = execution
+            timeout = execution.fired.timeout
+            if timeout is not None:
+                execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
+            Attempt(self, execution).run()
 
-    def finish(self, execution: Execution, completion: Completion) -> None:
+    # --- the end of an execution
+
+    @contextmanager
+    def ending(self, execution: Execution, started_at: datetime | None = None) -> Iterator[Ended]:
+        """The part of an execution that may end it: by calling what this gives, or by raising anything.
+
+        Whatever is raised between a committed fire and its completion is the end of that execution, recorded as its
+        error; nothing of it reaches the thread. An execution ends once, and gives its slot back once.
+        """
+        try:
+            yield partial(self._end, execution)
+        except BaseException as error:
+            try:
+                self._end(execution, self._failed(execution, error, started_at))
+            finally:
+                self._free(execution)
+
+    def _failed(self, execution: Execution, error: BaseException, started_at: datetime | None) -> Completion:
+        with suppress(BaseException):
+            fired = execution.fired
+            logger.critical("job %s: its execution failed in the scheduler", fired.job_key, exc_info=error)
+        ended_at = self.store_time.now()
+        began = min(started_at or ended_at, ended_at)
+        return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
+
+    def _end(self, execution: Execution, completion: Completion | None) -> None:
+        try:
+            self._record(execution, completion)
+        finally:
+            self._free(execution)
+
+    def _free(self, execution: Execution) -> None:
+        if execution.is_freed_first():
+            self._freed(execution)
+
+    def _record(self, execution: Execution, completion: Completion | None) -> None:
+        if not execution.is_recorded_first():
+            return
+        try:
+            with self._lock:
+                self._running.pop(execution.fired.fence, None)
+                self._telling.pop(execution.fired.fence, None)
+            if execution.deadline is not None:
+                self._deadlines.call_off(execution.deadline)
+        finally:
+            self._ended(execution, completion)
+
+    def tells(self, execution: Execution, completion: Completion) -> None:
+        """Listeners are about to be told of this end; `look` does not let them hold it up for long."""
         with self._lock:
-            self._running.pop(execution.fired.fence, None)
-        self._ended(execution, completion)
+            self._telling[execution.fired.fence] = (execution, completion, self._clock())
+
+    def look(self) -> None:
+        """Hand on the completions of those whose listeners take long: they hold up nothing but their worker."""
+        now = self._clock()
+        with self._lock:
+            late = [(one, completion) for one, completion, since in self._telling.values() if now - since >= TELL_LIMIT]
+        for execution, completion in late:
+            logger.warning(
+                "fire %s of job %s has ended, and its listeners still run: it is recorded meanwhile",
+                execution.fired.fence,
+                execution.fired.job_key,
+            )
+            self._record(execution, completion)
+
+    # --- timeouts
+
+    def _time_out(self, execution: Execution) -> None:
+        try:
+            execution.time_out()
+        finally:
+            execution.deadline = self._deadlines.add(UNHEEDED_AFTER, partial(self._unheeded, execution, UNHEEDED_AFTER))
+
+    def _unheeded(self, execution: Execution, seconds: float) -> None:
+        if execution.has_ended:
+            return
+        self.unheeded_timeouts += 1
+        logger.warning(
+            "job %s does not heed its timeout of %s: fire %s still runs %.0f s after it, and keeps its worker",
+            execution.fired.job_key,
+            execution.fired.timeout,
+            execution.fired.fence,
+            seconds,
+            extra=self.record_of(execution),
+        )
+        # Twice as long after the timeout as now.
+        more = min(seconds, LONGEST_UNHEEDED_REST)
+        execution.deadline = self._deadlines.add(more, partial(self._unheeded, execution, seconds + more))
 
     # --- what an attempt needs
 
@@ -123,7 +223,24 @@ class JobRunner:
             raise InvalidJobError(
                 f"executor {executor.name!r} runs async def jobs only; {job_class.__qualname__}.execute is a plain one"
             )
-        return self._job_factory(job_class)
+        job = self._job_factory(job_class)
+        if not callable(getattr(job, "execute", None)):
+            raise InvalidJobError(
+                f"job_factory: an instance of {job_class.__qualname__} is needed (got a {type(job).__qualname__}, which"
+                " has no execute(context))"
+            )
+        return job
+
+    def record_of(self, execution: Execution) -> dict[str, str]:
+        """The attributes of log records about an execution."""
+        fired = execution.fired
+        return {
+            "job": str(fired.job_key),
+            "trigger": str(fired.trigger_key),
+            "fire_id": str(fired.fence),
+            "node": execution.epoch.node.instance_id,
+            "scheduler": self._name,
+        }
 
     def context_for(
         self,

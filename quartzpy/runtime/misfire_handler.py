@@ -73,9 +73,9 @@ class MisfireHandler(EpochService):
             )
             self._scheduling_changed(outcome.earliest)
         for key, missed in outcome.misfired.items() if self._listeners else ():
-            self._listeners.emit(TriggerMisfired(key, tuple(missed)))
+            self._listeners.post(TriggerMisfired(key, tuple(missed)))
         for key in outcome.finalized if self._listeners else ():
-            self._listeners.emit(TriggerFinalized(key))
+            self._listeners.post(TriggerFinalized(key))
         if outcome.more:
             return BACKLOG_REST
         # A fixed rhythm, not a fixed rest: a trigger is noticed in time, however long this pass took.

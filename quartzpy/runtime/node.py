@@ -42,6 +42,7 @@ from quartzpy.runtime.scheduler_thread import SchedulerThread
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.runtime.watchdog import Watchdog
 from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, News, Node, RecoveryOutcome
 
 logger = logging.getLogger(__name__)
@@ -102,6 +103,9 @@ class SchedulerNode:
             unblocked=self._unblocked,
             scheduler=scheduler,
             ended=self._ended,
+            freed=self._freed,
+            name=config.name,
+            clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
         )
         common: dict[str, Any] = {"store": store, "clock": clock, "store_time": self.store_time}
@@ -138,6 +142,16 @@ class SchedulerNode:
             rejoin=self._rejoin,
         )
         self._news = NewsListener(f"{name}-news", store=store, heard=self._heard)
+        self._watchdog = Watchdog(
+            f"{name}-watchdog",
+            (
+                self._deadlines.keep_running,
+                self._executors.keep_running,
+                self._loop.look,
+                self._runner.look,
+                listeners.look,
+            ),
+        )
 
     # --- life
 
@@ -152,6 +166,7 @@ class SchedulerNode:
         self._epoch = self._patiently(self._register)
         self._learn_types()
         self._scheduler.set_standby(standby)
+        self._listeners.open(f"quartzpy-{self.instance_id}-events")
         for service in self._services():
             service.start()
         logger.info("node %s started (epoch %d)", self.instance_id, self._epoch.node.epoch)
@@ -210,13 +225,16 @@ class SchedulerNode:
         if epoch is not None and not epoch.lost:
             epoch.lose()
             self._try(partial(self._store.leave, epoch.node))
+        self._watchdog.stop()
+        self._watchdog.join(JOIN_SECONDS)
         self._deadlines.close()
+        self._listeners.close()
         self._store.close()
         logger.info("node %s stopped", self.instance_id)
         return drained
 
     def _services(self) -> tuple[Service, ...]:
-        return (self._cluster, self._completer, self._misfires, self._news, self._scheduler)
+        return (self._cluster, self._completer, self._watchdog, self._misfires, self._news, self._scheduler)
 
     def _try(self, step: Callable[[], None]) -> None:
         """A last courtesy: where it fails, the others find out by themselves."""
@@ -347,7 +365,7 @@ class SchedulerNode:
             outcome.repaired,
         )
         self._look_again()
-        self._listeners.emit(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
+        self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
     def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         self._capacity.take([one.placement for one in fired])
@@ -364,6 +382,8 @@ class SchedulerNode:
             execution.epoch.put_down([execution.fired.fence])
         else:
             self._completer.put(execution, completion)
+
+    def _freed(self, execution: Execution) -> None:
         placement = execution.fired.placement
         group_was_full = self._capacity.give_back(placement)
         if self._executors.of(placement).pool.release() or group_was_full:
@@ -373,10 +393,11 @@ class SchedulerNode:
         if fences:
             self._runner.interrupt(lambda execution: execution.fired.fence in fences)
 
-    def _new_processes(self, job_factory: JobFactory, name: str, size: int) -> ProcessWorkers:
+    def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         return ProcessWorkers(
             f"quartzpy-{self.instance_id}-process-{name}",
-            size,
+            config.workers,
+            memory_limit=config.memory_limit,
             job_types=self._job_types,
             job_factory=job_factory,
             max_job_data_bytes=self._config.max_job_data_bytes,

@@ -124,6 +124,8 @@ class Ending:
     error: dict[str, Any] | None = None
     result: str | None = None
     job_data: str | None = None
+    is_spent: bool = False
+    """Whether the process shall be used no more."""
 
 
 def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, Any]:

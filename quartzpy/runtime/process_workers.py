@@ -7,7 +7,10 @@ job until the child is done. Listeners, retries and the completion stay in the n
 from __future__ import annotations
 
 import atexit
+import errno
+import logging
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import threading
@@ -22,10 +25,17 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import InvalidValueError, JobCancelledError, SchedulerStateError, WorkerDiedError
+from quartzpy.errors import (
+    InvalidValueError,
+    JobCancelledError,
+    LeaseLostError,
+    SchedulerStateError,
+    WorkerDiedError,
+)
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_data import decode
 from quartzpy.job_factory import JobFactory
+from quartzpy.runtime.attempt import NOT_BEGUN
 from quartzpy.runtime.child_process import PROCESS_NAME, SIGNALS_OF_THE_NODE, serve
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.execution import Execution
@@ -42,8 +52,17 @@ from quartzpy.runtime.process_messages import (
 
 KILL_AFTER = 2.0
 """Seconds that a job in a child process has to end by itself when it is asked to stop."""
+START_AGAIN_AFTER = 0.5
+"""Seconds between two attempts to start a process where the system refuses one."""
+LOOK_AFTER = 0.5
+"""Seconds between two looks whether a child still lives, where the system does not say when it ends."""
 JOIN_SECONDS = 1.0
 """How long a process whose pipe was closed may take to end."""
+
+# What passes by itself: too many processes, too many files, too little memory.
+_PASSES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+logger = logging.getLogger(__name__)
 
 # Unlike fork it takes over no locks that other threads of the node hold.
 _SPAWN = multiprocessing.get_context("spawn")
@@ -68,6 +87,7 @@ class ProcessWorkers:
         job_factory: JobFactory,
         max_job_data_bytes: int,
         clock: Clock,
+        memory_limit: int | None = None,
     ) -> None:
         try:
             ForkingPickler.dumps(job_factory)
@@ -81,6 +101,8 @@ class ProcessWorkers:
         self._job_factory = job_factory
         self._max_job_data_bytes = max_job_data_bytes
         self._clock = clock
+        self._memory_limit = memory_limit
+        self._refused = False
         self._deadlines = Deadlines(f"{name}-cut-off", clock)
         self._slots = threading.BoundedSemaphore(size)
         self._changed = threading.Condition()
@@ -102,6 +124,10 @@ class ProcessWorkers:
         """
         return _StandIn(self._run, execution, self._job_types.find(execution.fired.job_type))
 
+    def keep_running(self) -> None:
+        """Start the thread that kills what does not stop, where it could not be started before."""
+        self._deadlines.keep_running()
+
     def close(self, timeout: float) -> None:
         """End the children: ask what runs to stop, and kill what has not ended in `timeout` seconds."""
         deadline = self._clock.monotonic() + timeout
@@ -120,7 +146,7 @@ class ProcessWorkers:
             idle, self._idle = self._idle, []
         for child in idle:
             child.send_end()
-            child.reap(max(0.0, deadline - self._clock.monotonic()))
+            child.reap(max(0.0, deadline - self._clock.monotonic()), as_told=True)
         self._deadlines.close()
         atexit.unregister(self._kill_all)
 
@@ -130,14 +156,37 @@ class ProcessWorkers:
         task = pack(RUN, fired=fired_to_json(execution.fired, job_class), refire_count=refire_count)
         with self._slots:
             while True:
-                run = self._begin(execution)
+                run = self._begin_patiently(execution)
                 try:
-                    return Ending(**run.result_of(task))
-                except WorkerDiedError:
+                    ending = Ending(**run.result_of(task))
+                    run.is_spent = ending.is_spent
+                    return ending
+                except WorkerDiedError as error:
+                    if self._memory_limit is not None:
+                        error.add_note(f"Its memory_limit was {self._memory_limit // 2**20} MB.")
                     if not run.may_be_repeated:
                         raise
                 finally:
                     self._end(run)
+
+    def _begin_patiently(self, execution: Execution) -> _Run:
+        """As `_begin`; where the system gives no process now, again until it does."""
+        while True:
+            try:
+                run = self._begin(execution)
+            except OSError as error:
+                if error.errno not in _PASSES or execution.cancelled.is_set():
+                    raise
+                if not self._refused:
+                    logger.error("no worker process can be started (%s); executions wait for one", error)
+                self._refused = True
+            else:
+                if self._refused:
+                    logger.warning("worker processes can be started again")
+                self._refused = False
+                return run
+            with self._changed:
+                self._changed.wait(START_AGAIN_AFTER)
 
     def _begin(self, execution: Execution) -> _Run:
         with self._changed:
@@ -176,7 +225,7 @@ class ProcessWorkers:
         with theirs:
             process = _SPAWN.Process(
                 target=serve,
-                args=(theirs, self._job_factory, self._max_job_data_bytes),
+                args=(theirs, self._job_factory, self._max_job_data_bytes, self._memory_limit),
                 name=f"{PROCESS_NAME}-{self._name}-{number}",
                 daemon=True,
             )
@@ -238,6 +287,7 @@ class _Run:
         self._killed = False
         self._ended = False
         self._is_answered = False
+        self.is_spent = False
         self.may_be_repeated = False
         """Whether the child, which had worked before, was gone before it began: so the job has not run."""
 
@@ -256,6 +306,10 @@ class _Run:
             if not child.is_ready:
                 child.receive()
                 child.is_ready = True
+            if not self.execution.epoch.wait_until_trusted():
+                # It may have waited for this child for longer than the lease.
+                self._is_answered = True
+                raise LeaseLostError(NOT_BEGUN)
             child.send(task)
             if self.execution.cancelled.is_set():
                 # It was asked to stop when the child could not hear it yet.
@@ -281,7 +335,7 @@ class _Run:
                 return
             if self._kill_at is None:
                 self._kill_at = self._deadlines.add(KILL_AFTER, self.kill)
-        fence, lease_lost = self.execution.fired.fence, self.execution.epoch.lost
+        fence, lease_lost = self.execution.fired.fence, self.execution.lease_lost
         with suppress(OSError):
             self.child.send(pack(STOP, fence=fence, cut_off_after=seconds, lease_lost=lease_lost))
 
@@ -297,7 +351,7 @@ class _Run:
             self._ended = True
         if self._kill_at is not None:
             self._deadlines.call_off(self._kill_at)
-        return self._is_answered and not self._killed
+        return self._is_answered and not self._killed and not self.is_spent
 
 
 class _Child:
@@ -309,12 +363,15 @@ class _Child:
         self._sending = threading.Lock()
         self._is_reaped = False
         self._exit_code: int | None = None
+        self._ends: int | None = None
+        with suppress(AttributeError, OSError):  # Where the system has none, it is asked now and then.
+            self._ends = os.pidfd_open(process.pid or 0)
         self.is_ready = False
 
     @property
     def has_ended(self) -> bool:
         """Of one that has nothing to do: it says nothing, so what is to be read is the end."""
-        return self._connection.poll()
+        return self._connection.poll() or self._has_ended_within(0.0)
 
     def send(self, message: bytes) -> None:
         """Raises OSError: it has ended."""
@@ -327,22 +384,48 @@ class _Child:
 
     def receive(self) -> bytes:
         """Raises EOFError, OSError: it has ended."""
+        # What a job forked has the other end of the pipe too, and keeps it open when the child is dead.
+        while not self._connection.poll():
+            if self._ends is not None:
+                multiprocessing.connection.wait([self._connection, self._ends])
+            else:
+                multiprocessing.connection.wait([self._connection], LOOK_AFTER)
+            if self._has_ended_within(0.0) and not self._connection.poll():
+                raise EOFError
         return self._connection.recv_bytes()
 
     def kill(self) -> None:
-        if not self._is_reaped:
-            self._process.kill()
+        """Kill it, and what its jobs have started."""
+        if self._is_reaped or (self._ends is None and self._process.exitcode is not None):
+            return
+        pid = self._process.pid
+        # Until it is reaped its number is nobody else's.
+        with suppress(OSError):
+            if pid is not None and os.getpgid(pid) == pid:
+                os.killpg(pid, signal.SIGKILL)
+        self._process.kill()
 
-    def reap(self, seconds: float) -> int | None:
-        """Wait for the end, kill it after so many seconds; its exit code, None where nobody can tell."""
+    def reap(self, seconds: float, *, as_told: bool = False) -> int | None:
+        """Wait for the end, kill it after so many seconds; its exit code, None where nobody can tell.
+
+        What its jobs have started is killed with it, unless it ended `as_told`.
+        """
         if not self._is_reaped:
-            self._process.join(seconds)
-            self._process.kill()
+            if not self._has_ended_within(seconds) or not as_told:
+                self.kill()
             self._process.join()
             self._is_reaped = True
             self._exit_code = self._process.exitcode
             self._connection.close()
+            if self._ends is not None:
+                os.close(self._ends)
         return self._exit_code
+
+    def _has_ended_within(self, seconds: float) -> bool:
+        if self._ends is None:
+            self._process.join(seconds)
+            return self._process.exitcode is not None
+        return bool(multiprocessing.connection.wait([self._ends], seconds))
 
 
 def _died(code: int | None, was_ready: bool) -> WorkerDiedError:

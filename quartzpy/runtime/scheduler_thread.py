@@ -259,7 +259,7 @@ class SchedulerThread(EpochService):
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
         for one in skipped:
             self._logger.info("job %s is at its limit: the fire of %s is skipped", one.job_key, one.trigger_key)
-            self._listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+            self._listeners.post(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
 
     def _compare(self, epoch: Epoch) -> None:
         """Look whether this node has in hand what its epoch holds; end what differs."""

@@ -11,6 +11,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from quartzpy.runtime.thread_start import ThreadStart
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +31,8 @@ class WorkerPool:
         self._tasks: deque[Task] = deque()
         self._idle: list[threading.Semaphore] = []
         self._waking = False
-        self._threads: list[threading.Thread] = []
+        self._threads = 0
+        self._starting = ThreadStart(logger)
         self._taken = 0
         self._closed = False
 
@@ -72,19 +76,42 @@ class WorkerPool:
             self._idle.clear()
             self._changed.notify_all()
 
+    def resume(self, task: Task) -> None:
+        """Run a task in a slot that is taken already: a part of what was submitted before."""
+        with self._lock:
+            self._tasks.append(task)
+            self._wake_one()
+
+    def keep_running(self) -> None:
+        """Start a thread for what waits, where none could be started before."""
+        with self._lock:
+            if self._starting.failures:
+                self._wake_one()
+
     def _wake_one(self) -> None:
         if self._waking or not self._tasks:
             return
         if self._idle:
             self._waking = True
             self._idle.pop().release()
-        elif len(self._threads) < self.size:
+        elif self._threads < self.size and self._starting.of(self._work, f"{self._name}-{self._threads + 1}"):
+            # Where none can be started, the threads that there are go on with the tasks.
             self._waking = True
-            thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._threads += 1
 
     def _work(self) -> None:
+        try:
+            self._run_tasks()
+        except BaseException:
+            # Out of memory between two tasks: another thread takes this one's place.
+            with self._lock:
+                self._threads -= 1
+                self._waking = False
+                self._wake_one()
+            with suppress(BaseException):
+                logger.exception("a worker thread ended; another takes its place")
+
+    def _run_tasks(self) -> None:
         called = threading.Semaphore(0)
         woken = True
         while True:
@@ -95,6 +122,7 @@ class WorkerPool:
                 if task is not None:
                     self._wake_one()
                 elif self._closed:
+                    self._threads -= 1
                     return
                 else:
                     self._idle.append(called)
@@ -106,4 +134,5 @@ class WorkerPool:
                 task()
             except BaseException:
                 # A task handles its job's errors itself: this one is ours, and must not cost the thread.
-                logger.exception("a worker's task failed")
+                with suppress(BaseException):
+                    logger.exception("a worker's task failed")

@@ -6,7 +6,7 @@ The store, the triggers and the running of jobs are those of production; what is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -210,8 +210,9 @@ class SchedulerHarness(SchedulingVerbs):
 class _OwnLoop:
     """Runs an `async def` job at once, to its end."""
 
-    def run(self, work: Coroutine[Any, Any, None]) -> LoopWork | None:
+    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
         asyncio.run(work)
+        done()
         return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events import Event
 from quartzpy.store.sql.abandoned import AbandonedBackends, note_backend
-from quartzpy.store.sql.conninfo import connect_arguments, session_settings
+from quartzpy.store.sql.conninfo import JOB_SETTINGS, connect_arguments, session_settings
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
 from quartzpy.store.sql.servers import READ_ONLY, Servers
@@ -32,10 +32,9 @@ RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
 
 
-def _local(config: SchedulerConfig) -> str:
+def local_settings(settings: Mapping[str, str]) -> str:
     """The query that tells a transaction what else a session is told."""
-    settings = session_settings(config).items()
-    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
+    return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
 def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
@@ -64,7 +63,9 @@ class Connections:
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
         self._abandoned = AbandonedBackends()
-        self._local = _local(config).encode() if config.pooled else None
+        self.settings_query = local_settings(session_settings(config))
+        """Tells a transaction what our own sessions are told."""
+        self._local = self.settings_query.encode() if config.pooled else None
         self._emit: Callable[[Event], None] = _nobody
         self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
@@ -73,6 +74,7 @@ class Connections:
         self._control = self._engine("control", 1)
         self._jobs = self._new_engine(
             "jobs",
+            JOB_SETTINGS,
             # A job's work rests on it, whatever the role's or the database's default is.
             isolation_level="READ COMMITTED",
             pool_size=config.pool_size,
@@ -90,11 +92,13 @@ class Connections:
             pool_reset_on_return=None,
         )
 
-    def _new_engine(self, role: str, **options: Any) -> Engine:
+    def _new_engine(self, role: str, settings: Mapping[str, str] | None = None, **options: Any) -> Engine:
         engine = create_engine(
             self._url,
             pool_timeout=self._seconds,
-            connect_args=connect_arguments(self._url, self._config, role, pooled=self._config.pooled),
+            connect_args=connect_arguments(
+                self._url, self._config, role, pooled=self._config.pooled, settings=settings
+            ),
             **options,
         )
         event.listen(engine, "do_connect", self._connect)
@@ -207,6 +211,7 @@ class Connections:
         *,
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
+        prepared: bool = True,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
         try:
@@ -216,7 +221,7 @@ class Connections:
                 seconds=self._seconds,
                 begin=begin,
                 commit=commit,
-                prepared=self._local is None,
+                prepared=prepared and self._local is None,
                 local=self._local,
             )
         except BaseException as error:
@@ -265,11 +270,11 @@ class Connections:
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def begin_work(self) -> Connection:
-        """A connection for a job's own work, with a transaction begun; the caller closes it."""
+    def begin_work(self, *, is_ours: bool = False) -> Connection:
+        """A connection with a transaction begun, for a job's own work or `is_ours`; the caller closes it."""
         connection = self._jobs.connect()
         try:
-            connection.exec_driver_sql((self._local or b"SELECT 1").decode())
+            connection.exec_driver_sql(self.settings_query if is_ours else local_settings(JOB_SETTINGS))
         except BaseException:
             connection.close()
             raise

@@ -48,9 +48,15 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
     return settings | {"timezone": "UTC", "synchronous_commit": "on"}
 
 
-def connect_arguments(url: URL, config: SchedulerConfig, role: str, *, pooled: bool = False) -> dict[str, Any]:
-    """What libpq is told besides the URL, or instead of a part of it. The keepalives find a network that swallows
-    packets. The time-out counts for each host.
+# What a job does is planned and limited as the database's owner has set it. The rest is what we promise of it.
+JOB_SETTINGS = {"timezone": "UTC", "synchronous_commit": "on"}
+
+
+def connect_arguments(
+    url: URL, config: SchedulerConfig, role: str, *, pooled: bool = False, settings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What libpq is told besides the URL, or instead of a part of it: `settings` of the session, ours where there are
+    none. The keepalives find a network that swallows packets. The time-out counts for each host.
 
     Raises:
         SettingsError: the URL asks for what cannot be had.
@@ -78,8 +84,9 @@ def connect_arguments(url: URL, config: SchedulerConfig, role: str, *, pooled: b
             )
         # What the driver prepared would be on another connection the next time.
         return arguments | {"prepare_threshold": None}
+    options = given.get("options", os.environ.get("PGOPTIONS", ""))
     # PGOPTIONS is what libpq takes where nobody gives options, and we do.
-    return arguments | {"options": _joined(given.get("options", os.environ.get("PGOPTIONS", "")), config)}
+    return arguments | {"options": _joined(options, settings or session_settings(config))}
 
 
 def _check_encoding(encoding: str | None) -> None:
@@ -93,9 +100,9 @@ def _connect_timeout(value: str) -> int:
     return max(2, int(value))
 
 
-def _joined(given: str, config: SchedulerConfig) -> str:
+def _joined(given: str, settings: Mapping[str, str]) -> str:
     """The user's options with ours behind them."""
-    ours = session_settings(config) | {"default_transaction_isolation": "read committed"}
+    ours = {**settings, "default_transaction_isolation": "read committed"}
     for name, value in _settings_of(given).items():
         if ours.get(name, value) != value:
             advice = _OURS.get(name, "leave it out; a job's own connection may be told otherwise")

@@ -90,7 +90,7 @@ class SqlJobStore:
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        with self._connections.begin_work() as connection:
+        with self._connections.begin_work(is_ours=True) as connection:
             inside = self.within(connection)
             inside._session.unlocked(self._session.lock(LockName.SYNC_ACCESS))
             done = work(inside)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 import psycopg
+from psycopg import pq
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from quartzpy.errors import LeaseLostError, OutcomeUnknownError
+from quartzpy.errors import InvalidValueError, LeaseLostError, OutcomeUnknownError
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import complete
 from quartzpy.store.sql.connections import Connections
@@ -16,6 +19,18 @@ from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession
+
+logger = logging.getLogger(__name__)
+
+# Shorter than the flight may take: the server's own error says what was waited for.
+PATIENCE = """
+SELECT set_config('lock_timeout', %(limit)s::text, true), set_config('statement_timeout', %(limit)s::text, true)
+"""
+HOLD_JOB = """
+SELECT FROM $job_details
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
+"""
 
 # An error, which rolls back all before it and the COMMIT behind it, where this execution was not recorded just now.
 STANDS = """
@@ -56,18 +71,42 @@ class WorkTransaction:
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fence=completion.fired.fence, epoch=node.epoch),
         ]
-        now, _, _, earliest = self._commit(sends, completion.fired.fence)[1].rows[0]
+        held = []
+        if completion.job_data is not None:
+            # Whoever holds the job's row is waited for here, before the lock that others wait for.
+            fired = completion.fired
+            held = [
+                self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"),
+                self._session.send(HOLD_JOB, group=fired.job_group, name=fired.job_name),
+            ]
+        now, _, _, earliest = self._commit([*held, self._ours, *sends], completion.fired.fence)[len(held) + 2].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fence: int) -> None:
         guard = self._session.send(CLAIM_STANDS, fence=fence, epoch=node.epoch, instance=node.instance_id)
-        self._commit([guard], fence)
+        self._commit([self._ours, guard], fence)
+
+    @property
+    def _ours(self) -> Send:
+        """Up to the COMMIT, what runs is ours."""
+        return self._session.send(self._connections.settings_query)
 
     def _commit(self, sends: Sequence[Send], fence: int) -> list[Result]:
+        if self._connection.closed:
+            raise InvalidValueError(
+                f"execution {fence}: the job closed the connection of its transaction; nothing was committed"
+            )
         driver = self._connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
+        if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            raise InvalidValueError(
+                f"execution {fence}: the job ended its transaction itself, by commit or rollback; the end of the block"
+                " commits, and an exception rolls back"
+            )
         try:
-            return self._connections.fly_on(driver, sends, begin=None)
+            # Nothing of ours is prepared here: the driver has statements of its own on a job's connection, and to be
+            # rid of them it discards all.
+            return self._connections.fly_on(driver, sends, begin=None, prepared=False)
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
                 f"execution {fence} is no longer this node's: its transaction was rolled back"
@@ -78,5 +117,18 @@ class WorkTransaction:
             raise translate(error) from error
 
     def close(self) -> None:
-        """Give the connection back; what was not committed is rolled back."""
-        self._connection.close()
+        """Give the connection back; what was not committed is rolled back. Raises nothing: the error before counts."""
+        try:
+            fairy = None if self._connection.closed else self._connection.connection
+            driver = None if fairy is None else fairy.driver_connection
+            if driver is not None and (
+                driver.pgconn.status != pq.ConnStatus.OK or driver.pgconn.pipeline_status != pq.PipelineStatus.OFF
+            ):
+                self._connection.invalidate()
+            self._connection.close()
+        except Exception as error:
+            logger.info("the connection of a job's transaction is given up: %s", error)
+            with suppress(Exception):
+                self._connection.invalidate()
+            with suppress(Exception):
+                self._connection.close()

@@ -1,0 +1,151 @@
+"""The connection of a job's own transaction: a user's to use, and never the worse for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.job import JobDetail
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Node, Opening
+from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.triggers.horizon import prepare
+from quartzpy.triggers.simple import SimpleTrigger
+from tests.store_sql.conftest import register
+from tests.store_sql.test_fenced_work import until_one_waits
+
+MINUTE = timedelta(minutes=1)
+
+
+def executing(store: SqlJobStore, node: Node, name: str = "job", **values: Any) -> FiredTrigger:
+    now = datetime.now(UTC)
+    job = JobDetail("work", name, **values)
+    trigger = SimpleTrigger(name, job_key=job.key, start_time=now - timedelta(seconds=1))
+    store.store_jobs([JobEntry(job, [prepare(trigger, now, None)])], replace=False)
+    [fired] = store.acquire(node, [Opening("work")], limit=1, look_ahead=MINUTE, misfire_threshold=MINUTE).fired
+    return fired
+
+
+def completion_of(fired: FiredTrigger, **values: Any) -> Completion:
+    now = datetime.now(UTC)
+    return Completion(fired, now, now, Outcome.SUCCEEDED, **values)
+
+
+def test_an_error_or_ddl_in_a_block_does_not_spoil_the_next_ones(store: SqlJobStore) -> None:
+    node = register(store)
+    fired = executing(store, node)
+    backends = set()
+    for block in range(12):
+        work = store.begin_work()
+        try:
+            # From the sixth on the driver prepares it; to forget it, it discards all prepared statements.
+            for _ in range(6):
+                backends.add(work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+            if block == 1:
+                with pytest.raises(psycopg.errors.DivisionByZero):
+                    work.connection.connection.cursor().execute("SELECT 1 / 0")
+                continue
+            if block == 3:
+                work.connection.execute(text("CREATE TEMPORARY TABLE scratch (number int)"))
+                work.connection.execute(text("DROP TABLE scratch"))
+            if block == 5:
+                work.connection.execute(text("DEALLOCATE ALL"))
+            work.commit(node, fired.fence)
+        finally:
+            work.close()
+    assert len(backends) == 1
+    work = store.begin_work()
+    work.complete(node, completion_of(fired))
+    work.close()
+    [execution] = store.list_executions(9)
+    assert execution.outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_jobs_own_queries_run_by_the_databases_settings(
+    make_store: Callable[..., SqlJobStore], connect: Callable[[], psycopg.Connection[Any]], pooled: bool
+) -> None:
+    names = (
+        "enable_seqscan", "enable_bitmapscan", "plan_cache_mode", "jit", "idle_in_transaction_session_timeout",
+        "statement_timeout", "lock_timeout",
+    )  # fmt: skip
+    expected = [connect().execute(f"SHOW {name}").fetchone() for name in names]
+    store = make_store(pooled=pooled)
+    node = register(store)
+    fired = executing(store, node)
+    for _ in range(2):
+        work = store.begin_work()
+        try:
+            assert [work.connection.execute(text(f"SHOW {name}")).one() for name in names] == expected
+            work.commit(node, fired.fence)
+        finally:
+            work.close()
+
+
+def test_an_unknown_outcome_is_not_hidden_by_giving_back_the_dead_connection(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    node = register(store)
+    fired = executing(store, node)
+    work = store.begin_work()
+    pid = work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    connect().execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
+        work.commit(node, fired.fence)
+    work.close()
+    # Nor does the pool keep it.
+    work = store.begin_work()
+    work.commit(node, fired.fence)
+    work.close()
+
+
+def test_a_dead_connection_is_given_back_without_an_error(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    work = store.begin_work()
+    pid = work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    connect().execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    work.close()
+
+
+@pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
+def test_a_persisting_job_whose_row_is_held_waits_for_it(
+    store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], ends: str
+) -> None:
+    node = register(store)
+    fired = executing(store, node, persist_data=True, durable=True)
+    other = connect()
+    other.execute("BEGIN")
+    other.execute("UPDATE qrtz_job_details SET description = 'held'")
+    work = store.begin_work()
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(work.complete, node, completion_of(fired, job_data='{"n": 1}'))
+        until_one_waits(connect(), done)  # type: ignore[arg-type]
+        # The cluster's lock is free meanwhile.
+        assert executing(store, node, "another").job_name == "another"
+        other.execute(ends)
+        done.result(20)
+    work.close()
+    [execution] = store.list_executions(9)
+    assert execution.outcome is Outcome.SUCCEEDED
+    assert (store.job(fired.job_key).data) == {"n": 1}
+
+
+@pytest.mark.parametrize("how", ["close", "commit", "rollback"])
+def test_a_block_that_ends_its_transaction_itself_is_told(store: SqlJobStore, how: str) -> None:
+    node = register(store)
+    fired = executing(store, node)
+    work = store.begin_work()
+    try:
+        getattr(work.connection, how)()
+        with pytest.raises(InvalidValueError, match=f"execution {fired.fence}: the job (closed|ended)"):
+            work.commit(node, fired.fence)
+    finally:
+        work.close()
