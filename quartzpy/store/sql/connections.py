@@ -1,4 +1,4 @@
-"""Connections for flights: a pool for steps and calls, one apart for check-ins, and what each session is told."""
+"""Connections for flights: a pool for steps and calls, and what each session is told."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import psycopg
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.process_identity import own_process, session_tag
+from quartzpy.store.protocol import ConnectionUsage
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
 
@@ -46,6 +48,11 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
     return settings | {"timezone": "UTC", "synchronous_commit": "on"}
 
 
+def session_prefix(process: str, scheduler: str) -> str:
+    """How the names of all sessions of a process begin that are of this scheduler."""
+    return f"quartzpy:{session_tag(process, scheduler)}:"
+
+
 def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = False) -> dict[str, Any]:
     """What libpq is told. The keepalives find a network that swallows packets."""
     arguments: dict[str, Any] = {
@@ -54,7 +61,8 @@ def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = Fals
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
-        "application_name": f"quartzpy:{config.name}:{role}"[:63],
+        # The tag first: it is what recovery finds the sessions of a dead node by, and the name may be long.
+        "application_name": f"{session_prefix(own_process(), config.name)}{role}:{config.name}"[:63],
     }
     if pooled:
         # What the driver prepared would be on another connection the next time.
@@ -93,8 +101,6 @@ class Connections:
         self._local = _local(config).encode() if config.pooled else None
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
-        # Its own: a check-in that waits behind work would look like a death.
-        self._control = self._engine("control", 1)
         self._jobs = self._new_engine(
             "jobs", pool_size=config.pool_size, max_overflow=config.workers, pool_pre_ping=True
         )
@@ -140,14 +146,14 @@ class Connections:
             raise StoreUnavailableError(f"the database cannot be reached: {error}") from error
 
     @contextmanager
-    def checked_out(self, *, control: bool = False) -> Iterator[psycopg.Connection[Any]]:
+    def checked_out(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection for a while. After an error on the connection itself it is thrown away.
 
         Raises:
             StoreUnavailableError, AuthenticationError, SchemaError: what the driver's error means.
             OutcomeUnknownError: the connection broke while committing.
         """
-        engine = self._control if control else self._work
+        engine = self._work
         fairy: PoolProxiedConnection | None = None
         try:
             fairy = engine.raw_connection()
@@ -185,9 +191,9 @@ class Connections:
         ):
             fairy.invalidate()
 
-    def fly(self, sends: Sequence[Send], *, control: bool = False) -> list[Result]:
+    def fly(self, sends: Sequence[Send]) -> list[Result]:
         """One transaction in one round trip; tried again where the server says that it lost a race."""
-        return self.transaction(lambda connection: self.fly_on(connection, sends), control=control)
+        return self.transaction(lambda connection: self.fly_on(connection, sends))
 
     def fly_on(
         self,
@@ -196,23 +202,24 @@ class Connections:
         *,
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
+        seconds: float | None = None,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
         return fly(
             connection,
             sends,
-            seconds=self._seconds,
+            seconds=self._seconds if seconds is None else seconds,
             begin=begin,
             commit=commit,
             prepared=self._local is None,
             local=self._local,
         )
 
-    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False) -> _T:
+    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         """Do `work`, which flies one whole transaction on the connection it is given."""
         for attempt in range(1, TRIES + 1):
             try:
-                with self.checked_out(control=control) as connection:
+                with self.checked_out() as connection:
                     return work(connection)
             except QuartzpyError as error:
                 if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
@@ -239,6 +246,22 @@ class Connections:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def connect_information(self, role: str) -> dict[str, Any]:
+        """What libpq is told for a connection outside the pools."""
+        keywords = self._work.dialect.create_connect_args(self._url)[1]
+        return {**keywords, **connect_arguments(self._config, role, pooled=self._config.pooled)}
+
+    @property
+    def pooled(self) -> bool:
+        """Whether sessions are a pooler's, not ours."""
+        return self._config.pooled
+
+    @property
+    def usage(self) -> ConnectionUsage:
+        pool = self._work.pool
+        assert isinstance(pool, QueuePool)
+        return ConnectionUsage(pool.checkedout(), pool.size())
+
     def begin_work(self) -> Connection:
         """A connection for a job's own work, with a transaction begun; the caller closes it."""
         connection = self._jobs.connect()
@@ -257,4 +280,3 @@ class Connections:
     def drop_idle(self) -> None:
         self._jobs.dispose()
         self._work.dispose()
-        self._control.dispose()

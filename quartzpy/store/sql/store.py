@@ -15,10 +15,12 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.protocol import (
+    MAX_NODE_DEATHS,
     Acquisition,
     CheckIn,
     Completion,
     CompletionOutcome,
+    ConnectionUsage,
     Firing,
     JobEntry,
     JobStore,
@@ -55,6 +57,7 @@ from quartzpy.store.sql import (
     scheduling,
 )
 from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.database import parse_dsn
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MAKE, LockName
@@ -72,6 +75,7 @@ class SqlJobStore:
     def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
         self._config = config
         self._connections = Connections(parse_dsn(dsn), config)
+        self._control = ControlConnection(self._connections)
         self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
 
     def within(self, connection: Any) -> SqlJobStore:
@@ -108,6 +112,7 @@ class SqlJobStore:
             raise
 
     def close(self) -> None:
+        self._control.close()
         self._connections.close()
 
     def now(self) -> datetime:
@@ -122,7 +127,9 @@ class SqlJobStore:
         pid: int,
         checkin_interval: timedelta,
         window: timedelta,
+        process: str = "",
         gone: int | None = None,
+        max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         return recover.register(
             self._session,
@@ -131,17 +138,27 @@ class SqlJobStore:
             pid=pid,
             checkin_interval=checkin_interval,
             window=window,
+            process=process,
             gone=gone,
+            max_node_deaths=max_node_deaths,
         )
 
-    def check_in(self, node: Node) -> CheckIn:
-        return checkin.check_in(self._session, node)
+    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
+        return checkin.check_in(self._session, self._control, node, within)
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._session, node, capabilities)
 
-    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
-        return recover.recover(self._session, node, dead)
+    def recover(
+        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+    ) -> RecoveryOutcome:
+        return recover.recover(self._session, node, dead, max_node_deaths=max_node_deaths)
+
+    def forgive(self, jobs: Collection[JobKey]) -> None:
+        checkin.forgive(self._session, jobs)
+
+    def connections(self) -> ConnectionUsage:
+        return self._connections.usage
 
     def leave(self, node: Node) -> None:
         recover.leave(self._session, node)
