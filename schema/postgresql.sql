@@ -149,7 +149,7 @@ CREATE TABLE qrtz_scheduler_state (
     last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
     checkin_count BIGINT NOT NULL,
     checkin_interval INTERVAL NOT NULL,
-    failure_window INTERVAL NOT NULL,
+    failure_window INTERVAL DEFAULT '20 seconds' NOT NULL,
     process TEXT DEFAULT '' NOT NULL,
     capabilities JSONB DEFAULT '{}' NOT NULL,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)

@@ -10,6 +10,8 @@ UNREACHABLE = 3
 SCHEMA = 4
 NOT_FOUND = 5
 ABANDONED = 6
+UNHEALTHY = 70
+"""EX_SOFTWARE of sysexits.h: a supervisor that restarts what fails does so."""
 
 
 def status_of(error: errors.QuartzpyError) -> int:

@@ -17,7 +17,7 @@ class Deadlines:
     """A thread that waits for the next deadline; started when there is a first one."""
 
     def __init__(self, name: str, clock: Clock) -> None:
-        self._name = name
+        self.name = name
         self._clock = clock
         self._changed = threading.Condition()
         self._heap: list[tuple[float, int]] = []
@@ -33,7 +33,7 @@ class Deadlines:
             self._actions[number] = action
             heapq.heappush(self._heap, (self._clock.monotonic() + seconds, number))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
                 self._thread.start()
             elif self._heap[0][1] == number:
                 self._changed.notify()
@@ -49,6 +49,18 @@ class Deadlines:
             self._closed = True
             self._actions.clear()
             self._changed.notify()
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or is not needed."""
+        with self._changed:
+            return self._thread is None or self._closed or self._thread.is_alive()
+
+    def restart(self) -> None:
+        """Go on in a new thread. RuntimeError: none can be started."""
+        with self._changed:
+            thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _run(self) -> None:
         while (action := self._next()) is not None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Coroutine
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 
 class LoopWork:
@@ -30,7 +33,7 @@ class EventLoopThread:
     """An event loop in a thread of its own, started when first needed."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -57,18 +60,36 @@ class EventLoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._serve, args=(self._loop,), name=self._name, daemon=True)
+                self._thread = threading.Thread(target=self._serve, args=(self._loop,), name=self.name, daemon=True)
                 self._thread.start()
             return self._loop
+
+    # --- supervision
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or is not needed."""
+        with self._lock:
+            return self._thread is None or self._thread.is_alive()
+
+    def restart(self) -> None:
+        """Serve the same loop in a new thread: what runs on it goes on. RuntimeError: none can be started."""
+        with self._lock:
+            if self._loop is not None:
+                thread = threading.Thread(target=self._serve, args=(self._loop,), name=self.name, daemon=True)
+                thread.start()
+                self._thread = thread
 
     @staticmethod
     def _serve(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+        except BaseException:
+            # A SystemExit of a task ends the loop's run, not the loop: it stays open, to be served again.
+            logger.exception("the event loop was interrupted")
+            return
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
 
     def _begin(self, begun: LoopWork, work: Coroutine[Any, Any, None]) -> None:
         # The loop itself keeps only weak references to tasks.

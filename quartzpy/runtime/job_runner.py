@@ -135,7 +135,7 @@ class JobRunner:
             # Not the instance's: it may stand in for one in another process.
             data_type=self._job_types.data_type(execution.fired.job_type),
             refire_count=refire_count,
-            is_lease_lost=lambda: execution.epoch.lost,
+            is_lease_lost=lambda: not execution.epoch.trusted,
             cancelled=execution.cancelled,
             transaction=transaction,
             fenced_transaction=fenced_transaction,

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ class WorkerPool:
 
     def __init__(self, size: int, name: str) -> None:
         self.size = size
-        self._name = name
+        self.name = name
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._tasks: deque[Task] = deque()
@@ -31,6 +32,7 @@ class WorkerPool:
         self._threads: list[threading.Thread] = []
         self._taken = 0
         self._closed = False
+        self._numbers = count(1)
 
     @property
     def free(self) -> int:
@@ -72,6 +74,24 @@ class WorkerPool:
             self._idle.clear()
             self._changed.notify_all()
 
+    # --- supervision
+
+    def is_alive(self) -> bool:
+        """Whether no thread ended before its time."""
+        with self._lock:
+            return self._closed or all(thread.is_alive() for thread in self._threads)
+
+    def restart(self) -> None:
+        """Forget the threads that ended, and wake or start one for what waits. RuntimeError: none can be started."""
+        with self._lock:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            # Nobody can tell whether one that ended was among the idle, or was being woken: all look again.
+            idle, self._idle = self._idle, []
+            self._waking = False
+            for semaphore in idle:
+                semaphore.release()
+            self._wake_one()
+
     def _wake_one(self) -> None:
         if self._waking or not self._tasks:
             return
@@ -80,7 +100,7 @@ class WorkerPool:
             self._idle.pop().release()
         elif len(self._threads) < self.size:
             self._waking = True
-            thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
+            thread = threading.Thread(target=self._work, name=f"{self.name}-{next(self._numbers)}", daemon=True)
             self._threads.append(thread)
             thread.start()
 

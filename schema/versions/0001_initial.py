@@ -228,7 +228,7 @@ def upgrade() -> None:
         sa.Column("last_checkin", Instant, nullable=False),
         sa.Column("checkin_count", sa.BigInteger(), nullable=False),
         sa.Column("checkin_interval", sa.Interval(), nullable=False),
-        sa.Column("failure_window", sa.Interval(), nullable=False),
+        sa.Column("failure_window", sa.Interval(), server_default=sa.text("'20 seconds'"), nullable=False),
         sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
 from tests.contract.harness import SECOND, WINDOW, Harness, at, every, job, job_key, once
-
 
 
 def die_of_it(store: Harness, name: str) -> list[object]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from quartzpy.runtime.cluster_manager import PeerWatch
+from quartzpy.runtime.peer_watch import PeerWatch
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord
 

@@ -86,9 +86,7 @@ def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
             job.node_deaths -= 1
 
 
-def recover(
-    tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int
-) -> RecoveryOutcome:
+def recover(tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
     """Free what the dead held; see `JobStore.recover`."""
     now = tables.require(node)
     removed = []

@@ -218,9 +218,7 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
         logger.info("ended %d database sessions of dead nodes", ended)
 
 
-def recover(
-    session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int
-) -> RecoveryOutcome:
+def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
     """Free what the dead held; see `JobStore.recover`."""
     stuck, standing = session.read(
         session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)

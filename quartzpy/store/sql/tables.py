@@ -287,7 +287,7 @@ scheduler_state = Table(
     Column("checkin_count", BigInteger, nullable=False),
     Column("checkin_interval", Interval, nullable=False),
     # The silence after which the others may declare it dead: its own setting, whatever theirs are.
-    Column("failure_window", Interval, nullable=False),
+    Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),
     # Which process of all machines it is, as far as its own machine can tell.
     Column("process", Text, nullable=False, server_default=text("''")),
     # What it can run: job types, executors, groups with limits, labels.
