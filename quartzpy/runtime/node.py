@@ -168,7 +168,13 @@ class SchedulerNode:
         self._epoch = self._patiently(lambda: self._registration.join(self._capacity.capabilities))
         # Before anything that may be slow: importing the modules of jobs is.
         self._checkin.start()
-        self._learn_types()
+        try:
+            self._learn_types()
+        except BaseException:
+            # Whoever starts it has no node to stop: it must not go on looking alive.
+            self._checkin.stop()
+            self._epoch.lose()
+            raise
         self._scheduler.set_standby(standby)
         for service in self._services():
             if service is not self._checkin:

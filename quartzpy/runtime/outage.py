@@ -36,7 +36,7 @@ def is_without_connection(error: BaseException) -> bool:
 def back_off(failures: int, longest: float) -> float:
     """Seconds to wait after so many failures, with jitter, so that nodes spread."""
     most = min(longest, FIRST_WAIT * 2 ** min(failures, 16))
-    return random.uniform(most / 2, most)
+    return random.uniform(0.75 * most, most)
 
 
 class Outage:
@@ -128,5 +128,5 @@ class StoreWatch:
             # While check-ins are answered, trying is cheap and soon right; else the check-in is the try that counts.
             first = FIRST_WAIT if self._first_failure is None else LONGEST_PROBE_WAIT
             most = min(LONGEST_WAIT, max(first, FIRST_WAIT * 2 ** min(self._tries, 16)))
-            self._next_try = max(self._next_try, now) + random.uniform(most / 2, most)
+            self._next_try = max(self._next_try, now) + random.uniform(0.75 * most, most)
             return self._next_try - now
