@@ -28,6 +28,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.retry import RetryPolicy
+from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
 from quartzpy.states import ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
@@ -55,6 +56,7 @@ __all__ = [
     "DaylightSaving",
     "ExecutionState",
     "GroupMatcher",
+    "HealthState",
     "HolidayCalendar",
     "InjectingJobFactory",
     "IntervalUnit",
@@ -77,10 +79,12 @@ __all__ = [
     "RetryPolicy",
     "Scheduler",
     "SchedulerConfig",
+    "SchedulerHealth",
     "SchedulerListener",
     "SchedulerMetadata",
     "SimpleMisfire",
     "SimpleTrigger",
+    "ThreadHealth",
     "Trigger",
     "TriggerKey",
     "TriggerListener",

@@ -198,7 +198,11 @@ class SchedulerConfig:
     """How often a node renews its lease."""
 
     failure_window: timedelta = timedelta(seconds=20)
-    """Silence after which the others may declare a node dead. Its own lease is three quarters of it."""
+    """Silence after which the others may declare this node dead, whatever their own settings. Its lease is three
+    quarters of it."""
+
+    max_node_deaths: int = 3
+    """A job that so many nodes died of in a row is not run again: its triggers become ERROR. A success resets it."""
 
     lock_timeout: timedelta = timedelta(seconds=5)
     """The longest wait for a lock of the database."""
@@ -260,6 +264,7 @@ class SchedulerConfig:
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
+        self._check_range("max_node_deaths", 1, 1_000_000)
         checked_schema(self.schema)
         if (
             not isinstance(self.job_modules, Sequence)
@@ -300,6 +305,14 @@ class SchedulerConfig:
     def lease(self) -> timedelta:
         """How long after a check-in was sent this node may act: a quarter less than others wait."""
         return self.failure_window * 0.75
+
+    def checkin_deadline(self, failures: int) -> timedelta:
+        """How long a check-in may take, connecting included, after so many that failed in a row.
+
+        An interval, so that two tries and more fit in the lease. Where intervals are much shorter than the lease, the
+        second try may take a third of the lease: on a slow machine none might ever come through else.
+        """
+        return max(self.checkin_interval, self.lease / 3) if failures else self.checkin_interval
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> SchedulerConfig:

@@ -240,7 +240,10 @@ class JobExecutionContext:
 
     @property
     def lease_lost(self) -> bool:
-        """Whether this node was declared dead since: another may run this job again, and nothing is recorded."""
+        """Whether another node may run this job by now: this one was declared dead, or its lease ran out by its own
+        clock, as where it is cut off from the database. In the second case nothing is decided: it is false again once
+        a check-in is answered before anybody else took over.
+        """
         return self._is_lease_lost()
 
     def transaction(self) -> AbstractContextManager[Connection]:

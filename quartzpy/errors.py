@@ -32,7 +32,8 @@
     │   │   └── AuthenticationError    trying again will not help
     │   └── OutcomeUnknownError        the answer to COMMIT was lost; repeating is safe
     ├── SchedulerStateError            not possible in the scheduler's present state
-    │   └── InstanceIdInUseError
+    │   ├── InstanceIdInUseError
+    │   └── NodeUnhealthyError         a thread of the node cannot be kept alive; start the process anew
     ├── UnableToInterruptJobError
     ├── JobCancelledError              raised in a job that looks at its cancellation
     ├── JobTimeoutError                what an execution failed with that took too long
@@ -216,6 +217,10 @@ class SchedulerStateError(QuartzpyError):
 
 class InstanceIdInUseError(SchedulerStateError):
     """Another living node of this scheduler has the same instance id."""
+
+
+class NodeUnhealthyError(SchedulerStateError):
+    """A thread of this node cannot be kept alive: only a new process helps."""
 
 
 class UnableToInterruptJobError(QuartzpyError):

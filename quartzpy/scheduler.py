@@ -33,6 +33,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.plugin import Plugin
 from quartzpy.runtime.child_process import is_process_worker
+from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.store.protocol import (
     JobStore,
@@ -345,6 +346,16 @@ class BaseScheduler(SchedulingVerbs):
         if self._node is None:
             raise UnableToInterruptJobError("the scheduler was not started: nothing runs here")
         return self._node.interrupt(chosen) > 0
+
+    def health(self) -> SchedulerHealth:
+        """How this scheduler is in this process: its threads, its lease, the database. Asks nothing of the database.
+
+        A node whose state is FAILED needs a new process: `health().raise_if_failed()` says so as an error, and
+        `quartzpy node` ends with exit status 70.
+        """
+        if self._node is None or self.is_shut_down:
+            return SchedulerHealth(HealthState.STOPPED, instance_id=self.instance_id)
+        return self._node.health()
 
     @property
     def metadata(self) -> SchedulerMetadata:

@@ -91,12 +91,15 @@ CREATE TABLE qrtz_job_details (
     timeout INTERVAL,
     mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
     owner VARCHAR(200),
+    node_deaths INTEGER DEFAULT 0 NOT NULL,
     job_data JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
     CONSTRAINT qrtz_job_details_when_full_check CHECK (when_full IN ('block', 'skip', 'buffer_one', 'cancel_other'))
 );
+
+CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
 
@@ -147,6 +150,8 @@ CREATE TABLE qrtz_scheduler_state (
     last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
     checkin_count BIGINT NOT NULL,
     checkin_interval INTERVAL NOT NULL,
+    failure_window INTERVAL DEFAULT '20 seconds' NOT NULL,
+    process TEXT DEFAULT '' NOT NULL,
     capabilities JSONB DEFAULT '{}' NOT NULL,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
 )

@@ -33,6 +33,7 @@ class _Link:
         self.flights = 0
         self._to_server = False
         self._mute = False
+        self.swallowed = False
         self._lock = threading.Lock()
         for source, target, upstream in ((client, server, True), (server, client, False)):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -44,6 +45,8 @@ class _Link:
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
                 self.proxy.passable.wait()
+                if self.swallowed:
+                    continue
                 arrived = time.perf_counter()
                 with self._lock:
                     if upstream and not self._to_server:
@@ -147,6 +150,11 @@ class Proxy:
     def black_hole(self) -> None:
         """From now on swallow everything, and keep the connections open."""
         self.passable.clear()
+
+    def swallow(self) -> None:
+        """From now on swallow what the present connections carry; new ones work."""
+        for link in self._links:
+            link.swallowed = True
 
     def heal(self) -> None:
         self.passable.set()

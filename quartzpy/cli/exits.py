@@ -14,6 +14,8 @@ INTERNAL = 70
 """An error that is not ours: a fault of quartzpy, or of the program that it was told to load (EX_SOFTWARE)."""
 INTERRUPTED = 130
 """Ctrl-C: 128 and the signal's number, as shells say."""
+UNHEALTHY = 70
+"""EX_SOFTWARE of sysexits.h: a supervisor that restarts what fails does so."""
 
 
 def status_of(error: errors.QuartzpyError) -> int:

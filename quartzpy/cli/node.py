@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.exits import ABANDONED
+from quartzpy.cli.exits import ABANDONED, UNHEALTHY
 from quartzpy.config import as_duration
+from quartzpy.runtime.health import HealthState
 
 if TYPE_CHECKING:
     from quartzpy.scheduler import BaseScheduler
@@ -70,7 +71,7 @@ def node(app: str, drain_timeout: str, log_level: str) -> None:
     """Run a node until SIGTERM or SIGINT; then let its jobs end.
 
     A second signal ends it at once, and what ran is recovered by other nodes. Exit status 6 says that executions
-    were abandoned.
+    were abandoned, 70 that a thread of the node could not be kept alive.
     """
     if not logging.getLogger().handlers:
         logging.basicConfig(
@@ -80,12 +81,17 @@ def node(app: str, drain_timeout: str, log_level: str) -> None:
         )
     timeout = as_duration(drain_timeout, "--drain-timeout")
     scheduler = load_app(app)
-    if not run_until_signal(scheduler, timeout):
-        sys.exit(ABANDONED)
+    status = run_until_signal(scheduler, timeout)
+    if status == UNHEALTHY:
+        # Threads that cannot be kept alive may not end either, and whoever restarts us waits for our end.
+        logging.shutdown()
+        os._exit(status)
+    if status:
+        sys.exit(status)
 
 
-def run_until_signal(scheduler: BaseScheduler, drain_timeout: timedelta) -> bool:
-    """Start, wait for SIGTERM or SIGINT, drain; whether all executions ended."""
+def run_until_signal(scheduler: BaseScheduler, drain_timeout: timedelta) -> int:
+    """Start, wait for SIGTERM, SIGINT or a node that cannot go on, drain; the exit status."""
     signals = [signal.SIGTERM, signal.SIGINT]
     received: list[int] = []
 
@@ -97,9 +103,13 @@ def run_until_signal(scheduler: BaseScheduler, drain_timeout: timedelta) -> bool
     before = {number: signal.signal(number, asked_to_stop) for number in signals}
     try:
         scheduler.start()
-        while not received and not scheduler.wait_until_shut_down(timedelta(seconds=0.2)):
-            pass
-        return scheduler.shutdown(wait=True, timeout=drain_timeout)
+        failed = False
+        while not (received or failed or scheduler.wait_until_shut_down(timedelta(seconds=0.2))):
+            failed = scheduler.health().state is HealthState.FAILED
+        drained = scheduler.shutdown(wait=True, timeout=drain_timeout)
+        if failed:
+            return UNHEALTHY
+        return 0 if drained else ABANDONED
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""The cluster manager: checks in, finds nodes that stopped, recovers what they held.
+"""The cluster manager: finds nodes that stopped, recovers what they held, and does what follows a check-in.
 
-A peer is judged dead by two pieces of evidence. By the store's clock its last check-in is older than the failure
+A peer is judged dead by two pieces of evidence. By the store's clock its last check-in is older than its failure
 window; and this node itself, in an unbroken run of check-ins of its own spanning the window, saw the peer's
 counter stand still. An outage of the database, or a pause of this process, breaks the run: so after it every peer
 gets a full window to come back, and an observer that starved judges late rather than wrongly.
@@ -8,15 +8,16 @@ gets a full window to come back, and an observer that starved judges late rather
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.errors import InstanceIdInUseError
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.service import EpochService
-from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.outage import StoreWatch
+from quartzpy.runtime.peer_watch import PeerWatch
+from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.store.protocol import CheckIn, JobStore, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 
@@ -24,49 +25,8 @@ PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
 
 
-@dataclass(slots=True)
-class _Sighting:
-    """Since when a peer's counter stands at this number."""
-
-    checkin_count: int
-    since: float
-
-
-class PeerWatch:
-    """Judges peers from this node's own check-ins. Pure: the caller says when each was."""
-
-    def __init__(self, interval: timedelta, window: timedelta) -> None:
-        self._longest_gap = 1.5 * interval.total_seconds()
-        self._window = window.total_seconds()
-        self._last: float | None = None
-        self._sightings: dict[tuple[str, int], _Sighting] = {}
-
-    def broken(self) -> None:
-        """A check-in failed: the run starts again."""
-        self._last = None
-
-    def saw(self, answer: CheckIn, own_epoch: int, at: float) -> list[NodeRecord]:
-        """The peers that this check-in, at `at` seconds of the steady clock, proves dead."""
-        if self._last is None or at - self._last > self._longest_gap:
-            self._sightings.clear()
-        self._last = at
-        peers = {(peer.instance_id, peer.epoch): peer for peer in answer.nodes if peer.epoch != own_epoch}
-        for key, peer in peers.items():
-            seen = self._sightings.get(key)
-            if seen is None or seen.checkin_count != peer.checkin_count:
-                self._sightings[key] = _Sighting(peer.checkin_count, at)
-        for key in self._sightings.keys() - peers.keys():
-            del self._sightings[key]
-        return [
-            peer
-            for key, peer in peers.items()
-            if at - self._sightings[key].since >= self._window
-            and (answer.now - peer.last_checkin).total_seconds() > self._window
-        ]
-
-
 class ClusterManager(EpochService):
-    """The thread that keeps this node alive in the eyes of the others, and watches over them."""
+    """The thread that watches over the other nodes, woken by each check-in of this one."""
 
     def __init__(
         self,
@@ -74,42 +34,54 @@ class ClusterManager(EpochService):
         *,
         store: JobStore,
         clock: Clock,
-        store_time: StoreTime,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
+        watch: StoreWatch,
         checked_in: Callable[[], None],
         recovered: Callable[[RecoveryOutcome], None],
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
     ) -> None:
-        # A failed check-in is tried again well before the lease ends.
-        super().__init__(
-            name, epoch=epoch, lease_lost=lease_lost, longest_wait=config.checkin_interval.total_seconds() / 2
-        )
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        self.period = max(self.period, config.checkin_interval.total_seconds())
+        self.refusal: str | None = None
+        """Why this node, once it had lost its place, did not get another."""
         self._store = store
         self._clock = clock
-        self._store_time = store_time
         self._config = config
         self._checked_in = checked_in
         self._recovered = recovered
         self._rejoin = rejoin
-        self._watch = PeerWatch(config.checkin_interval, config.failure_window)
+        self._peers = PeerWatch(config.checkin_interval, config.failure_window)
+        self._turn = threading.Lock()
+        self._dead: list[NodeRecord] = []
+        self._news = False
         self._purged_at = clock.monotonic()
 
-    def after_failure(self, error: BaseException) -> None:
-        self._watch.broken()
+    # --- from the thread that checks in
+
+    def check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
+        """Judge the peers by a check-in that left at `asked_at`; what follows happens on this service's thread."""
+        with self._turn:
+            self._dead = self._peers.saw(answer, epoch.node.epoch, asked_at)
+            self._news = True
+        self.wakeup.set()
+
+    def check_in_failed(self) -> None:
+        with self._turn:
+            self._peers.broken()
+
+    # --- the loop
 
     def run_as(self, epoch: Epoch) -> float:
-        """Check in, judge, recover; the seconds until the next check-in."""
+        """Recover whom the last check-in proved dead, and do what is done after each."""
         if epoch.lost:
-            self._rejoin()
-            self._watch.broken()
-            return 0.0
-        asked_at = self._clock.monotonic()
-        answer = self._store.check_in(epoch.node)
-        epoch.renew(asked_at)
-        self._store_time.learn(answer.now, asked_at)
-        dead = self._watch.saw(answer, epoch.node.epoch, asked_at)
+            return self._come_back()
+        with self._turn:
+            dead, news = self._dead, self._news
+            self._dead, self._news = [], False
+        if not news:
+            return self.period
         for peer in dead:
             self._logger.warning(
                 "node %s (epoch %d, host %s, pid %d) has not checked in since %s: recovering its work",
@@ -119,13 +91,24 @@ class ClusterManager(EpochService):
                 peer.pid,
                 peer.last_checkin.isoformat(),
             )
-        outcome = self._store.recover(epoch.node, dead)
+        outcome = self._store.recover(epoch.node, dead, max_node_deaths=self._config.max_node_deaths)
         if outcome.changed_anything:
             self._recovered(outcome)
         self._checked_in()
-        self._purge(asked_at)
-        interval = self._config.checkin_interval.total_seconds()
-        return max(0.0, interval - (self._clock.monotonic() - asked_at))
+        self._purge(self._clock.monotonic())
+        return self.period
+
+    def _come_back(self) -> float:
+        try:
+            self._rejoin()
+        except InstanceIdInUseError as error:
+            if self.refusal is None:
+                self._logger.error("this node lost its place and gets no other: %s", error)
+            self.refusal = str(error)
+            return self._config.checkin_interval.total_seconds()
+        self.refusal = None
+        self.check_in_failed()
+        return NO_REST
 
     def _purge(self, at: float) -> None:
         keep = self._config.history_retention

@@ -15,6 +15,7 @@ from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, St
 from quartzpy.runtime.attempt import describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.moves import refill_of
+from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
@@ -48,8 +49,9 @@ class Completer(Service):
         store_time: StoreTime,
         unblocked: Callable[[datetime], None],
         epoch_lost: Callable[[Execution], None],
+        watch: StoreWatch | None = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, watch=watch)
         self._store = store
         self._clock = clock
         self._store_time = store_time

@@ -27,7 +27,7 @@ class Deadlines:
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
-        self._name = name
+        self.name = name
         self._clock = clock
         self._changed = threading.Condition()
         self._heap: list[tuple[float, int]] = []
@@ -71,7 +71,19 @@ class Deadlines:
     def _ensure_thread(self) -> None:
         if self._closed or (self._thread is not None and self._thread.is_alive()):
             return
-        self._thread = self._starting.of(self._run, self._name)
+        self._thread = self._starting.of(self._run, self.name)
+
+    # --- supervision
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or is not needed."""
+        with self._changed:
+            return self._thread is None or self._closed or self._thread.is_alive()
+
+    def restart(self) -> None:
+        """Go on in a new thread; where none can be started, `keep_running` tries again."""
+        with self._changed:
+            self._ensure_thread()
 
     def _run(self) -> None:
         while True:

@@ -57,6 +57,11 @@ class Epoch:
         """Whether this node may act."""
         return not self._lost and self._clock.monotonic() < self._trusted_until
 
+    @property
+    def seconds_left(self) -> float:
+        """How long the lease still runs; 0 where it lapsed or the epoch is lost."""
+        return 0.0 if self._lost else max(0.0, self._trusted_until - self._clock.monotonic())
+
     def wait_until_trusted(self) -> bool:
         """Wait out a lease that lapsed; False where the epoch was lost instead."""
         if self.trusted:

@@ -46,7 +46,7 @@ class EventLoopThread:
     """An event loop in a thread of its own, started when first needed."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -94,34 +94,45 @@ class EventLoopThread:
             with self._lock:
                 if self._closing.is_set():
                     raise SchedulerStateError("this node's event loop is closed; it begins no job any more")
-                if self._thread is not None and not self._thread.is_alive():
-                    logger.error("the thread of the event loop has ended; another is started")
-                    self._loop = self._thread = None
                 if self._loop is None:
-                    loop = asyncio.new_event_loop()
-                    self._thread = self._starting.of(partial(self._serve, loop), self._name)
-                    if self._thread is None:
-                        loop.close()
-                    else:
-                        self._loop = loop
-                if self._loop is not None:
+                    self._loop = asyncio.new_event_loop()
+                if self._ensure_thread(self._loop):
                     return self._loop
             # The execution's own worker is what waits.
             self._closing.wait(START_AGAIN_AFTER)
 
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether a thread serves the loop. One that ended is replaced: what runs on the loop goes on."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = self._starting.of(partial(self._serve, loop), self.name)
+        return self._thread is not None
+
+    # --- supervision
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or is not needed."""
+        with self._lock:
+            return self._thread is None or self._thread.is_alive()
+
+    def restart(self) -> None:
+        """Serve the same loop in a new thread; where none can be started, the next job tries again."""
+        with self._lock:
+            if self._loop is not None:
+                self._ensure_thread(self._loop)
+
+    @staticmethod
+    def _serve(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        try:
-            while True:
-                try:
-                    loop.run_forever()
-                    return
-                except BaseException:
-                    # SystemExit of a callback that a job left behind ends `run_forever`: the others' jobs go on.
+        while True:
+            try:
+                loop.run_forever()
+                break
+            except BaseException:
+                # SystemExit of a callback that a job left behind ends `run_forever`: the others' jobs go on.
+                with contextlib.suppress(BaseException):
                     logger.exception("something on the event loop failed outside of a job; the loop goes on")
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
 
     def _begin(
         self,

@@ -45,6 +45,10 @@ class Executors:
                 new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
             )
 
+    def pools(self) -> tuple[WorkerPool, ...]:
+        """The threads of all, to be supervised."""
+        return tuple(executor.pool for executor in self._all.values())
+
     def names(self) -> frozenset[str]:
         return frozenset(self._all)
 

@@ -18,6 +18,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.events import TriggerFinalized, TriggerMisfired
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import JobStore, Lane
@@ -44,8 +45,9 @@ class MisfireHandler(EpochService):
         scheduling_changed: Callable[[datetime | None], None],
         listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
+        watch: StoreWatch | None = None,
     ) -> None:
-        super().__init__(name, epoch=epoch, lease_lost=lease_lost)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self._store = store
         self._clock = clock
         self._store_time = store_time

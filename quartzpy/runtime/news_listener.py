@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.store.protocol import JobStore, News, Subscription
 
@@ -14,8 +15,10 @@ LONGEST_WAIT = 0.5
 class NewsListener(Service):
     """The thread that waits for the store's news."""
 
-    def __init__(self, name: str, *, store: JobStore, heard: Callable[[Collection[News]], None]) -> None:
-        super().__init__(name)
+    def __init__(
+        self, name: str, *, store: JobStore, heard: Callable[[Collection[News]], None], watch: StoreWatch
+    ) -> None:
+        super().__init__(name, watch=watch)
         self._store = store
         self._heard = heard
         self._subscription: Subscription | None = None

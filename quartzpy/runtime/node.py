@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config import AUTO, ExecutorConfig, SchedulerConfig, automatic_instance_id
-from quartzpy.errors import (
-    AuthenticationError,
-    InstanceIdInUseError,
-    OutcomeUnknownError,
-    QuartzpyError,
-    StoreUnavailableError,
-)
+from quartzpy.config import ExecutorConfig, SchedulerConfig
+from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events import NodesRecovered
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
+from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.runtime.capacity import Capacity
+from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.runtime.epoch import Epoch, is_held_here
+from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.executors import Executors
+from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.news_listener import NewsListener
-from quartzpy.runtime.outage import Outage
+from quartzpy.runtime.outage import Outage, StoreWatch
 from quartzpy.runtime.process_workers import ProcessWorkers
+from quartzpy.runtime.registration import Registration
 from quartzpy.runtime.scheduler_thread import SchedulerThread
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, News, Node, RecoveryOutcome
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, News, RecoveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +48,10 @@ logger = logging.getLogger(__name__)
 JOIN_SECONDS = 10.0
 # How long what still runs at the end of a node may take to be cut off.
 CLOSE_SECONDS = 1.0
+# How much longer than its limit a drain may take, for what is left to do then.
+DRAIN_GRACE = 2.0
+# How long a step of stopping that asks the database may take.
+STEP_SECONDS = 35.0
 LATE_SECONDS = 0.1
 """What became ready so late may have misfired: a trigger's own threshold may be short."""
 
@@ -75,13 +76,15 @@ class SchedulerNode:
         self._config = config
         self._clock = clock
         self._job_types = job_types
-        self.instance_id = automatic_instance_id() if config.instance_id == AUTO else config.instance_id
         self._unknown: frozenset[str] = frozenset()
         self._epoch: Epoch | None = None
         self._epoch_lock = threading.Lock()
         self._aborted = Wakeup()
+        self._registration = Registration(store, config, clock, self._aborted)
         self.store_time = StoreTime(clock)
-        name = f"quartzpy-{self.instance_id}"
+        self._name = name = f"quartzpy-{self.instance_id}"
+        self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
+        self._to_be_forgiven: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop")
         self._deadlines = Deadlines(f"{name}-deadlines", clock)
         self._executors = Executors(
@@ -114,8 +117,9 @@ class SchedulerNode:
             **common,
             unblocked=self._unblocked,
             epoch_lost=lambda execution: self._lost(execution.epoch),
+            watch=watch,
         )
-        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost}
+        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost, "watch": watch}
         self._scheduler = SchedulerThread(
             f"{name}-scheduler",
             **common,
@@ -134,6 +138,13 @@ class SchedulerNode:
             scheduling_changed=self.scheduling_changed,
             listeners=listeners,
         )
+        self._checkin = CheckInThread(
+            f"{name}-check-in",
+            **common,
+            answered=lambda answer, epoch, at: self._cluster.check_in_answered(answer, epoch, at),
+            failed=lambda: self._cluster.check_in_failed(),
+        )
+        del common["store_time"]
         self._cluster = ClusterManager(
             f"{name}-cluster-manager",
             **common,
@@ -141,7 +152,7 @@ class SchedulerNode:
             recovered=self._recovered,
             rejoin=self._rejoin,
         )
-        self._news = NewsListener(f"{name}-news", store=store, heard=self._heard)
+        self._news = NewsListener(f"{name}-news", store=store, heard=self._heard, watch=watch)
         self._watchdog = Watchdog(
             f"{name}-watchdog",
             (
@@ -152,6 +163,13 @@ class SchedulerNode:
                 listeners.look,
             ),
         )
+        self._supervisor = Supervisor(f"{name}-supervisor", clock)
+        self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
+
+    @property
+    def instance_id(self) -> str:
+        """This node's id in the cluster. An automatic one may change when the node lost its place."""
+        return self._registration.instance_id
 
     # --- life
 
@@ -163,12 +181,22 @@ class SchedulerNode:
             SchemaError, InstanceIdInUseError
         """
         self._patiently(self._store.open)
-        self._epoch = self._patiently(self._register)
-        self._learn_types()
+        self._epoch = self._patiently(lambda: self._registration.join(self._capacity.capabilities))
+        # Before anything that may be slow: importing the modules of jobs is.
+        self._checkin.start()
+        try:
+            self._learn_types()
+        except BaseException:
+            # Whoever starts it has no node to stop: it must not go on looking alive.
+            self._checkin.stop()
+            self._epoch.lose()
+            raise
         self._scheduler.set_standby(standby)
         self._listeners.open(f"quartzpy-{self.instance_id}-events")
         for service in self._services():
-            service.start()
+            if service is not self._checkin:
+                service.start()
+        self._supervisor.start()
         logger.info("node %s started (epoch %d)", self.instance_id, self._epoch.node.epoch)
 
     def standby(self) -> None:
@@ -194,9 +222,7 @@ class SchedulerNode:
             service.join(JOIN_SECONDS)
         if self._executors.taken == 0:
             return self._drain(JOIN_SECONDS)
-        threading.Thread(
-            target=self._drain, args=(timeout,), name=f"quartzpy-{self.instance_id}-drain", daemon=True
-        ).start()
+        threading.Thread(target=self._drain, args=(timeout,), name=f"{self._name}-drain", daemon=True).start()
         return False
 
     def _drain(self, timeout: float | None) -> bool:
@@ -205,43 +231,74 @@ class SchedulerNode:
         def left() -> float | None:
             return None if deadline is None else max(0.0, deadline - self._clock.monotonic())
 
+        def at_most(seconds: float) -> float:
+            """For a step that needs no executions to end: it must not take the whole grace from those after it."""
+            if deadline is None:
+                return seconds
+            return min(seconds, max(0.1, (deadline + DRAIN_GRACE - self._clock.monotonic()) / 3))
+
+        def in_time(seconds: float) -> float:
+            return seconds if deadline is None else min(seconds, left() or 0.0)
+
         for service in (self._scheduler, self._misfires, self._news):
-            service.join(JOIN_SECONDS)
-        self._try(self._scheduler.release_all)
+            service.join(in_time(JOIN_SECONDS))
+        self._within(in_time(STEP_SECONDS), self._scheduler.release_all)
         drained = self._executors.wait_until_idle(left) and self._completer.wait_until_empty(left())
         if not drained:
             abandoned = self._runner.interrupt(lambda execution: True)
             logger.warning("%d executions did not end in time and are left to be recovered", abandoned)
-        self._news.hang_up()
+        self._supervisor.stop()
         self._completer.stop()
-        # Last: a node that still drains must not look dead.
         self._cluster.stop()
-        self._completer.join(JOIN_SECONDS)
-        self._cluster.join(JOIN_SECONDS)
+        # Last: a node that still drains must not look dead.
+        self._checkin.stop()
+        for last in (self._completer, self._cluster, self._checkin):
+            last.join(at_most(JOIN_SECONDS))
         # What can be cut off is, before others may run it again.
-        self._executors.close(CLOSE_SECONDS)
-        self._loop.close(CLOSE_SECONDS)
+        self._within(at_most(2 * CLOSE_SECONDS), partial(self._executors.close, CLOSE_SECONDS))
+        self._loop.close(at_most(CLOSE_SECONDS))
         epoch = self._epoch
         if epoch is not None and not epoch.lost:
             epoch.lose()
-            self._try(partial(self._store.leave, epoch.node))
+            self._within(at_most(STEP_SECONDS), partial(self._store.leave, epoch.node))
         self._watchdog.stop()
-        self._watchdog.join(JOIN_SECONDS)
+        self._watchdog.join(at_most(JOIN_SECONDS))
         self._deadlines.close()
         self._listeners.close()
-        self._store.close()
+        self._within(at_most(STEP_SECONDS), self._news.hang_up)
+        self._within(at_most(STEP_SECONDS), self._store.close)
         logger.info("node %s stopped", self.instance_id)
         return drained
 
     def _services(self) -> tuple[Service, ...]:
-        return (self._cluster, self._completer, self._watchdog, self._misfires, self._news, self._scheduler)
+        return (
+            self._checkin,
+            self._cluster,
+            self._completer,
+            self._watchdog,
+            self._misfires,
+            self._news,
+            self._scheduler,
+        )
 
-    def _try(self, step: Callable[[], None]) -> None:
-        """A last courtesy: where it fails, the others find out by themselves."""
+    def _within(self, seconds: float, step: Callable[[], None]) -> None:
+        """A last courtesy, for so many seconds: where it fails, the others find out by themselves."""
+
+        def courtesy() -> None:
+            try:
+                step()
+            except QuartzpyError as error:
+                logger.warning("node %s: %s", self.instance_id, error)
+            except Exception:
+                logger.exception("node %s: a step of stopping failed", self.instance_id)
+
+        helper = threading.Thread(target=courtesy, name=f"{self._name}-stopping", daemon=True)
         try:
-            step()
-        except QuartzpyError as error:
-            logger.warning("node %s: %s", self.instance_id, error)
+            helper.start()
+        except RuntimeError:  # No thread can be had.
+            courtesy()
+            return
+        helper.join(seconds)
 
     # --- the epoch
 
@@ -257,40 +314,6 @@ class SchedulerNode:
                 if not _may_pass(error) or self._clock.monotonic() + wait > deadline or self._aborted.wait(wait):
                     raise
 
-    def _register(self) -> Epoch:
-        """Begin an epoch. Where the id is taken by nobody who could still use it, take it over."""
-        register = partial(
-            self._store.register,
-            self.instance_id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            checkin_interval=self._config.checkin_interval,
-            window=self._config.failure_window,
-        )
-        asked_at = self._clock.monotonic()
-        try:
-            node: Node = register()
-        except InstanceIdInUseError:
-            gone = self._gone_predecessor()
-            if gone is None:
-                raise
-            asked_at = self._clock.monotonic()
-            node = register(gone=gone)
-        self._store.publish(node, self._capacity.capabilities)
-        return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
-
-    def _gone_predecessor(self) -> int | None:
-        """The epoch of this id that is nobody's: its process on this host has ended, as after a crash and a quick
-        restart, or it bears our process id and none of our schedulers has it. That is so after a container's
-        restart, which numbers its processes anew, and for a registration of ours whose answer was lost.
-        """
-        for record in self._store.list_nodes().nodes:
-            if record.instance_id == self.instance_id and record.host == socket.gethostname():
-                of_us = record.pid == os.getpid()
-                in_use = is_held_here(record.epoch) if of_us else _is_alive(record.pid)
-                return None if in_use else record.epoch
-        return None
-
     def _present_epoch(self) -> Epoch:
         assert self._epoch is not None
         return self._epoch
@@ -301,6 +324,7 @@ class SchedulerNode:
             if epoch.lost:
                 return
             epoch.lose()
+        self._to_be_forgiven.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
         count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
         logger.warning(
             "node %s: epoch %d was declared dead; %d running executions no longer count",
@@ -311,9 +335,18 @@ class SchedulerNode:
         self._cluster.wakeup.set()
 
     def _rejoin(self) -> None:
-        self._epoch = self._register()
+        self._epoch = self._registration.rejoin(self._capacity.capabilities)
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
+        self._checkin.wakeup.set()
         self._scheduler.wakeup.set()
+        # Whoever declared this node dead took these for what it died of.
+        forgiven, self._to_be_forgiven = self._to_be_forgiven, set()
+        self._store.forgive(forgiven)
+
+    def _store_is_back(self) -> None:
+        for service in self._services():
+            if service is not self._checkin:
+                service.wakeup.set()
 
     # --- between the threads
 
@@ -364,6 +397,8 @@ class SchedulerNode:
             outcome.released,
             outcome.repaired,
         )
+        for key in outcome.quarantined:
+            logger.error("job %s is set to ERROR: node after node died while executing it (max_node_deaths)", key)
         self._look_again()
         self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
@@ -450,19 +485,37 @@ class SchedulerNode:
     def is_worker_thread(self) -> bool:
         """Whether the caller is a job of this node."""
         name = threading.current_thread().name
-        return name.startswith((f"quartzpy-{self.instance_id}-worker", f"quartzpy-{self.instance_id}-event-loop"))
+        return name.startswith((f"{self._name}-worker", f"{self._name}-event-loop"))
+
+    def health(self) -> SchedulerHealth:
+        """How this node is now."""
+        self._supervisor.ensure_alive()
+        now = self._clock.monotonic()
+        threads = self._supervisor.threads()
+        epoch, outage, answered_at = self._present_epoch(), self._store_watch.outage, self._checkin.answered_at
+        problems = [f"thread {one.name} has ended" for one in threads if not one.alive]
+        problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
+        if outage is not None:
+            problems.append(f"the database has not answered a check-in for {outage:.1f} s")
+        if epoch.lost or not epoch.seconds_left:
+            problems.append("this node has no lease" + (f": {self._cluster.refusal}" if self._cluster.refusal else ""))
+        state = HealthState.UNHEALTHY if problems else HealthState.HEALTHY
+        if self._supervisor.failure is not None:
+            state = HealthState.FAILED
+            problems.insert(0, self._supervisor.failure)
+        return SchedulerHealth(
+            state,
+            tuple(problems),
+            instance_id=self.instance_id,
+            epoch=epoch.node.epoch,
+            lease_left=timedelta(seconds=epoch.seconds_left),
+            checkin_age=None if answered_at is None else timedelta(seconds=now - answered_at),
+            outage=None if outage is None else timedelta(seconds=outage),
+            connections=self._store.connections(),
+            threads=threads,
+        )
 
 
 def _may_pass(error: QuartzpyError) -> bool:
     """Whether waiting can help: a wrong password stays wrong."""
     return not isinstance(error, AuthenticationError)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

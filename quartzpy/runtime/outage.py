@@ -1,12 +1,42 @@
-"""An outage of the database is two log lines, it began and it ended, and waits that grow in between."""
+"""An outage of the database is two log lines, it began and it ended, and tries that grow rarer in between.
+
+`Outage` is what one loop knows. `StoreWatch` is what a node knows: its check-ins are the witness, so that an outage is
+neither announced nor over because some thread's own statement failed or did nothing. The other threads' tries for a
+connection share one schedule, and all of them are woken when a check-in is answered.
+"""
 
 from __future__ import annotations
 
 import logging
 import random
+import threading
+from collections.abc import Callable
 
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+from quartzpy.clock import Clock
+from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""
+LONGEST_PROBE_WAIT = 5.0
+"""Of the thread that checks in."""
+WORTH_A_WARNING = 2
+"""Failures in a row: a single one passes by itself, and costs nothing."""
+_NO_CONNECTION = ("08", "57P0", "53", "25006")
+
+
+def is_without_connection(error: BaseException) -> bool:
+    """Whether the database could not be spoken to, or takes nothing, rather than refuse one statement."""
+    if isinstance(error, OutcomeUnknownError):
+        return True
+    return isinstance(error, StoreUnavailableError) and (
+        error.sqlstate is None or error.sqlstate.startswith(_NO_CONNECTION)
+    )
+
+
+def back_off(failures: int, longest: float) -> float:
+    """Seconds to wait after so many failures, with jitter, so that nodes spread."""
+    most = min(longest, FIRST_WAIT * 2 ** min(failures, 16))
+    return random.uniform(0.75 * most, most)
 
 
 class Outage:
@@ -23,19 +53,80 @@ class Outage:
         return self._failures > 0
 
     def failed(self, error: BaseException) -> float:
-        """Note a failure; how many seconds to wait before the next try (full jitter, so that nodes spread)."""
+        """Note a failure; how many seconds to wait before the next try."""
         self._failures += 1
-        if self._failures == 1:
+        if self._failures == WORTH_A_WARNING:
             self._logger.warning("%s: the store is unavailable: %s", self._what, error)
         else:
-            self._logger.debug("%s: still unavailable: %s", self._what, error)
-        longest = min(self._longest_wait, FIRST_WAIT * 2 ** min(self._failures, 10))
-        return random.uniform(longest / 2, longest)
+            self._logger.debug("%s: the store is unavailable: %s", self._what, error)
+        return back_off(self._failures, self._longest_wait)
 
     def succeeded(self) -> bool:
-        """Note a success; whether it ended an outage."""
-        if not self._failures:
-            return False
-        self._logger.warning("%s: the store is back after %d failed tries", self._what, self._failures)
+        """Note an answer of the store; whether it ended an outage."""
+        failures, self._failures = self._failures, 0
+        if failures >= WORTH_A_WARNING:
+            self._logger.warning("%s: the store is back after %d failed tries", self._what, failures)
+        return failures > 0
+
+
+class StoreWatch:
+    """What a node knows of the database's absence; its threads share it."""
+
+    def __init__(self, logger: logging.Logger, what: str, clock: Clock, back: Callable[[], None]) -> None:
+        self._logger = logger
+        self._what = what
+        self._clock = clock
+        self._back = back
+        self._lock = threading.Lock()
         self._failures = 0
-        return True
+        self._first_failure: float | None = None
+        self._tries = 0
+        self._next_try = 0.0
+
+    @property
+    def outage(self) -> float | None:
+        """For how many seconds check-ins have failed; None: the last one was answered."""
+        since = self._first_failure
+        return None if since is None else self._clock.monotonic() - since
+
+    def check_in_failed(self, error: BaseException) -> float:
+        """A check-in failed; how many seconds to wait before the next. After the first one: none."""
+        with self._lock:
+            self._failures += 1
+            failures = self._failures
+            if self._first_failure is None:
+                self._first_failure = self._clock.monotonic()
+        if failures == WORTH_A_WARNING:
+            self._logger.warning("%s: the store is unavailable: %s", self._what, error)
+        else:
+            self._logger.debug("%s: the store is unavailable: %s", self._what, error)
+        return 0.0 if failures == 1 else back_off(failures - 1, LONGEST_PROBE_WAIT)
+
+    def checked_in(self) -> None:
+        """A check-in was answered: whoever waits for the store tries now."""
+        with self._lock:
+            failures, self._failures = self._failures, 0
+            since, self._first_failure = self._first_failure, None
+            waited, self._tries = self._tries > 0, 0
+            self._next_try = 0.0
+        if failures >= WORTH_A_WARNING and since is not None:
+            seconds = self._clock.monotonic() - since
+            self._logger.warning(
+                "%s: the store is back after %.1f s and %d failed check-ins", self._what, seconds, failures
+            )
+        if failures or waited:
+            self._back()
+
+    def try_failed(self) -> float:
+        """A thread got no connection; how many seconds to wait before it tries again, unless it is woken.
+
+        The tries of all threads follow one another in one schedule.
+        """
+        with self._lock:
+            self._tries += 1
+            now = self._clock.monotonic()
+            # While check-ins are answered, trying is cheap and soon right; else the check-in is the try that counts.
+            first = FIRST_WAIT if self._first_failure is None else LONGEST_PROBE_WAIT
+            most = min(LONGEST_WAIT, max(first, FIRST_WAIT * 2 ** min(self._tries, 16)))
+            self._next_try = max(self._next_try, now) + random.uniform(0.75 * most, most)
+            return self._next_try - now

@@ -21,6 +21,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.moves import move_of
+from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import (
@@ -68,9 +69,10 @@ class SchedulerThread(EpochService):
         backlog: Callable[[], int],
         lease_lost: Callable[[Epoch], None],
         listeners: Listeners,
+        watch: StoreWatch | None = None,
     ) -> None:
         self._listeners = listeners
-        super().__init__(name, epoch=epoch, lease_lost=lease_lost)
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self._store = store
         self._clock = clock
         self._store_time = store_time

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from quartzpy.clock import Clock, SystemClock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.outage import LONGEST_WAIT, Outage
+from quartzpy.runtime.outage import LONGEST_WAIT, Outage, StoreWatch, is_without_connection
 from quartzpy.runtime.wakeup import Wakeup
 
 NO_REST = 0.0
+LAST_RESORT_REST = 1.0
+"""Seconds, after the handling of an error failed itself."""
+PERIOD = 15.0
+"""Seconds within which a thread that has nothing to wait for makes a pass, however slow its steps are."""
 
 
 class Service(ABC):
-    """Runs `run_once` until stopped. Nothing that a pass raises ends the thread."""
+    """Runs `run_once` until stopped. Nothing that a pass raises ends the thread; what ends it all the same is made
+    good by `restart`.
+    """
 
-    def __init__(self, name: str, *, longest_wait: float = LONGEST_WAIT) -> None:
+    period = PERIOD
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        watch: StoreWatch | None = None,
+        longest_wait: float = LONGEST_WAIT,
+        clock: Clock | None = None,
+    ) -> None:
         self.name = name
         self.wakeup = Wakeup()
+        self.last_error: str | None = None
+        """What last failed in a pass, or ended the thread."""
+        self.passed_at: float | None = None
+        """When the last pass ended, by the steady clock."""
+        self.expected_at: float | None = None
+        """When the present pass began, or the next one is to."""
+        self._steady = (clock or SystemClock()).monotonic
+        self._watch = watch
         self._logger = logging.getLogger(f"{type(self).__module__}")
         self._stopping = threading.Event()
         self._outage = Outage(self._logger, name, longest_wait)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = self._new_thread()
 
     @abstractmethod
     def run_once(self) -> float:
@@ -55,27 +80,83 @@ class Service(ABC):
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    # --- supervision
+
+    @property
+    def ident(self) -> int | None:
+        """The thread's number."""
+        return self._thread.ident
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or is not meant to."""
+        return self._thread.ident is None or self.stopping or self._thread.is_alive()
+
+    def restart(self) -> None:
+        """Go on in a new thread, in place of one that ended. RuntimeError: no thread can be started."""
+        thread = self._new_thread()
+        self.expected_at = self._steady()
+        thread.start()
+        self._thread = thread
+
+    # --- the loop
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name=self.name, daemon=True)
+
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self.wakeup.wait(self._pass())
+        try:
+            while not self._stopping.is_set():
+                self.expected_at = self._steady()
+                rest = self._pass_at_any_rate()
+                self.passed_at = self._steady()
+                self.expected_at = self.passed_at + rest
+                self.wakeup.wait(rest)
+        except BaseException as error:
+            self.last_error = _named(error)
+            raise
+
+    def _pass_at_any_rate(self) -> float:
+        try:
+            return self._pass()
+        except BaseException as error:
+            # The handling of an error failed, as where a logging handler raises: there is nobody left to tell.
+            self.last_error = _named(error)
+            return LAST_RESORT_REST
 
     def _pass(self) -> float:
         try:
             rest = self.run_once()
         except LeaseLostError as error:
-            self._logger.warning("%s: %s", self.name, error)
+            with contextlib.suppress(Exception):
+                self._logger.warning("%s: %s", self.name, error)
             self.on_lease_lost()
             return NO_REST
         except (StoreUnavailableError, OutcomeUnknownError, SchemaError) as error:
+            self.last_error = _named(error)
             self.after_failure(error)
-            return self._outage.failed(error)
+            return self.retry_in(error)
         except BaseException as error:
             # A bug, or no memory: the loop must go on, for nobody else does its work on this node.
-            self._logger.exception("%s: a pass failed", self.name)
+            self.last_error = _named(error)
             self.after_failure(error)
+            self._logger.exception("%s: a pass failed", self.name)
             return self._outage.failed(error)
         self._outage.succeeded()
         return rest
+
+    def retry_in(self, error: BaseException) -> float:
+        """How many seconds to wait after a pass that failed because of the store."""
+        if self._watch is not None and is_without_connection(error):
+            self._logger.debug("%s: no connection: %s", self.name, error)
+            return self._watch.try_failed()
+        return self._outage.failed(error)
+
+
+def _named(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 class EpochService(Service):
@@ -87,9 +168,10 @@ class EpochService(Service):
         *,
         epoch: Callable[[], Epoch],
         lease_lost: Callable[[Epoch], None],
+        watch: StoreWatch | None = None,
         longest_wait: float = LONGEST_WAIT,
     ) -> None:
-        super().__init__(name, longest_wait=longest_wait)
+        super().__init__(name, watch=watch, longest_wait=longest_wait)
         self._epoch = epoch
         self._lease_lost = lease_lost
         self._acting: Epoch | None = None

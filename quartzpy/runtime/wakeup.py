@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from quartzpy.clock import wait_by_boot_time
+
 
 class Wakeup:
     """One thread waits; any thread wakes it."""
@@ -18,6 +20,6 @@ class Wakeup:
 
     def wait(self, seconds: float) -> bool:
         """Sleep for at most `seconds`; whether somebody woke us."""
-        woken = self._event.wait(max(0.0, seconds))
+        woken = wait_by_boot_time(self._event.wait, seconds)
         self._event.clear()
         return woken

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 
 from quartzpy.runtime.thread_start import ThreadStart
 
@@ -25,16 +26,17 @@ class WorkerPool:
 
     def __init__(self, size: int, name: str) -> None:
         self.size = size
-        self._name = name
+        self.name = name
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._tasks: deque[Task] = deque()
         self._idle: list[threading.Semaphore] = []
         self._waking = False
-        self._threads = 0
+        self._threads: list[threading.Thread] = []
         self._starting = ThreadStart(logger)
         self._taken = 0
         self._closed = False
+        self._numbers = count(1)
 
     @property
     def free(self) -> int:
@@ -88,16 +90,37 @@ class WorkerPool:
             if self._starting.failures:
                 self._wake_one()
 
+    # --- supervision
+
+    def is_alive(self) -> bool:
+        """Whether no thread ended before its time."""
+        with self._lock:
+            return self._closed or all(thread.is_alive() for thread in self._threads)
+
+    def restart(self) -> None:
+        """Forget the threads that ended, and wake or start one for what waits; where none can be started,
+        `keep_running` tries again."""
+        with self._lock:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            # Nobody can tell whether one that ended was among the idle, or was being woken: all look again.
+            idle, self._idle = self._idle, []
+            self._waking = False
+            for semaphore in idle:
+                semaphore.release()
+            self._wake_one()
+
     def _wake_one(self) -> None:
         if self._waking or not self._tasks:
             return
         if self._idle:
             self._waking = True
             self._idle.pop().release()
-        elif self._threads < self.size and self._starting.of(self._work, f"{self._name}-{self._threads + 1}"):
+        elif len(self._threads) < self.size:
+            thread = self._starting.of(self._work, f"{self.name}-{next(self._numbers)}")
             # Where none can be started, the threads that there are go on with the tasks.
-            self._waking = True
-            self._threads += 1
+            if thread is not None:
+                self._threads.append(thread)
+                self._waking = True
 
     def _work(self) -> None:
         try:
@@ -105,7 +128,7 @@ class WorkerPool:
         except BaseException:
             # Out of memory between two tasks: another thread takes this one's place.
             with self._lock:
-                self._threads -= 1
+                self._threads = [thread for thread in self._threads if thread is not threading.current_thread()]
                 self._waking = False
                 self._wake_one()
             with suppress(BaseException):
@@ -122,7 +145,6 @@ class WorkerPool:
                 if task is not None:
                     self._wake_one()
                 elif self._closed:
-                    self._threads -= 1
                     return
                 else:
                     self._idle.append(called)

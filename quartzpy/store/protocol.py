@@ -56,6 +56,10 @@ class CheckIn:
     nodes: tuple[NodeRecord, ...]
 
 
+MAX_NODE_DEATHS = 3
+"""With so many nodes dead that executed it, a job is taken for the cause."""
+
+
 class Lane(NamedTuple):
     """The triggers of jobs of one type that ask for one placement (as text: empty where they run anywhere)."""
 
@@ -337,7 +341,7 @@ class RecoveryOutcome:
 
     `recovered` counts executions that will run again, `lost` those that will not, `released` claims given
     back, `repaired` rows that contradicted each other (0 unless somebody edited tables by hand or a claim was
-    skipped because its row was held).
+    skipped because its row was held). `quarantined` are jobs whose triggers are ERROR now: nodes died of them.
     """
 
     nodes: Sequence[str] = ()
@@ -345,10 +349,18 @@ class RecoveryOutcome:
     lost: int = 0
     released: int = 0
     repaired: int = 0
+    quarantined: Sequence[JobKey] = ()
 
     @property
     def changed_anything(self) -> bool:
         return bool(self.nodes or self.recovered or self.lost or self.released or self.repaired)
+
+
+class ConnectionUsage(NamedTuple):
+    """Connections for steps and calls."""
+
+    in_use: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,34 +495,59 @@ class JobStore(Protocol):
         pid: int,
         checkin_interval: timedelta,
         window: timedelta,
+        process: str = "",
         gone: int | None = None,
+        max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
-        """Begin a new epoch of the node.
+        """Begin a new epoch of the node, which may be declared dead after a silence of `window`.
 
-        An older epoch of the same id that was silent for `window`, or that the caller knows to be `gone` (its
-        process ended), is recovered first, in the same transaction.
+        An older epoch of the same id that was silent for its own window, or that the caller knows to be `gone` (its
+        process ended), is recovered first, in the same transaction, as in `recover`.
 
         Raises:
-            InstanceIdInUseError: that node checked in within `window`.
+            InstanceIdInUseError: that node checked in within its window.
         """
         ...
 
-    def check_in(self, node: Node) -> CheckIn:
-        """Renew the lease. Takes no shared lock. Raises LeaseLostError: the epoch is gone."""
+    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
+        """Renew the lease. Takes no shared lock, and waits for no other call of this process.
+
+        Takes at most `within` seconds where that is given, connecting included.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+            StoreUnavailableError, OutcomeUnknownError: no answer came in time; the next call uses a new connection.
+        """
         ...
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         """Tell the others what this node can run, in its row of `scheduler_state`."""
         ...
 
-    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+    def recover(
+        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+    ) -> RecoveryOutcome:
         """Remove the nodes of `dead` that did not check in since those records were read, and free what they held.
+
+        Their database sessions are ended first, so that no transaction of theirs is still open.
 
         ACQUIRED becomes WAITING; an execution of a job that requests recovery becomes a one-shot trigger in
         group RECOVERING_JOBS with the original's data, keys and times; others are recorded as TERMINATED; blocked
         triggers are released. Claims of epochs that are not registered, and ACQUIRED or BLOCKED triggers that
         nothing holds, are treated likewise. Two nodes never both recover one.
+
+        The death of a node counts once for each job that it executed. Where `max_node_deaths` have counted and no
+        execution of the job succeeded meanwhile, all triggers of the job, its recovery among them, become ERROR with
+        the reason, and the count begins anew.
         """
+        ...
+
+    def forgive(self, jobs: Collection[JobKey]) -> None:
+        """Take back one node death of each job: the node that executed it was silent, and lives."""
+        ...
+
+    def connections(self) -> ConnectionUsage | None:
+        """How many connections for steps and calls are in use; None for a store that has none."""
         ...
 
     def leave(self, node: Node) -> None:

@@ -28,6 +28,10 @@ class NodeRecord:
     last_checkin: datetime
     checkin_count: int
     checkin_interval: timedelta
+    failure_window: timedelta
+    """The silence after which it may be declared dead: its own setting."""
+    process: str = ""
+    """Which process it is; see `quartzpy.process_identity`."""
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 

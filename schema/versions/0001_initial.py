@@ -142,6 +142,7 @@ def upgrade() -> None:
         sa.Column("timeout", sa.Interval(), nullable=True),
         sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
+        sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
@@ -149,6 +150,14 @@ def upgrade() -> None:
             "when_full IN ('block', 'skip', 'buffer_one', 'cancel_other')", name="qrtz_job_details_when_full_check"
         ),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_details_deaths",
+        "qrtz_job_details",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("node_deaths > 0"),
         schema=schema,
     )
     op.create_index(
@@ -220,6 +229,8 @@ def upgrade() -> None:
         sa.Column("last_checkin", Instant, nullable=False),
         sa.Column("checkin_count", sa.BigInteger(), nullable=False),
         sa.Column("checkin_interval", sa.Interval(), nullable=False),
+        sa.Column("failure_window", sa.Interval(), server_default=sa.text("'20 seconds'"), nullable=False),
+        sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from quartzpy.runtime.cluster_manager import PeerWatch
+from quartzpy.runtime.peer_watch import PeerWatch
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord
 
@@ -13,7 +13,7 @@ INTERVAL, WINDOW = timedelta(seconds=5), timedelta(seconds=20)
 def answer(at: float, *peers: tuple[str, int, float]) -> CheckIn:
     """What a check-in `at` seconds sees: peers by name, count, and the second of their last check-in."""
     records = tuple(
-        NodeRecord(name, hash(name), "h", 1, START, START + timedelta(seconds=last), count, INTERVAL)
+        NodeRecord(name, hash(name), "h", 1, START, START + timedelta(seconds=last), count, INTERVAL, WINDOW)
         for name, count, last in peers
     )
     return CheckIn(START + timedelta(seconds=at), records)
@@ -54,12 +54,12 @@ def test_two_epochs_of_one_name_are_two_peers() -> None:
     watch = PeerWatch(INTERVAL, WINDOW)
     for at in (0, 5, 10, 15):
         judged(watch, at, ("b", 7, -1))
-    reborn = NodeRecord("b", 99, "h", 1, START, START, 7, INTERVAL)
+    reborn = NodeRecord("b", 99, "h", 1, START, START, 7, INTERVAL, WINDOW)
     assert watch.saw(CheckIn(START + timedelta(seconds=20), (reborn,)), -1, 20) == []
 
 
 def test_a_node_does_not_judge_itself() -> None:
     watch = PeerWatch(INTERVAL, WINDOW)
-    own = NodeRecord("a", 1, "h", 1, START, START, 0, INTERVAL)
+    own = NodeRecord("a", 1, "h", 1, START, START, 0, INTERVAL, WINDOW)
     for at in range(0, 100, 5):
         assert watch.saw(CheckIn(START + timedelta(seconds=at), (own,)), 1, at) == []

@@ -43,7 +43,7 @@ def test_an_outage_is_two_lines_of_log(caplog: pytest.LogCaptureFixture) -> None
     assert not outage.succeeded()
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"] * 2
     assert waits[0] <= 0.2
-    assert max(waits) <= 5.0
+    assert max(waits) <= 15.0
 
 
 def test_the_store_time_goes_on_by_the_steady_clock_whatever_the_wall_says() -> None:

@@ -42,6 +42,8 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         if row.limited:
             released.add(row.job_key)
         job = tables.jobs.get(row.job_key)
+        if job is not None and completion.outcome is Outcome.SUCCEEDED:
+            job.node_deaths = 0
         if completion.retry_after is not None and job is not None:
             retries.append(retry(tables, row, job, completion.retry_after))
         ended.append(completion)

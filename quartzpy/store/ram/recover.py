@@ -29,19 +29,24 @@ def register(
     pid: int,
     checkin_interval: timedelta,
     window: timedelta,
+    process: str,
     gone: int | None,
+    max_node_deaths: int,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
     now = tables.now()
     other = tables.nodes.get(instance_id)
-    if other is not None and other.epoch != gone and other.last_checkin >= now - window:
+    if other is not None and other.epoch != gone and other.last_checkin >= now - other.failure_window:
         raise InstanceIdInUseError(
             f"instance_id {instance_id!r} is in use by a node on host {other.host}, pid {other.pid},"
             f" which checked in at {other.last_checkin.isoformat()}; choose another, or AUTO"
         )
     node = Node(instance_id, tables.next_epoch())
-    tables.nodes[instance_id] = NodeRecord(instance_id, node.epoch, host, pid, now, now, 0, checkin_interval)
-    _free(tables, now)
+    tables.nodes[instance_id] = NodeRecord(
+        instance_id, node.epoch, host, pid, now, now, 0, checkin_interval, window, process
+    )
+    _free(tables, now, () if other is None else (other.epoch,))
+    _quarantine(tables, max_node_deaths)
     return node
 
 
@@ -73,7 +78,15 @@ def leave(tables: Tables, node: Node) -> None:
         del tables.nodes[node.instance_id]
 
 
-def recover(tables: Tables, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
+    """Take back node deaths; see `JobStore.forgive`."""
+    for key in jobs:
+        job = tables.jobs.get(key)
+        if job is not None and job.node_deaths:
+            job.node_deaths -= 1
+
+
+def recover(tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
     """Free what the dead held; see `JobStore.recover`."""
     now = tables.require(node)
     removed = []
@@ -85,15 +98,37 @@ def recover(tables: Tables, node: Node, dead: Collection[NodeRecord]) -> Recover
         ):
             del tables.nodes[judged.instance_id]
             removed.append(judged.instance_id)
-    recovered, lost, released = _free(tables, now)
-    return RecoveryOutcome(tuple(removed), recovered, lost, released, _repair(tables))
+    recovered, lost, released = _free(tables, now, [record.epoch for record in dead])
+    quarantined = _quarantine(tables, max_node_deaths)
+    return RecoveryOutcome(tuple(removed), recovered, lost, released, _repair(tables), quarantined)
 
 
-def _free(tables: Tables, now: datetime) -> tuple[int, int, int]:
-    """Take away the claims of epochs that are not registered: how many run again, are lost, were given back."""
+def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
+    """Set the triggers of jobs to ERROR that too many nodes died of."""
+    poison = [job for job in tables.jobs.values() if job.node_deaths >= max_node_deaths]
+    for job in poison:
+        reason = f"{job.node_deaths} nodes died in a row while they executed its job (max_node_deaths)"
+        job.node_deaths = 0
+        for row in list(job.triggers.values()):
+            if row.state in (TriggerState.COMPLETE, TriggerState.ERROR):
+                continue
+            claim = tables.fired.get(row.fence or 0)
+            if claim is not None and claim.state is FiredState.ACQUIRED:
+                tables.drop(claim)
+            tables.move(row, TriggerState.ERROR)
+            row.error = reason
+    return tuple(sorted(job.key for job in poison))
+
+
+def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, int, int]:
+    """Take away the claims of epochs that are not registered: how many run again, are lost, were given back.
+
+    Those in `died` count against the jobs that they executed.
+    """
     registered = {record.epoch for record in tables.nodes.values()}
     recovered = lost = released = 0
     unblocked: set[JobKey] = set()
+    suspects: set[JobKey] = set()
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
         if row.state is FiredState.ACQUIRED:
             released += give_back(tables, row)
@@ -101,6 +136,8 @@ def _free(tables: Tables, now: datetime) -> tuple[int, int, int]:
         tables.drop(row)
         if row.limited:
             unblocked.add(row.job_key)
+        if row.epoch in died:
+            suspects.add(row.job_key)
         job = tables.jobs.get(row.job_key)
         if job is not None and row.requests_recovery:
             recovery(tables, row, job)
@@ -109,6 +146,8 @@ def _free(tables: Tables, now: datetime) -> tuple[int, int, int]:
             tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
             lost += 1
     tables.unblock(unblocked)
+    for key in suspects & tables.jobs.keys():
+        tables.jobs[key].node_deaths += 1
     return recovered, lost, released
 
 

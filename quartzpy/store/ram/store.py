@@ -21,6 +21,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.protocol import (
+    MAX_NODE_DEATHS,
     Acquisition,
     CheckIn,
     Completion,
@@ -104,7 +105,9 @@ class RamJobStore:
         pid: int,
         checkin_interval: timedelta,
         window: timedelta,
+        process: str = "",
         gone: int | None = None,
+        max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         with self._lock:
             return recover.register(
@@ -114,10 +117,12 @@ class RamJobStore:
                 pid=pid,
                 checkin_interval=checkin_interval,
                 window=window,
+                process=process,
                 gone=gone,
+                max_node_deaths=max_node_deaths,
             )
 
-    def check_in(self, node: Node) -> CheckIn:
+    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
         with self._lock:
             return recover.check_in(self._tables, node)
 
@@ -125,9 +130,18 @@ class RamJobStore:
         with self._lock:
             recover.publish(self._tables, node, capabilities)
 
-    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+    def recover(
+        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+    ) -> RecoveryOutcome:
         with self._lock:
-            return recover.recover(self._tables, node, dead)
+            return recover.recover(self._tables, node, dead, max_node_deaths=max_node_deaths)
+
+    def forgive(self, jobs: Collection[JobKey]) -> None:
+        with self._lock:
+            recover.forgive(self._tables, jobs)
+
+    def connections(self) -> None:
+        return None
 
     def leave(self, node: Node) -> None:
         with self._lock:

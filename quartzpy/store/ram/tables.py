@@ -49,6 +49,7 @@ class JobRow:
         "lane",
         "limit",
         "mode",
+        "node_deaths",
         "owner",
         "retry",
         "triggers",
@@ -59,6 +60,7 @@ class JobRow:
         self.key = detail.key
         self.triggers: dict[TriggerKey, TriggerRow] = {}
         self.mode = JobMode.ENABLED
+        self.node_deaths = 0
         self.become(detail)
 
     def become(self, detail: JobDetail) -> None:

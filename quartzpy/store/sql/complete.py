@@ -72,10 +72,20 @@ history AS (
     RETURNING fence
 ),
 stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb, node_deaths = 0
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
+),
+acquitted AS (
+    UPDATE $job_details j SET node_deaths = 0
+      FROM (SELECT o.ctid AS row FROM $job_details o
+             WHERE o.sched_name = %(sched)s AND o.node_deaths > 0
+               AND EXISTS (SELECT FROM done d WHERE d.job_group = o.job_group AND d.job_name = o.job_name
+                              AND d.outcome = 'SUCCEEDED')
+               AND NOT EXISTS (SELECT FROM storable s WHERE s.row = o.ctid)
+               FOR NO KEY UPDATE SKIP LOCKED) AS a
+     WHERE j.ctid = a.row
 ),
 {freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time

@@ -1,4 +1,4 @@
-"""Connections for flights: a pool for steps and calls, one apart for check-ins, and what each session is told."""
+"""Connections for flights: a pool for steps and calls, and what each session is told."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import psycopg
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events import Event
+from quartzpy.store.protocol import ConnectionUsage
 from quartzpy.store.sql.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.sql.conninfo import JOB_SETTINGS, connect_arguments, session_settings
 from quartzpy.store.sql.database import parse_dsn, translate
@@ -70,8 +71,6 @@ class Connections:
         self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
-        # Its own: a check-in that waits behind work would look like a death.
-        self._control = self._engine("control", 1)
         self._jobs = self._new_engine(
             "jobs",
             JOB_SETTINGS,
@@ -145,14 +144,14 @@ class Connections:
             raise StoreUnavailableError(f"the database cannot be reached: {error}") from error
 
     @contextmanager
-    def checked_out(self, *, control: bool = False) -> Iterator[psycopg.Connection[Any]]:
+    def checked_out(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection for a while. After an error on the connection itself it is thrown away.
 
         Raises:
             StoreUnavailableError, AuthenticationError, SchemaError: what the driver's error means.
             OutcomeUnknownError: the connection broke while committing.
         """
-        engine = self._control if control else self._work
+        engine = self._work
         fairy: PoolProxiedConnection | None = None
         try:
             fairy = engine.raw_connection()
@@ -160,8 +159,7 @@ class Connections:
                 fairy.invalidate()
                 fairy.close()
                 fairy = engine.raw_connection()
-            if not control:
-                self._abandoned.end(partial(self._fly_alone, connection))
+            self._abandoned.end(partial(self._fly_alone, connection))
             yield connection
         except QuartzpyError:
             self._forget_if_broken(fairy)
@@ -200,9 +198,9 @@ class Connections:
         ):
             fairy.invalidate()
 
-    def fly(self, sends: Sequence[Send], *, control: bool = False) -> list[Result]:
+    def fly(self, sends: Sequence[Send]) -> list[Result]:
         """One transaction in one round trip; tried again where the server says that it lost a race."""
-        return self.transaction(lambda connection: self.fly_on(connection, sends), control=control)
+        return self.transaction(lambda connection: self.fly_on(connection, sends))
 
     def fly_on(
         self,
@@ -212,13 +210,14 @@ class Connections:
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
         prepared: bool = True,
+        seconds: float | None = None,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
         try:
             return fly(
                 connection,
                 sends,
-                seconds=self._seconds,
+                seconds=self._seconds if seconds is None else seconds,
                 begin=begin,
                 commit=commit,
                 prepared=prepared and self._local is None,
@@ -238,11 +237,11 @@ class Connections:
                 raise
             logger.warning("sessions that were given up cannot be ended: %s", error)
 
-    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T], *, control: bool = False) -> _T:
+    def transaction(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         """Do `work`, which flies one whole transaction on the connection it is given."""
         for attempt in range(1, TRIES + 1):
             try:
-                with self.checked_out(control=control) as connection:
+                with self.checked_out() as connection:
                     return work(connection)
             except QuartzpyError as error:
                 if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
@@ -270,6 +269,30 @@ class Connections:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def recognise(self, connection: psycopg.Connection[Any], seconds: float) -> None:
+        """Check, within so many seconds, that a new connection leads to the server that holds the data.
+
+        Raises:
+            psycopg.Error, StoreUnavailableError: it does not answer, or is another.
+        """
+        self._servers.recognise(connection, seconds)
+
+    def connect_information(self, role: str) -> dict[str, Any]:
+        """What libpq is told for a connection outside the pools."""
+        keywords = self._work.dialect.create_connect_args(self._url)[1]
+        return {**keywords, **connect_arguments(self._url, self._config, role, pooled=self._config.pooled)}
+
+    @property
+    def pooled(self) -> bool:
+        """Whether sessions are a pooler's, not ours."""
+        return self._config.pooled
+
+    @property
+    def usage(self) -> ConnectionUsage:
+        pool = self._work.pool
+        assert isinstance(pool, QueuePool)
+        return ConnectionUsage(pool.checkedout(), pool.size())
+
     def begin_work(self, *, is_ours: bool = False) -> Connection:
         """A connection with a transaction begun, for a job's own work or `is_ours`; the caller closes it."""
         connection = self._jobs.connect()
@@ -288,4 +311,3 @@ class Connections:
     def drop_idle(self) -> None:
         self._jobs.dispose()
         self._work.dispose()
-        self._control.dispose()

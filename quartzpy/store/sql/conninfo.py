@@ -16,6 +16,7 @@ from sqlalchemy import URL
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
+from quartzpy.process_identity import own_process, session_tag
 
 _ENCODINGS = frozenset({"utf8", "utf-8", "unicode"})
 _WORDS = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -52,6 +53,11 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
 JOB_SETTINGS = {"timezone": "UTC", "synchronous_commit": "on"}
 
 
+def session_prefix(process: str, scheduler: str) -> str:
+    """How the names of all sessions of a process begin that are of this scheduler."""
+    return f"quartzpy:{session_tag(process, scheduler)}:"
+
+
 def connect_arguments(
     url: URL, config: SchedulerConfig, role: str, *, pooled: bool = False, settings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
@@ -69,7 +75,8 @@ def connect_arguments(
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
-        "application_name": f"quartzpy:{config.name}:{role}"[:63],
+        # The tag first: it is what recovery finds the sessions of a dead node by, and the name may be long.
+        "application_name": f"{session_prefix(own_process(), config.name)}{role}:{config.name}"[:63],
     }
     arguments = {name: given.get(name, value) for name, value in arguments.items()}
     if "connect_timeout" in given:

@@ -6,20 +6,27 @@ removed first, and one rule serves for them and for whatever an earlier accident
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Any
 
-from quartzpy.errors import InstanceIdInUseError
+from quartzpy.errors import InstanceIdInUseError, JobStoreError
+from quartzpy.keys import JobKey
+from quartzpy.process_identity import own_process
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.again import RECOVERY, again
-from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
+from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
+from quartzpy.store.sql.conninfo import session_prefix
 from quartzpy.store.sql.fire import RELEASE_OTHERS
 from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.session import SqlSession, still_standing
+
+logger = logging.getLogger(__name__)
 
 # Only those that did not check in since they were judged.
 REMOVE_DEAD = """
@@ -28,6 +35,19 @@ DELETE FROM $scheduler_state s
  WHERE s.sched_name = %(sched)s AND s.instance_id = d.instance_id AND s.epoch = d.epoch
    AND s.checkin_count = d.checkin_count
 RETURNING s.instance_id
+"""
+
+# Their open transactions hold rows that recovery would have to skip.
+END_SESSIONS = """
+SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
+  FROM unnest(%(instances)s::text[], %(epochs)s::bigint[], %(counts)s::bigint[], %(prefixes)s::text[])
+           AS d(instance_id, epoch, checkin_count, prefix)
+  JOIN $scheduler_state s
+    ON s.sched_name = %(sched)s AND s.instance_id = d.instance_id AND s.epoch = d.epoch
+   AND s.checkin_count = d.checkin_count
+  JOIN pg_stat_activity a
+    ON a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
+   AND starts_with(a.application_name, d.prefix)
 """
 
 FREE = f"""
@@ -59,6 +79,16 @@ released AS (
 {again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", RECOVERY)}
     RETURNING trigger_name
 ),
+died_of AS (
+    UPDATE $job_details j SET node_deaths = j.node_deaths + 1
+      FROM (SELECT DISTINCT job_group, job_name FROM taken
+             WHERE state = 'EXECUTING' AND epoch = ANY(%(died)s::bigint[])) AS d
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM $job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = d.job_group AND o.job_name = d.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS held
+     WHERE j.ctid = held.row
+),
 lost AS (
     INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
@@ -75,6 +105,40 @@ lost AS (
     RETURNING fence
 )
 SELECT (SELECT count(*) FROM again), (SELECT count(*) FROM lost), (SELECT count(*) FROM released)
+"""
+
+# Behind FREE, and in a statement of its own: it changes triggers that FREE has just made or released. A recovery that
+# is set to ERROR too runs when somebody resets it, so that no instant is lost. The count begins anew.
+QUARANTINE = """
+WITH poison AS (
+    UPDATE $job_details j SET node_deaths = 0
+      FROM (SELECT o.ctid AS row, o.node_deaths AS deaths FROM $job_details o
+             WHERE o.sched_name = %(sched)s AND o.node_deaths > 0 AND o.node_deaths >= %(max_deaths)s::int
+               FOR NO KEY UPDATE SKIP LOCKED) AS held
+     WHERE j.ctid = held.row
+    RETURNING j.job_group, j.job_name, held.deaths
+),
+held AS (
+    SELECT t.*, p.deaths
+      FROM poison p
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.fence FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.job_group = p.job_group AND o.job_name = p.job_name
+           AND o.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
+           FOR NO KEY UPDATE SKIP LOCKED) AS t
+),
+put AS (
+    UPDATE $triggers t
+       SET trigger_state = 'ERROR', fence = NULL,
+           error = held.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+      FROM held
+     WHERE t.ctid = held.row
+    RETURNING held.fence
+),
+unclaimed AS (
+    DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
+)
+SELECT job_group, job_name FROM poison ORDER BY 1, 2
 """
 
 # Triggers that say that something holds them, where nothing does. Possible only by editing tables, or where a step
@@ -123,7 +187,38 @@ SELECT trigger_state, job_group, job_name FROM stuck
 """
 
 
-def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
+# Which life of a node is in the way. Where it goes, it died.
+PRESENT_EPOCH = """
+SELECT epoch FROM $scheduler_state WHERE sched_name = %(sched)s AND instance_id = %(instance)s
+"""
+
+
+def _identified(dead: Collection[NodeRecord]) -> dict[str, list[Any]]:
+    """The values by which the rows of these nodes are found, as long as they stand as they were read."""
+    return {
+        "instances": [record.instance_id for record in dead],
+        "epochs": [record.epoch for record in dead],
+        "counts": [record.checkin_count for record in dead],
+    }
+
+
+def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
+    """End the database sessions of nodes that were declared dead. A pooler's are not theirs."""
+    others = [record for record in dead if record.process not in ("", own_process())]
+    if not others or session.connections.pooled:
+        return
+    prefixes = [session_prefix(record.process, session.scheduler) for record in others]
+    try:
+        ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
+    except JobStoreError as error:
+        # What they hold is skipped, and recovered when it is let go.
+        logger.warning("the database sessions of dead nodes cannot be ended: %s", error)
+        return
+    if ended:
+        logger.info("ended %d database sessions of dead nodes", ended)
+
+
+def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
     """Free what the dead held; see `JobStore.recover`."""
     stuck, standing = session.read(
         session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
@@ -131,26 +226,24 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> Re
     still_standing(node, standing)
     if not dead and not stuck.rows[0][0]:
         return RecoveryOutcome()
-    removed, given_back, repaired = session.locked(
+    end_sessions(session, dead)
+    removed, given_back, poison, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(
-            REMOVE_DEAD,
-            instances=[record.instance_id for record in dead],
-            epochs=[record.epoch for record in dead],
-            counts=[record.checkin_count for record in dead],
-        ),
-        session.send(FREE),
+        session.send(REMOVE_DEAD, **_identified(dead)),
+        session.send(FREE, died=[record.epoch for record in dead]),
+        session.send(QUARANTINE, max_deaths=max_node_deaths),
         session.send(REPAIR),
         news(session),
         name=LockName.STATE_ACCESS,
-    )[1:4]
+    )[1:5]
     # A COMPLETE trigger whose node died before it could end it is nothing odd.
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
     jobs = sorted({(group, name) for _, group, name in repaired.rows})
     if jobs:
         session.locked(session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]))
     recovered, lost, released = given_back.rows[0]
-    return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd)
+    quarantined = [JobKey(group, name) for group, name in poison.rows]
+    return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd, quarantined)
 
 
 def register(
@@ -161,21 +254,34 @@ def register(
     pid: int,
     checkin_interval: timedelta,
     window: timedelta,
+    process: str,
     gone: int | None,
+    max_node_deaths: int,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
-    session.unlocked(session.send(MAKE, names=list(LockName)))
-    *_, registered, _, nodes = session.locked(
+    _, present = session.unlocked(
+        session.send(MAKE, names=list(LockName)), session.send(PRESENT_EPOCH, instance=instance_id)
+    )
+    _, _, registered, _, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(REPLACE_SILENT, instance=instance_id, window=window, gone=gone),
-        session.send(REGISTER, instance=instance_id, host=host, pid=pid, checkin_interval=checkin_interval),
-        session.send(FREE),
+        session.send(REPLACE_SILENT, instance=instance_id, gone=gone),
+        session.send(
+            REGISTER,
+            instance=instance_id,
+            host=host,
+            pid=pid,
+            checkin_interval=checkin_interval,
+            window=window,
+            process=process,
+        ),
+        session.send(FREE, died=[epoch for (epoch,) in present.rows]),
+        session.send(QUARANTINE, max_deaths=max_node_deaths),
         session.send(NODES),
         name=LockName.STATE_ACCESS,
     )
     row = registered.first()
     if row is None:
-        other = next(record for record in (NodeRecord(*n) for n in nodes.rows) if record.instance_id == instance_id)
+        other = next(record for record in records(nodes.rows) if record.instance_id == instance_id)
         raise InstanceIdInUseError(
             f"instance_id {instance_id!r} is in use by a node on host {other.host}, pid {other.pid},"
             f" which checked in at {other.last_checkin.isoformat()}; choose another, or AUTO"
@@ -189,5 +295,7 @@ def leave(session: SqlSession, node: Node) -> None:
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=channel(session.scheduler)),
         session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
+        # Also where no claim remained: what it executed last freed triggers that only it was told of.
+        news(session),
         name=LockName.STATE_ACCESS,
     )

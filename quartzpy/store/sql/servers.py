@@ -91,7 +91,7 @@ class Servers:
                 raise wrong from error
             place = connection.info.host, str(connection.info.port)
             try:
-                self._met(connection, ":".join(place))
+                self.recognise(connection)
                 connection.autocommit = autocommit
                 return connection
             except WrongServerError as error:
@@ -115,8 +115,15 @@ class Servers:
         with self._lock:
             self._generation += 1
 
-    def _met(self, connection: psycopg.Connection[Any], place: str) -> None:
-        standby, timeline, system = self._asked(connection)
+    def recognise(self, connection: psycopg.Connection[Any], seconds: float | None = None) -> None:
+        """Ask a new connection which server it leads to, for so many seconds.
+
+        Raises:
+            psycopg.Error: it does not answer.
+            StoreUnavailableError: it is not the one that holds the data.
+        """
+        place = f"{connection.info.host}:{connection.info.port}"
+        standby, timeline, system = self._asked(connection, self._seconds if seconds is None else seconds)
         before = None
         with self._lock:
             known, found = self._primary, Server(system, timeline, place)
@@ -143,19 +150,21 @@ class Servers:
         if before is not None:
             self._tell(before, found)
 
-    def _asked(self, connection: psycopg.Connection[Any]) -> tuple[bool, int | None, int | None]:
+    def _asked(self, connection: psycopg.Connection[Any], seconds: float) -> tuple[bool, int | None, int | None]:
         if self._tells_all:
             try:
-                return self._answer(connection, _WHO)
+                return self._answer(connection, _WHO, seconds)
             except psycopg.Error as error:
                 if error.sqlstate not in _UNTOLD:
                     raise
                 logger.info("the server does not tell which one it is (%s): a failover is not recognised", error)
                 self._tells_all = False
-        return self._answer(connection, _STANDBY_ONLY)
+        return self._answer(connection, _STANDBY_ONLY, seconds)
 
-    def _answer(self, connection: psycopg.Connection[Any], question: Statement) -> tuple[bool, int | None, int | None]:
-        [result] = fly(connection, [Send(question, {})], seconds=self._seconds, begin=None, commit=None, prepared=False)
+    def _answer(
+        self, connection: psycopg.Connection[Any], question: Statement, seconds: float
+    ) -> tuple[bool, int | None, int | None]:
+        [result] = fly(connection, [Send(question, {})], seconds=seconds, begin=None, commit=None, prepared=False)
         standby, timeline, system = result.rows[0]
         return standby, timeline, system
 

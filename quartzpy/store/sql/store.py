@@ -19,10 +19,12 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
+    MAX_NODE_DEATHS,
     Acquisition,
     CheckIn,
     Completion,
     CompletionOutcome,
+    ConnectionUsage,
     Firing,
     Holdings,
     JobEntry,
@@ -62,6 +64,7 @@ from quartzpy.store.sql import (
     scheduling,
 )
 from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
@@ -82,6 +85,7 @@ class SqlJobStore:
         self._config = config
         self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
+        self._control = ControlConnection(self._connections)
         self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
 
     def within(self, connection: Any) -> SqlJobStore:
@@ -139,6 +143,7 @@ class SqlJobStore:
                 logger.warning("scheduler %s: %s", self._config.name, finding)
 
     def close(self) -> None:
+        self._control.close()
         self._connections.close()
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
@@ -156,7 +161,9 @@ class SqlJobStore:
         pid: int,
         checkin_interval: timedelta,
         window: timedelta,
+        process: str = "",
         gone: int | None = None,
+        max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         self._check_server()
         return recover.register(
@@ -166,17 +173,27 @@ class SqlJobStore:
             pid=pid,
             checkin_interval=checkin_interval,
             window=window,
+            process=process,
             gone=gone,
+            max_node_deaths=max_node_deaths,
         )
 
-    def check_in(self, node: Node) -> CheckIn:
-        return checkin.check_in(self._session, node)
+    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
+        return checkin.check_in(self._session, self._control, node, within)
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._session, node, capabilities)
 
-    def recover(self, node: Node, dead: Collection[NodeRecord]) -> RecoveryOutcome:
-        return recover.recover(self._session, node, dead)
+    def recover(
+        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+    ) -> RecoveryOutcome:
+        return recover.recover(self._session, node, dead, max_node_deaths=max_node_deaths)
+
+    def forgive(self, jobs: Collection[JobKey]) -> None:
+        checkin.forgive(self._session, jobs)
+
+    def connections(self) -> ConnectionUsage:
+        return self._connections.usage
 
     def leave(self, node: Node) -> None:
         recover.leave(self._session, node)

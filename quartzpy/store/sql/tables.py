@@ -68,6 +68,8 @@ job_details = Table(
     Column("mode", String(10), nullable=False, server_default=text("'ENABLED'")),
     # Who declared it (Scheduler.sync): pruning removes only what is its owner's.
     Column("owner", Name),
+    # So many nodes died while they executed it, since it last succeeded.
+    Column("node_deaths", Integer, nullable=False, server_default=text("0")),
     Column("job_data", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
@@ -80,6 +82,12 @@ Index(
     "qrtz_job_details_mode",
     job_details.c.sched_name,
     postgresql_where=text("mode <> 'ENABLED'"),
+)
+# complete: the few whose success is to be noted
+Index(
+    "qrtz_job_details_deaths",
+    job_details.c.sched_name,
+    postgresql_where=text("node_deaths > 0"),
 )
 
 calendars = Table(
@@ -280,6 +288,10 @@ scheduler_state = Table(
     Column("last_checkin", Instant, nullable=False),
     Column("checkin_count", BigInteger, nullable=False),
     Column("checkin_interval", Interval, nullable=False),
+    # The silence after which the others may declare it dead: its own setting, whatever theirs are.
+    Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),
+    # Which process of all machines it is, as far as its own machine can tell.
+    Column("process", Text, nullable=False, server_default=text("''")),
     # What it can run: job types, executors, groups with limits, labels.
     Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),

@@ -1,0 +1,73 @@
+"""The thread that only checks in: it keeps this node alive in the eyes of the others.
+
+Whatever may be slow happens on other threads: recovery, publishing, importing job modules, listeners. It has a
+connection of its own and a deadline of an interval, after which it tries again at once on a fresh connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quartzpy.clock import Clock
+from quartzpy.config import SchedulerConfig
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.outage import StoreWatch
+from quartzpy.runtime.service import EpochService
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.store.protocol import CheckIn, JobStore
+
+
+class CheckInThread(EpochService):
+    """Renews the lease, and passes on what the store answered."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        clock: Clock,
+        store_time: StoreTime,
+        config: SchedulerConfig,
+        epoch: Callable[[], Epoch],
+        watch: StoreWatch,
+        answered: Callable[[CheckIn, Epoch, float], None],
+        failed: Callable[[], None],
+        lease_lost: Callable[[Epoch], None],
+    ) -> None:
+        super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
+        self.period = config.checkin_interval.total_seconds()
+        self.answered_at: float | None = None
+        """When the last check-in that was answered left, by the steady clock."""
+        self._store = store
+        self._clock = clock
+        self._store_time = store_time
+        self._config = config
+        self._store_watch = watch
+        self._answered = answered
+        self._failed = failed
+        self._failures = 0
+
+    def after_failure(self, error: BaseException) -> None:
+        self._failures += 1
+        self._failed()
+
+    def retry_in(self, error: BaseException) -> float:
+        wait = self._store_watch.check_in_failed(error)
+        epoch = self._epoch()
+        # While the lease runs, half of what is left of it is not waited away.
+        return min(wait, self.period, epoch.seconds_left / 2) if epoch.trusted else wait
+
+    def run_as(self, epoch: Epoch) -> float:
+        """Check in once; the seconds until the next time."""
+        if epoch.lost:
+            # The cluster manager begins another epoch, and wakes this thread.
+            return self.period
+        asked_at = self._clock.monotonic()
+        answer = self._store.check_in(epoch.node, within=self._config.checkin_deadline(self._failures).total_seconds())
+        epoch.renew(asked_at)
+        self._failures = 0
+        self.answered_at = asked_at
+        self._store_time.learn(answer.now, asked_at)
+        self._answered(answer, epoch, asked_at)
+        self._store_watch.checked_in()
+        return max(0.0, self.period - (self._clock.monotonic() - asked_at))

@@ -1,0 +1,64 @@
+"""How a scheduler is: frozen values, made when somebody asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from quartzpy.errors import NodeUnhealthyError
+from quartzpy.store.protocol import ConnectionUsage
+
+
+class HealthState(StrEnum):
+    """The whole of a scheduler's health in one word."""
+
+    HEALTHY = "HEALTHY"
+    UNHEALTHY = "UNHEALTHY"
+    """Something does not work now, and may come right by itself: the database is away, a thread is overdue."""
+    FAILED = "FAILED"
+    """A thread cannot be kept alive: only a new process helps."""
+    STOPPED = "STOPPED"
+    """It was not started, or was shut down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadHealth:
+    """One thread of a node, or a group of threads that do the same."""
+
+    name: str
+    alive: bool
+    last_pass_age: timedelta | None = None
+    """How long ago its last pass ended; None where it has made none, or has no passes."""
+    overdue: bool = False
+    """Whether it has made no pass for three of its periods."""
+    restarts: int = 0
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerHealth:
+    """How a scheduler is in this process. `problems` says in words what `state` sums up."""
+
+    state: HealthState
+    problems: tuple[str, ...] = ()
+    instance_id: str | None = None
+    epoch: int | None = None
+    lease_left: timedelta | None = None
+    """How long this node may still act, by its own clock."""
+    checkin_age: timedelta | None = None
+    """How long ago the last check-in that was answered left."""
+    outage: timedelta | None = None
+    """For how long check-ins have failed; None: the last one was answered."""
+    connections: ConnectionUsage | None = None
+    """Those for steps and calls."""
+    threads: tuple[ThreadHealth, ...] = ()
+
+    def raise_if_failed(self) -> None:
+        """Raise where only a new process helps.
+
+        Raises:
+            NodeUnhealthyError: a thread cannot be kept alive.
+        """
+        if self.state is HealthState.FAILED:
+            raise NodeUnhealthyError(f"node {self.instance_id} cannot go on: {'; '.join(self.problems)}")

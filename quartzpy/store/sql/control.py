@@ -1,0 +1,133 @@
+"""The connection that only checks in: outside the pools, so that a check-in waits behind nobody's work.
+
+A call has a deadline that covers connecting too, and a connection on which it did not end well is given up: the next
+call makes a new one. So one connection that the network swallowed costs one deadline, never a lease.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.database import translate
+from quartzpy.store.sql.flight import Result, Send
+
+_NOT_OF_LIBPQ = ("context", "prepare_threshold")
+_LISTS = ("host", "hostaddr", "port")
+"""What names several servers, in the same order."""
+
+
+class ControlConnection:
+    """Makes its connection when it is first needed, and again after each failure."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._turn = threading.Lock()
+        self._connection: psycopg.Connection[Any] | None = None
+        self._failures = 0
+
+    def fly(self, sends: Sequence[Send], within: float | None = None) -> list[Result]:
+        """One transaction in one round trip, within so many seconds.
+
+        Raises:
+            StoreUnavailableError, AuthenticationError, SchemaError: what the driver's error means.
+            OutcomeUnknownError: the answer to the commit did not come.
+        """
+        deadline = time.monotonic() + (self._connections.seconds if within is None else within)
+        if not self._turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise StoreUnavailableError("another check-in of this process did not end in time")
+        try:
+            connection, self._connection = self._connection, None
+            if connection is not None and (_is_stale(connection) or not self._connections.is_current(connection)):
+                connection.close()
+                connection = None
+            if connection is None:
+                connection = self._connect(deadline)
+            left = max(0.001, deadline - time.monotonic())
+            try:
+                results = self._connections.fly_on(connection, sends, seconds=left)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+            self._failures = 0
+            return results
+        except (psycopg.Error, OSError) as error:
+            self._failures += 1
+            translated = translate(error)
+            if getattr(error, "outcome_unknown", False):
+                raise OutcomeUnknownError(f"the connection broke while committing: {translated}") from error
+            raise translated from error
+        except QuartzpyError:
+            self._failures += 1
+            raise
+        finally:
+            self._turn.release()
+
+    def _connect(self, deadline: float) -> psycopg.Connection[Any]:
+        arguments = self._connections.connect_information("control")
+        for name in _NOT_OF_LIBPQ:
+            arguments.pop(name, None)
+        pgconn = pq.PGconn.connect_start(make_conninfo(**_rotated(arguments, self._failures)).encode())
+        try:
+            _finish_connecting(pgconn, deadline)
+            pgconn.nonblocking = 1
+            connection: psycopg.Connection[Any] = psycopg.Connection(pgconn)
+            connection.autocommit = True
+            self._connections.recognise(connection, max(0.001, deadline - time.monotonic()))
+        except BaseException:
+            pgconn.finish()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close the connection, unless a check-in is under way: then that one's owner is about to end anyway."""
+        if self._turn.acquire(blocking=False):
+            try:
+                connection, self._connection = self._connection, None
+                if connection is not None:
+                    connection.close()
+            finally:
+                self._turn.release()
+
+
+def _is_stale(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server spoke, or hung up, while nobody asked it."""
+    poller = select.poll()
+    poller.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+def _rotated(arguments: dict[str, Any], turns: int) -> dict[str, Any]:
+    """The same servers in another order: connecting hangs at the first one that swallows packets."""
+    rotated = dict(arguments)
+    for name in _LISTS:
+        items = str(arguments.get(name, "")).split(",")
+        if len(items) > 1:
+            start = turns % len(items)
+            rotated[name] = ",".join(items[start:] + items[:start])
+    return rotated
+
+
+def _finish_connecting(pgconn: pq.abc.PGconn, deadline: float) -> None:
+    """Go through the steps of connecting; libpq leaves the waiting, and so the deadline, to us."""
+    status = pq.PollingStatus.WRITING
+    while status != pq.PollingStatus.OK:
+        if status == pq.PollingStatus.FAILED or pgconn.status == pq.ConnStatus.BAD:
+            message = pgconn.error_message.decode(errors="replace").strip()
+            raise psycopg.OperationalError(f"connection failed: {message}")
+        poller = select.poll()
+        poller.register(pgconn.socket, select.POLLIN if status == pq.PollingStatus.READING else select.POLLOUT)
+        left = deadline - time.monotonic()
+        if left <= 0 or not poller.poll(left * 1000):
+            raise psycopg.errors.ConnectionTimeout("the database did not let us connect in time")
+        status = pq.PollingStatus(pgconn.connect_poll())

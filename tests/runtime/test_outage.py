@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import heapq
+import logging
+
+import pytest
+
+from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
+from quartzpy.runtime.outage import StoreWatch, is_without_connection
+from tests.runtime.test_small_parts import ManualClock
+
+DOWN = StoreUnavailableError("down")
+
+
+def watch(clock: ManualClock, woken: list[float]) -> StoreWatch:
+    return StoreWatch(logging.getLogger("test"), "node a", clock, lambda: woken.append(clock.seconds))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_single_failure_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    store = watch(clock, [])
+    assert store.check_in_failed(DOWN) == 0, "the second try comes at once"
+    assert store.outage == 0
+    store.checked_in()
+    assert store.outage is None
+    assert not warnings(caplog)
+
+
+def test_an_outage_is_two_lines_whatever_the_threads_meet_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+    clock, woken = ManualClock(), list[float]()
+    store = watch(clock, woken)
+    for _ in range(50):
+        clock.seconds += store.check_in_failed(DOWN)
+        store.try_failed()
+    assert len(warnings(caplog)) == 1
+    assert not woken, "nobody is told that the store is back before it is"
+    lasted = store.outage
+    store.checked_in()
+    began, ended = warnings(caplog)
+    assert began == "node a: the store is unavailable: down"
+    assert ended == f"node a: the store is back after {lasted:.1f} s and 50 failed check-ins"
+    assert woken == [clock.seconds], "whoever waits tries now"
+
+
+def test_in_an_outage_a_node_connects_at_most_some_twenty_times_a_minute() -> None:
+    clock = ManualClock()
+    store = watch(clock, [])
+    begin = clock.seconds
+    tries: list[float] = []
+    # The thread that checks in, and five that have something to do.
+    due = [(begin, thread) for thread in range(6)]
+    while due[0][0] < begin + 600:
+        at, thread = heapq.heappop(due)
+        clock.seconds = at
+        tries.append(at)
+        wait = store.check_in_failed(DOWN) if thread == 0 else store.try_failed()
+        heapq.heappush(due, (at + wait, thread))
+    steady = [at for at in tries if at >= begin + 60]
+    assert len(steady) / 9 <= 20
+    assert len(tries) - len(steady) <= 35
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (DOWN, True),
+        (OutcomeUnknownError("lost"), True),
+        (StoreUnavailableError("shutting down", sqlstate="57P01"), True),
+        (StoreUnavailableError("too many", sqlstate="53300"), True),
+        (StoreUnavailableError("read-only", sqlstate="25006"), True),
+        (StoreUnavailableError("lock timeout", sqlstate="55P03"), False),
+        (StoreUnavailableError("statement timeout", sqlstate="57014"), False),
+        (ValueError(), False),
+    ],
+)
+def test_what_says_that_there_is_no_connection(error: Exception, expected: bool) -> None:
+    assert is_without_connection(error) is expected

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from quartzpy.clock import SystemClock
+from quartzpy.runtime.deadlines import Deadlines
+from quartzpy.runtime.event_loop import EventLoopThread
+from quartzpy.runtime.service import Service
+from quartzpy.runtime.supervisor import MOST_RESTARTS, Supervised, Supervisor
+from quartzpy.runtime.worker_pool import WorkerPool
+from tests.runtime.test_small_parts import ManualClock
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def until(reached: Callable[[], object], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+class Ticking(Service):
+    """Counts its passes; `trouble` is raised once by a pass, `doom` once outside of all passes."""
+
+    def __init__(self) -> None:
+        super().__init__("ticking", longest_wait=0.01)
+        self.passes = 0
+        self.trouble: BaseException | None = None
+        self.doom: BaseException | None = None
+
+    def run_once(self) -> float:
+        self.passes += 1
+        trouble, self.trouble = self.trouble, None
+        if trouble is not None:
+            raise trouble
+        return 0.01
+
+    def _pass_at_any_rate(self) -> float:
+        rest = super()._pass_at_any_rate()
+        doom, self.doom = self.doom, None
+        if doom is not None:
+            raise doom
+        return rest
+
+
+@pytest.fixture
+def ticking() -> Iterator[Ticking]:
+    service = Ticking()
+    service.start()
+    yield service
+    service.stop()
+    assert service.join(5)
+
+
+class Raising(logging.Handler):
+    """A logging handler that raises."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise MemoryError("no memory for the log either")
+
+
+@pytest.fixture
+def raising_log() -> Iterator[None]:
+    handler, logger = Raising(), logging.getLogger("quartzpy")
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+
+
+@pytest.mark.usefixtures("raising_log")
+@pytest.mark.parametrize("trouble", [ValueError("bug"), MemoryError(), SystemExit(1)])
+def test_an_error_while_an_error_is_handled_does_not_end_a_thread(ticking: Ticking, trouble: BaseException) -> None:
+    until(lambda: ticking.passes > 2)
+    ticking.trouble = trouble
+    until(lambda: ticking.trouble is None)
+    before = ticking.passes
+    until(lambda: ticking.passes > before + 2)
+    assert ticking.is_alive()
+    assert ticking.last_error is not None
+
+
+@pytest.mark.parametrize("doom", [SystemExit(1), MemoryError(), RuntimeError("from outside")])
+def test_a_thread_that_ended_of_anything_is_started_again_counted_and_shown(
+    ticking: Ticking, doom: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = Supervisor("supervisor", SystemClock())
+    supervisor.watch(ticking)
+    ticking.doom = doom
+    until(lambda: not ticking.is_alive())
+    supervisor.look()
+    assert ticking.is_alive()
+    before = ticking.passes
+    until(lambda: ticking.passes > before + 2)
+    _, health = supervisor.threads()
+    assert (health.name, health.alive, health.restarts, health.overdue) == ("ticking", True, 1, False)
+    assert type(doom).__name__ in (health.last_error or "")
+    assert "ticking ended" in caplog.text
+
+
+@pytest.mark.usefixtures("raising_log")
+def test_a_log_that_cannot_be_written_does_not_cost_the_supervisor_its_thread(ticking: Ticking) -> None:
+    supervisor = Supervisor("supervisor", SystemClock())
+    supervisor.watch(ticking)
+    ticking.doom = SystemExit()
+    until(lambda: not ticking.is_alive())
+    supervisor.look()
+    assert ticking.is_alive()
+
+
+class Doomed:
+    """Ends whenever nobody looks."""
+
+    name = "doomed"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.restarts = 0
+
+    def is_alive(self) -> bool:
+        return False
+
+    def restart(self) -> None:
+        self.restarts += 1
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("can't start new thread")])
+def test_a_thread_that_cannot_be_kept_alive_is_a_failure_of_the_node(error: Exception | None) -> None:
+    clock, doomed = ManualClock(), Doomed(error)
+    supervisor = Supervisor("supervisor", clock)
+    supervisor.watch(doomed)
+    for _ in range(MOST_RESTARTS):
+        supervisor.look()
+        clock.seconds += 1
+    assert supervisor.failure is None
+    supervisor.look()
+    assert supervisor.failure == "thread doomed ended 6 times within 60 s"
+    assert doomed.restarts == MOST_RESTARTS
+
+
+def test_a_thread_that_ends_now_and_then_is_none() -> None:
+    clock, doomed = ManualClock(), Doomed()
+    supervisor = Supervisor("supervisor", clock)
+    supervisor.watch(doomed)
+    for _ in range(20):
+        supervisor.look()
+        clock.seconds += 15
+    assert supervisor.failure is None
+    assert doomed.restarts == 20
+
+
+def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    stuck, go_on = threading.Event(), threading.Event()
+
+    class Hanging(Service):
+        def run_once(self) -> float:
+            stuck.set()
+            go_on.wait(30)
+            return 60.0
+
+    service = Hanging("hanging", clock=clock)
+    supervisor = Supervisor("supervisor", clock)
+    supervisor.watch(service)
+    service.start()
+    try:
+        assert stuck.wait(5)
+        seen = []
+        for _ in range(200):
+            supervisor.look()
+            seen.append((supervisor.threads()[1].overdue, supervisor.failure))
+            clock.seconds += 1
+        assert seen[int(3 * service.period)] == (False, None)
+        assert seen[int(3 * service.period) + 2] == (True, None)
+        assert seen[int(10 * service.period) + 2] == (True, "thread hanging has made no pass for 151 s")
+        assert caplog.text.count("go_on.wait(30)") == 1, "the stack, once"
+    finally:
+        go_on.set()
+        service.stop()
+        assert service.join(5)
+
+
+def test_a_machine_that_was_suspended_convicts_none_of_its_threads() -> None:
+    clock = ManualClock()
+    service = Ticking()
+    service._steady = clock.monotonic
+    supervisor = Supervisor("supervisor", clock)
+    supervisor.watch(service)
+    service.expected_at = clock.seconds
+    supervisor.look()
+    clock.seconds += 3600
+    supervisor.look()
+    assert supervisor.failure is None
+
+
+def test_a_supervisor_that_ended_is_started_again_by_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = Supervisor("supervisor", SystemClock())
+    with monkeypatch.context() as broken:
+        broken.setattr(supervisor._wakeup, "wait", lambda seconds: exec("raise SystemExit"))
+        supervisor.start()
+        until(lambda: not supervisor.threads()[0].alive)
+    supervisor.ensure_alive()
+    own = supervisor.threads()[0]
+    assert (own.alive, own.restarts) == (True, 1)
+    supervisor.stop()
+
+
+# --- what else is supervised
+
+
+def supervise(one: Supervised) -> None:
+    assert not one.is_alive()
+    supervisor = Supervisor("supervisor", SystemClock())
+    supervisor.watch(one)
+    supervisor.look()
+    assert one.is_alive()
+    assert supervisor.threads()[1].restarts == 1
+
+
+def test_a_pool_whose_idle_worker_ended_runs_what_comes_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = WorkerPool(1, "worker")
+    ran = threading.Event()
+    with monkeypatch.context() as broken:
+        broken.setattr("threading.Semaphore.acquire", lambda self: exec("raise MemoryError"))
+        pool.submit([pool.release])
+        until(lambda: not pool.is_alive())
+    pool.submit([ran.set])
+    assert not ran.is_set()
+    supervise(pool)
+    assert ran.wait(5)
+    pool.close()
+
+
+def test_a_pool_that_got_no_thread_once_is_not_wedged(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = WorkerPool(2, "worker")
+    ran = threading.Event()
+    with monkeypatch.context() as broken:
+        broken.setattr("threading.Thread.start", lambda self: exec('raise RuntimeError("can\'t start new thread")'))
+        with pytest.raises(RuntimeError):
+            pool.submit([ran.set])
+    supervise(pool)
+    assert ran.wait(5)
+    pool.close()
+
+
+def test_an_event_loop_that_a_task_ended_goes_on_with_all_others() -> None:
+    loop = EventLoopThread("loop")
+    go_on, ended = threading.Event(), threading.Event()
+
+    async def patient() -> None:
+        while not go_on.is_set():
+            await asyncio.sleep(0.01)
+        ended.set()
+
+    async def exits() -> None:
+        raise SystemExit(1)
+
+    loop.run(patient())
+    loop.run(exits())
+    until(lambda: not loop.is_alive())
+    go_on.set()
+    supervise(loop)
+    assert ended.wait(5)
+    loop.close(5)
+
+
+def test_deadlines_whose_thread_ended_strike_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = Deadlines("deadlines", SystemClock())
+    struck = threading.Event()
+    with monkeypatch.context() as broken:
+        broken.setattr(deadlines, "_next", lambda: exec("raise MemoryError"))
+        deadlines.add(0.01, struck.set)
+        until(lambda: not deadlines.is_alive())
+    supervise(deadlines)
+    assert struck.wait(5)
+    deadlines.close()
