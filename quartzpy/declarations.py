@@ -149,6 +149,8 @@ def _loaded(name: str, types: JobTypes) -> bool:
     """Whether there is a job type of that name, once its module is imported."""
     try:
         return types.load(name, (name.partition(":")[0],))
+    except ImportError:
+        raise
     except Exception as error:
         # Importing runs the module, and what it raises is the program's own.
         raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
