@@ -29,6 +29,8 @@ from quartzpy.instants import zone
 from quartzpy.job_data import MAX_BYTES, decode, encode
 from quartzpy.runtime.attempt import MAX_ERROR_LENGTH, describe
 from quartzpy.texts import quoted, reason, visible
+from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
+from quartzpy.triggers.combined import AllOf
 from tests.facade import jobs
 from tests.fuzz.values import Point
 
@@ -284,6 +286,28 @@ def test_an_expression_that_never_fires_is_told_at_once(client: Scheduler, make:
         client.schedule(make().bound_to(JobKey("DEFAULT", "j")))
     assert time.thread_time() - began < 0.5
     assert client.trigger_keys() == {TriggerKey("DEFAULT", "first")}
+
+
+def every(seconds: int) -> CalendarIntervalTrigger:
+    return CalendarIntervalTrigger(interval=seconds, unit=IntervalUnit.SECOND)
+
+
+def test_triggers_that_are_put_into_one_another_and_never_agree_are_given_up_together() -> None:
+    """Each level needs as many tries as the ones below together: they must not multiply without end."""
+    at_once = timedelta(0)
+    whole = AllOf("t", start_time=LATER, threshold=at_once, triggers=(every(2), every(7)))
+    for seconds in (11, 13, 17, 19, 23):
+        whole = AllOf("t", start_time=LATER, threshold=at_once, triggers=(whole, every(seconds)))
+    began = time.thread_time()
+    whole.next_after(LATER)
+    assert time.thread_time() - began < 5
+
+
+def test_triggers_that_are_put_into_one_another_and_agree_are_found() -> None:
+    inner = AllOf("t", start_time=LATER, threshold=timedelta(0), triggers=(every(2), every(7)))
+    whole = AllOf("t", start_time=LATER, threshold=timedelta(0), triggers=(inner, every(11)))
+    assert whole.next_after(LATER) == LATER + timedelta(seconds=2 * 7 * 11)
+    assert whole.next_after(LATER) == LATER + timedelta(seconds=2 * 7 * 11), "no search has less because of another"
 
 
 def test_the_longest_keys_of_the_widest_characters_fit_the_indexes(client: Scheduler) -> None:
