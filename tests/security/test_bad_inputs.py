@@ -34,6 +34,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.config_sources import PREFIX, load_settings
 from quartzpy.cron.crontab import CrontabExpression
 from quartzpy.cron.expression import CronExpression
+from quartzpy.declarations import load_definitions
 from quartzpy.job import JobTypes
 from tests.facade import jobs
 
@@ -400,3 +401,43 @@ def test_row_09_the_caret_stands_under_what_is_wrong() -> None:
         CronExpression("0 0 25 * * ?")
     expression, caret, _ = caught.value.pointed_out().split("\n")
     assert expression[caret.index("^") :].startswith("25")
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+JOB = "job:\n- type: tests.facade.jobs:Recorded\n  name: j\n"
+DECLARED = {
+    "nested without end.yaml": ("job: " + "[" * 5_000, r"not YAML: nested deeper than 64"),
+    "nested in blocks.yaml": ("\n".join(" " * n + "a:" for n in range(200)), r"not YAML: nested deeper than 64"),
+    "a day that is none.yaml": (JOB + "  data: {day: 2026-13-45}\n", r"not YAML: month must be in 1..12"),
+    "a number without end.yaml": (JOB + f"  data: {{n: {'9' * 5_000}}}\n", r"not YAML: Exceeds the limit"),
+    "a word twice.yaml": (JOB + "  name: k\n", r"not YAML: 'name' is given twice in one table, in line 2"),
+    "aliases that grow.yaml": (JOB + "  data: {x: &l [l], y: &m [*l, *l]}\n" + BOMB, r"'a0' is not known"),
+    "data that grows.yaml": (
+        JOB + "  data:\n" + "".join(f"    {line}\n" for line in BOMB.splitlines()),
+        r"job 1 \(j\): data\['a\d+'\].*more than 1048576 bytes, which no setting allows",
+    ),
+    "an object.yaml": ("job: !!python/object/apply:os.getcwd []", r"not YAML: could not determine a constructor"),
+    "nested without end.toml": ("job = " + "[" * 20_000, r"not TOML: nested too deep"),
+    "a number without end.toml": ("job = " + "9" * 5_000, r"not TOML: Exceeds the limit"),
+    "a span without end.toml": (
+        f'[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "j"\ntimeout = "{"9" * 400}d"\n',
+        r"job 1 \(j\): timeout: longer than any span of time",
+    ),
+    "an instant beyond UTC.toml": (
+        '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "j"\n[[job.trigger]]\nkind = "simple"\n'
+        "start_time = 9999-12-31T23:59:59-12:00\n",
+        r"job 1 \(j\): start_time: must be within the years 1 to 9999 in UTC",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_row_48_a_file_of_jobs_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    text, message = DECLARED[name]
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(errors.SettingsError) as caught:
+        load_definitions(path)
+    assert str(path) in str(caught.value)
+    assert re.search(message, str(caught.value), re.S), str(caught.value)
+    assert len(str(caught.value)) < 1_000
