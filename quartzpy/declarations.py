@@ -23,13 +23,14 @@ import tomllib
 import typing
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from quartzpy.config import as_duration
 from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
 from quartzpy.function_job import ARGS, KWARGS
+from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail, JobTypes, job_types
 from quartzpy.retry import RetryPolicy
 from quartzpy.sync import Definitions
@@ -149,6 +150,8 @@ def _loaded(name: str, types: JobTypes) -> bool:
     """Whether there is a job type of that name, once its module is imported."""
     try:
         return types.load(name, (name.partition(":")[0],))
+    except ImportError:
+        raise
     except Exception as error:
         # Importing runs the module, and what it raises is the program's own.
         raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
@@ -183,7 +186,7 @@ def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
         if timedelta in accepted and isinstance(value, str):
             values[word] = as_duration(value, f"{where}: {word}")
         elif datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
-            values[word] = value.astimezone(UTC)
+            values[word] = as_instant(value, word)
         elif isinstance(value, list):
             values[word] = tuple(value)
     return kind(**{"name": job.name, "group": job.group, **values})

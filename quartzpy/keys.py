@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import unicodedata
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from quartzpy.errors import InvalidKeyError
+from quartzpy.texts import quoted
 
 DEFAULT_GROUP = "DEFAULT"
 RECOVERING_JOBS = "RECOVERING_JOBS"
@@ -104,3 +105,20 @@ class TriggerKey(Key):
     def __post_init__(self) -> None:
         check_name(self.group, "trigger group")
         check_name(self.name, "trigger name")
+
+
+_Key = TypeVar("_Key", bound=Key)
+
+
+def checked_key(key: object, kind: type[_Key]) -> _Key:
+    """Return `key` where it is of this kind. Raises InvalidKeyError: a text, or the key of something else."""
+    if isinstance(key, kind):
+        return key
+    raise InvalidKeyError(f"key: a {kind.__name__} is needed, as {kind.__name__}(group, name) (got {quoted(key)})")
+
+
+def checked_keys(keys: object, kind: type[_Key]) -> list[_Key]:
+    """The keys in a collection, each checked. Raises InvalidKeyError."""
+    if isinstance(keys, Key | str) or not isinstance(keys, Iterable):
+        raise InvalidKeyError(f"keys: a collection of {kind.__name__} is needed (got {quoted(keys)})")
+    return [checked_key(key, kind) for key in keys]

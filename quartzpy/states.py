@@ -123,7 +123,7 @@ def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
     names = [given] if isinstance(given, str) else given
     try:
         return frozenset(ExecutionState(name) for name in names)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidValueError(f"states: must be among {', '.join(ExecutionState)} (got {given!r})") from error
 
 

@@ -18,6 +18,7 @@ import click
 from quartzpy.cli.exits import ABANDONED, UNHEALTHY
 from quartzpy.config import as_duration
 from quartzpy.runtime.health import HealthState
+from quartzpy.texts import visible
 
 if TYPE_CHECKING:
     from quartzpy.scheduler import BaseScheduler
@@ -49,6 +50,17 @@ def load_app(path: str) -> BaseScheduler:
     return found
 
 
+class VisibleFormatter(logging.Formatter):
+    """A record is a line, and what moves a terminal's cursor an escape: rows and errors bring texts of others."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        record.message = visible(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
+        return "\n".join(visible(line) for line in super().formatException(ei).split("\n"))
+
+
 def _takes_nothing(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind()
@@ -74,11 +86,9 @@ def node(app: str, drain_timeout: str, log_level: str) -> None:
     were abandoned, 70 that a thread of the node could not be kept alive.
     """
     if not logging.getLogger().handlers:
-        logging.basicConfig(
-            level=log_level.upper(),
-            format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-            stream=sys.stderr,
-        )
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        logging.basicConfig(level=log_level.upper(), handlers=[handler])
     timeout = as_duration(drain_timeout, "--drain-timeout")
     scheduler = load_app(app)
     status = run_until_signal(scheduler, timeout)

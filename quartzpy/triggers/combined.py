@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
@@ -23,6 +24,9 @@ MAX_NESTED = 8
 """How deep triggers may be put into one another."""
 # Triggers that never agree are followed no further than this; each try takes some microseconds.
 _MAX_TRIES = 5_000
+# And with all that are put into one another together, whose numbers would multiply.
+_MAX_TRIES_IN_ALL = 20_000
+_tries_left: ContextVar[list[int] | None] = ContextVar("_tries_left", default=None)
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -138,9 +142,23 @@ class AllOf(_Combination):
         return self.first_from(as_instant(instant, "instant") + _TICK)
 
     def first_from(self, instant: datetime) -> datetime | None:
+        left = _tries_left.get()
+        if left is not None:
+            return self._searched_from(instant, left)
+        left = [_MAX_TRIES_IN_ALL]
+        token = _tries_left.set(left)
+        try:
+            return self._searched_from(instant, left)
+        finally:
+            _tries_left.reset(token)
+
+    def _searched_from(self, instant: datetime, left: list[int]) -> datetime | None:
         earliest = max(instant, self.anchor)
         latest = earliest + LOOK_AHEAD
         for _ in range(_MAX_TRIES):
+            left[0] -= 1
+            if left[0] < 0:
+                return None
             all_fired = self._when_all_fired(earliest - self.threshold)
             if all_fired is None or all_fired > latest:
                 return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import TriggerNeverFiresError
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HORIZON = 8
@@ -52,8 +53,14 @@ def prepare(
         TriggerNeverFiresError: it has no fire time at all.
     """
     anchored = trigger.anchored(now)
-    progress = anchored.first_progress(calendar)
-    return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar), calendar_revision)
+    try:
+        progress = anchored.first_progress(calendar)
+        return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar), calendar_revision)
+    except OverflowError:
+        raise TriggerNeverFiresError(
+            f"trigger {anchored.key} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"
+            " years 1 to 9999; it was not stored"
+        ) from None
 
 
 def refill(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self, assert_never
 
@@ -12,9 +12,12 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.states import Missed
+from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
+MAX_REPEAT_COUNT = 2**31 - 1
+"""Quartz's."""
 _MICROSECOND = timedelta(microseconds=1)
 # How far a calendar may push a fire time away before it counts as never.
 _HORIZON = timedelta(days=36_525)
@@ -61,9 +64,13 @@ class SimpleTrigger(Trigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.interval, timedelta):
-            raise InvalidTriggerError(f"interval: must be a timedelta (got {self.interval!r})")
+            raise InvalidTriggerError(f"interval: must be a timedelta (got {quoted(self.interval)})")
         if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
-            raise InvalidTriggerError(f"repeat_count: 0 or more, or None for ever (got {self.repeat_count!r})")
+            raise InvalidTriggerError(f"repeat_count: 0 or more, or None for ever (got {quoted(self.repeat_count)})")
+        if self.repeat_count is not None and self.repeat_count > MAX_REPEAT_COUNT:
+            raise InvalidTriggerError(
+                f"repeat_count: at most {MAX_REPEAT_COUNT}, or None for ever (got {quoted(self.repeat_count)})"
+            )
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: at least 1 ms (got {self.interval})")
@@ -193,7 +200,10 @@ class SimpleTrigger(Trigger):
         if self.repeat_count == 0:
             return self.anchor
         if self.repeat_count is not None:
-            last = self.anchor + self.repeat_count * self.interval
+            try:
+                last = self.anchor + self.repeat_count * self.interval
+            except OverflowError:
+                last = datetime.max.replace(tzinfo=UTC)
             if self.end_time is None or last < self.end_time:
                 return last
         if self.end_time is None or self.end_time < self.anchor:

@@ -63,10 +63,11 @@ class CalendarVerbs(Verbs):
         Raises:
             CalendarInUseError: triggers name it.
         """
-        return self._usable_store().delete_calendar(name)
+        return self._usable_store().delete_calendar(check_name(name, "calendar name"))
 
     def get_calendar(self, name: str) -> Calendar | None:
         """A stored calendar; None where there is none."""
+        check_name(name, "calendar name")
         stored = self._usable_store().calendars([name]).get(name)
         return None if stored is None else stored.calendar
 

@@ -10,7 +10,7 @@ from quartzpy.errors import InvalidValueError, TriggerNotFoundError
 from quartzpy.explain import Situation, explain
 from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import ENDED, PublicState, execution_states
 from quartzpy.store.protocol import CheckIn
@@ -22,18 +22,21 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
+from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.verbs.base import Verbs
 
 LIST_LIMIT = 500
+MAX_LIMIT = 1_000_000
 MAX_FENCE = 2**63 - 1
+_FENCE_DIGITS = 19
 
 
 class LookingVerbs(Verbs):
     """What is stored, claimed, running and done."""
 
     def get_job_detail(self, key: JobKey) -> JobDetail | None:
-        return self._usable_store().job(key)
+        return self._usable_store().job(checked_key(key, JobKey))
 
     def get_trigger(self, key: TriggerKey) -> Trigger | None:
         record = self.trigger_record(key)
@@ -41,7 +44,7 @@ class LookingVerbs(Verbs):
 
     def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
         """A trigger with its state, its fire times and the next ones; None where it is not stored."""
-        return self._usable_store().trigger(key)
+        return self._usable_store().trigger(checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey) -> list[str]:
         """Why a trigger has not fired, or when it will, in sentences: state, pauses, limits, what runs, what failed.
@@ -50,7 +53,7 @@ class LookingVerbs(Verbs):
             TriggerNotFoundError: it is not stored.
         """
         store = self._usable_store()
-        record = store.trigger(key)
+        record = store.trigger(checked_key(key, TriggerKey))
         if record is None:
             raise TriggerNotFoundError(f"trigger {key} is not stored: it was removed, or has ended")
         of = record.job_key
@@ -74,11 +77,11 @@ class LookingVerbs(Verbs):
         return explain(situation)
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
-        return [record.trigger for record in self._usable_store().triggers_of_job(key)]
+        return [record.trigger for record in self._usable_store().triggers_of_job(checked_key(key, JobKey))]
 
     def trigger_state(self, key: TriggerKey) -> PublicState:
         """NONE where it is not stored."""
-        return self._usable_store().trigger_states([key])[key]
+        return self._usable_store().trigger_states([checked_key(key, TriggerKey)])[key]
 
     def job_group_names(self) -> list[str]:
         return self._usable_store().job_group_names()
@@ -111,11 +114,11 @@ class LookingVerbs(Verbs):
         return self.get_job_detail(key) is not None
 
     def jobs(self, limit: int = LIST_LIMIT) -> list[JobRecord]:
-        return self._usable_store().list_jobs(limit)
+        return self._usable_store().list_jobs(_checked_limit(limit))
 
     def triggers(self, limit: int = LIST_LIMIT) -> list[TriggerRecord]:
         """By next fire time, those without one last."""
-        return self._usable_store().list_triggers(limit)
+        return self._usable_store().list_triggers(_checked_limit(limit))
 
     def nodes(self) -> CheckIn:
         """The nodes of the cluster, and the store's time."""
@@ -146,12 +149,12 @@ class LookingVerbs(Verbs):
         """
         wanted = ExecutionQuery(
             states=execution_states(states),
-            job_key=job_key,
-            trigger_key=trigger_key,
+            job_key=None if job_key is None else checked_key(job_key, JobKey),
+            trigger_key=None if trigger_key is None else checked_key(trigger_key, TriggerKey),
             since=None if since is None else as_instant(since, "since", InvalidValueError),
             until=None if until is None else as_instant(until, "until", InvalidValueError),
         )
-        return self._usable_store().list_executions(limit, wanted)
+        return self._usable_store().list_executions(_checked_limit(limit), wanted)
 
     def execution(self, fire_instance_id: str) -> ExecutionRecord | None:
         """One execution: claimed, running or in the history; None where none of this id is known.
@@ -163,7 +166,9 @@ class LookingVerbs(Verbs):
 
     def misfires(self, limit: int = LIST_LIMIT, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         """The misfires that were handled, in the whole cluster or of one trigger, the latest first."""
-        return self._usable_store().list_misfires(limit, trigger_key)
+        return self._usable_store().list_misfires(
+            _checked_limit(limit), None if trigger_key is None else checked_key(trigger_key, TriggerKey)
+        )
 
     def counts(self) -> dict[str, Any]:
         """How many jobs, triggers by state, and running executions there are."""
@@ -172,9 +177,17 @@ class LookingVerbs(Verbs):
 
 def fence_of(fire_instance_id: str) -> int:
     """The number of an execution by its id. Raises InvalidValueError: no such id can be."""
-    if isinstance(fire_instance_id, str) and fire_instance_id.isdecimal() and int(fire_instance_id) <= MAX_FENCE:
-        return int(fire_instance_id)
-    raise InvalidValueError(f"fire_instance_id: a number as text, as context has it (got {fire_instance_id!r})")
+    if isinstance(fire_instance_id, str) and fire_instance_id.isdecimal() and len(fire_instance_id) <= _FENCE_DIGITS:
+        fence = int(fire_instance_id)
+        if fence <= MAX_FENCE:
+            return fence
+    raise InvalidValueError(f"fire_instance_id: a number as text, as context has it (got {quoted(fire_instance_id)})")
+
+
+def _checked_limit(limit: object) -> int:
+    if type(limit) is int and 0 <= limit <= MAX_LIMIT:
+        return limit
+    raise InvalidValueError(f"limit: a whole number from 0 to {MAX_LIMIT} (got {quoted(limit)})")
 
 
 def _matcher(group: str | GroupMatcher | None) -> GroupMatcher:

@@ -15,7 +15,7 @@ from quartzpy.events import (
     TriggersPaused,
     TriggersResumed,
 )
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import JobMode, Missed, missed_of
 from quartzpy.verbs.base import Verbs
@@ -28,7 +28,7 @@ class PausingVerbs(Verbs):
 
     def pause_trigger(self, key: TriggerKey) -> None:
         """Let a trigger not fire until it is resumed. One that is not stored is passed over, as in Quartz."""
-        self._usable_store().pause_triggers([key])
+        self._usable_store().pause_triggers([checked_key(key, TriggerKey)])
         self._tell(TriggerPaused(key))
 
     def resume_trigger(self, key: TriggerKey, *, missed: str = Missed.MISFIRE) -> None:
@@ -37,17 +37,17 @@ class PausingVerbs(Verbs):
         Raises:
             InvalidValueError: `missed` is none of these.
         """
-        self._resumed(self._usable_store().resume_triggers([key], missed_of(missed)))
+        self._resumed(self._usable_store().resume_triggers([checked_key(key, TriggerKey)], missed_of(missed)))
         self._tell(TriggerResumed(key))
 
     def pause_job(self, key: JobKey) -> None:
         """Pause all present triggers of a job."""
-        self._usable_store().pause_jobs([key])
+        self._usable_store().pause_jobs([checked_key(key, JobKey)])
         self._tell(JobPaused(key))
 
     def resume_job(self, key: JobKey, *, missed: str = Missed.MISFIRE) -> None:
         """As `resume_trigger`, for all triggers of a job."""
-        self._resumed(self._usable_store().resume_jobs([key], missed_of(missed)))
+        self._resumed(self._usable_store().resume_jobs([checked_key(key, JobKey)], missed_of(missed)))
         self._tell(JobResumed(key))
 
     def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
@@ -111,11 +111,11 @@ class PausingVerbs(Verbs):
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         """ENABLED, MANUAL or DISABLED; None where the job is not stored."""
-        return self._usable_store().job_mode(key)
+        return self._usable_store().job_mode(checked_key(key, JobKey))
 
     def _set_mode(self, key: JobKey, mode: JobMode) -> None:
         store = self._usable_store()
-        if store.job_mode(key) is None:
+        if store.job_mode(checked_key(key, JobKey)) is None:
             raise JobNotFoundError(f"job {key} is not stored")
         self._changed(store.set_job_mode(key, mode))
         self._tell(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
@@ -143,4 +143,4 @@ class PausingVerbs(Verbs):
         Raises:
             TriggerNotFoundError, IllegalStateChangeError: it is not stored, or not in ERROR.
         """
-        self._changed(self._usable_store().reset_from_error(key))
+        self._changed(self._usable_store().reset_from_error(checked_key(key, TriggerKey)))

@@ -23,10 +23,20 @@ from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, 
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
 from quartzpy.job import JobDetail, job_types
-from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    MANUAL_TRIGGERS,
+    JobKey,
+    TriggerKey,
+    check_name,
+    checked_key,
+    checked_keys,
+    unique_name,
+)
 from quartzpy.states import JobMode
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.sync import Definitions, Stored, SyncPlan, checked, plan
+from quartzpy.texts import quoted
 from quartzpy.triggers.horizon import PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -52,7 +62,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             InvalidTriggerError: a trigger names another job, or there is no trigger.
             InvalidJobDataError: the job's data, with a trigger's over it, makes no value of the job's `data_type`.
         """
-        several = [triggers] if isinstance(triggers, Trigger) else list(triggers)
+        several = _several(triggers)
         if not several:
             raise InvalidTriggerError(f"job {job.key}: no trigger is given; add_job stores a durable job without")
         return self._schedule([(job, several)], replace=replace)
@@ -81,7 +91,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     ) -> datetime:
         """Store many jobs with their triggers, all or none; the first fire time. Errors as in `schedule_job`."""
         pairs = jobs.items() if isinstance(jobs, Mapping) else jobs
-        return self._schedule([(job, list(triggers)) for job, triggers in pairs], replace=replace)
+        return self._schedule([(job, _several(triggers)) for job, triggers in pairs], replace=replace)
 
     def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
         """Store triggers for jobs that are stored already; each has its `job_key`.
@@ -91,7 +101,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         Raises:
             JobNotFoundError: such a job is not stored. Others as in `schedule_job`.
         """
-        several = [triggers] if isinstance(triggers, Trigger) else list(triggers)
+        several = _several(triggers)
         for trigger in several:
             if trigger.job_key is None:
                 raise InvalidTriggerError(f"trigger {trigger.key}: job_key is missing")
@@ -126,6 +136,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             for trigger in triggers:
                 self._check_data(trigger)
             if job is not None:
+                _check_job(job)
                 self._check_data(job)
                 if not triggers and not job.durable:
                     raise InvalidJobError(f"job {job.key} has no trigger and is not durable: it would go at once")
@@ -169,6 +180,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             InvalidJobDataError: its data has names that its `data_type` does not have. What is missing, a trigger may
                 bring.
         """
+        _check_job(job)
         self._check_data(job)
         _check_typed_data(job)
         if not job.durable and not store_non_durable_while_awaiting_scheduling:
@@ -258,7 +270,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             InvalidJobDataError: as in `add_job`, where `data` or `job` is changed.
         """
         store = self._usable_store()
-        known = store.job(key)
+        known = store.job(checked_key(key, JobKey))
         if known is None:
             raise JobNotFoundError(f"job {key} is not stored")
         changed = known.with_values(changes)
@@ -276,7 +288,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
 
     def unschedule_jobs(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
         """Remove triggers; those that were there."""
-        gone = self._usable_store().delete_triggers(keys)
+        gone = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
         for key in sorted(gone):
             self._tell(JobUnscheduled(key))
         return gone
@@ -286,7 +298,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
 
         None, and nothing changed, where `key` is not stored. Errors as in `schedule_job`.
         """
-        old = self._usable_store().trigger(key)
+        old = self._usable_store().trigger(checked_key(key, TriggerKey))
         if old is None:
             return None
         self._check_data(trigger)
@@ -305,7 +317,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
 
     def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
         """Remove jobs with all their triggers; those that were there."""
-        gone = self._usable_store().delete_jobs(keys)
+        gone = self._usable_store().delete_jobs(checked_keys(keys, JobKey))
         for key in sorted(gone):
             self._tell(JobDeleted(key))
         return gone
@@ -348,7 +360,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
 
     def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None) -> TriggerKey:
         store = self._usable_store()
-        found = store.mode_and_type(key)
+        found = store.mode_and_type(checked_key(key, JobKey))
         if found is None:
             raise JobNotFoundError(f"job {key} is not stored")
         mode, job_type = found
@@ -356,7 +368,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
         data_type = job_types.data_type(job_type)
         data = typed_data.as_mapping(data, data_type)
-        start = None if delay is None else store.now() + delay
+        start = None if delay is None else _instant_after(store.now(), delay)
         trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)
         self._check_data(trigger)
         # The job's data is read only where there is something to check: that is a round trip more.
@@ -372,6 +384,15 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         self._tell(SchedulingDataCleared())
 
 
+def _instant_after(now: datetime, delay: object) -> datetime:
+    if not isinstance(delay, timedelta):
+        raise InvalidTriggerError(f"delay: must be a timedelta, or None (got {quoted(delay)})")
+    try:
+        return now + delay
+    except OverflowError:
+        raise InvalidTriggerError(f"delay: {delay} from now is not within the years 1 to 9999") from None
+
+
 def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
     """Build what the job would be given by each trigger, where its class is known here and has a type for it."""
     data_type = job_types.data_type(job.job)
@@ -382,6 +403,23 @@ def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
         typed_data.refuse_unknown(data_type, own, f"job {job.key}")
     for trigger in triggers:
         typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+
+
+def _check_job(job: object) -> None:
+    if not isinstance(job, JobDetail):
+        raise InvalidJobError(f"job: a JobDetail is needed (got {quoted(job)})")
+
+
+def _several(triggers: Trigger | Iterable[Trigger]) -> list[Trigger]:
+    """One trigger or several, as a list. Raises InvalidTriggerError: something else is among them."""
+    several = [triggers] if isinstance(triggers, Trigger) else triggers
+    if isinstance(several, str) or not isinstance(several, Iterable):
+        raise InvalidTriggerError(f"triggers: a trigger or several are needed (got {quoted(triggers)})")
+    several = list(several)
+    for trigger in several:
+        if not isinstance(trigger, Trigger):
+            raise InvalidTriggerError(f"triggers: a trigger is needed (got {quoted(trigger)})")
+    return several
 
 
 def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:

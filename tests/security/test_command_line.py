@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.cli import main as command_line
+from quartzpy.cli.node import VisibleFormatter
 from quartzpy.cron.expression import CronExpression
 from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.operations.render import plain, table
@@ -110,3 +113,21 @@ def test_importing_quartzpy_starts_nothing_and_reads_no_network() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_log_line_is_one_line_whatever_it_quotes() -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))
+    logger = logging.Logger("of the test")
+    logger.addHandler(handler)
+    logger.warning("jobs of type %s are left to others", "x\x1b[2J\nERROR forged")
+    assert written.getvalue() == "WARNING jobs of type x\\x1b[2J\\nERROR forged are left to others\n"
+    try:
+        raise ValueError("\x1b[2J\u202e")
+    except ValueError:
+        logger.exception("failed")
+    lines = written.getvalue().splitlines()[1:]
+    assert lines[0] == "ERROR failed"
+    assert lines[-1] == "ValueError: \\x1b[2J\\u202e"
+    assert len(lines) > 3
