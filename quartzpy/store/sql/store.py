@@ -61,6 +61,7 @@ from quartzpy.store.sql import (
 )
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
@@ -80,7 +81,9 @@ class SqlJobStore:
         self._config = config
         self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
-        self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
+        named = names(config.schema, now_sql)
+        diagnosis = Diagnosis(self._connections, named, config.schema)
+        self._session = SqlSession(self._connections, config.name, named, diagnosis)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
