@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.findings import Severity
@@ -133,11 +133,8 @@ def test_lock_rows_that_went_are_restored_and_nothing_is_done_without_them(
     store: SqlJobStore, connect: Connect
 ) -> None:
     user = connect()
-    deletions = (
-        lambda: store.delete_triggers([TriggerKey("DEFAULT", "none")]),
-        lambda: store.delete_jobs([JobKey("DEFAULT", "none")]),
-    )
-    for use in (*deletions, store.open):
+    node = register(store)
+    for use in (store.pause_all, store.open, lambda: store.release(node, [1])):
         user.execute("DELETE FROM qrtz_locks")
         use()
         assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
