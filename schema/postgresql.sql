@@ -147,6 +147,7 @@ CREATE TABLE qrtz_scheduler_state (
     checkin_count BIGINT NOT NULL,
     checkin_interval INTERVAL NOT NULL,
     capabilities JSONB DEFAULT '{}' NOT NULL,
+    facts JSONB DEFAULT '{}' NOT NULL,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
 )
  WITH (fillfactor = 50);

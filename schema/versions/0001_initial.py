@@ -220,6 +220,7 @@ def upgrade() -> None:
         sa.Column("checkin_count", sa.BigInteger(), nullable=False),
         sa.Column("checkin_interval", sa.Interval(), nullable=False),
         sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
+        sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
         schema=schema,

@@ -100,12 +100,19 @@ class Diagnosis:
 
     def holders(self) -> str:
         """Who has locks of our rows and waits for nobody, the oldest transaction first; empty where it is unknown."""
+        return "; ".join(text for text, _ in self.held())
+
+    def held(self) -> list[tuple[str, float]]:
+        """As `holders`, each with the seconds that its transaction has lasted."""
         try:
             [found] = self._connections.fly([Send(self._holders, {})])
         except QuartzpyError:
-            return ""
-        return "; ".join(
-            f"pid {pid} (user {user or '?'}, application {application or '-'}, host {host or 'local'},"
-            f" {state or 'unknown'}, transaction of {seconds or 0:.0f} s)"
+            return []
+        return [
+            (
+                f"pid {pid} (user {user or '?'}, application {application or '-'}, host {host or 'local'},"
+                f" {state or 'unknown'}, transaction of {seconds or 0:.0f} s)",
+                seconds or 0.0,
+            )
             for pid, user, application, host, state, seconds in found.rows
-        )
+        ]
