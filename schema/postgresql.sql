@@ -153,6 +153,7 @@ CREATE TABLE qrtz_scheduler_state (
     failure_window INTERVAL DEFAULT '20 seconds' NOT NULL,
     process TEXT DEFAULT '' NOT NULL,
     capabilities JSONB DEFAULT '{}' NOT NULL,
+    facts JSONB DEFAULT '{}' NOT NULL,
     CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
 )
  WITH (fillfactor = 50);

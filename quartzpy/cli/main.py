@@ -10,6 +10,7 @@ import click
 from quartzpy.cli.cron import cron
 from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
+from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
 from quartzpy.cli.node import node
 from quartzpy.cli.tables import jobs, nodes, running, triggers, why
@@ -24,7 +25,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, cron, triggers, jobs, nodes, running, why):
+for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, why):
     cli.add_command(command)
 
 

@@ -21,6 +21,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import CompletionInstruction, JobMode, Missed, Outcome, PublicState, WhenFull
+from quartzpy.store.findings import Finding
 from quartzpy.store.records import (
     HISTORY,
     ExecutionQuery,
@@ -336,6 +337,22 @@ class MisfireOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Repairs:
+    """What `repair` mended: rows of locks, triggers whose copies of their job were stale, executions and claims of
+    nodes that are not in the cluster, and triggers that nothing held."""
+
+    lock_rows: int = 0
+    copies: int = 0
+    executions: int = 0
+    claims: int = 0
+    stuck: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.lock_rows + self.copies + self.executions + self.claims + self.stuck
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryOutcome:
     """What `recover` did.
 
@@ -568,6 +585,14 @@ class JobStore(Protocol):
         Raises:
             LeaseLostError: the epoch is gone.
         """
+        ...
+
+    def audit(self) -> list[Finding]:
+        """What is wrong with the store, as far as it can tell by looking."""
+        ...
+
+    def repair(self) -> Repairs:
+        """Mend what can be mended safely, also while nodes work. Cheap where there is nothing to mend."""
         ...
 
     # --- the five steps

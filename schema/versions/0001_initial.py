@@ -232,6 +232,7 @@ def upgrade() -> None:
         sa.Column("failure_window", sa.Interval(), server_default=sa.text("'20 seconds'"), nullable=False),
         sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
+        sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
         schema=schema,

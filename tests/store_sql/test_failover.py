@@ -18,6 +18,7 @@ from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events import DatabaseFailedOver, Event
 from quartzpy.store.sql import migrations
+from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.store import SqlJobStore
 
 MakeStore = Callable[..., SqlJobStore]
@@ -69,6 +70,16 @@ def pair() -> Iterator[Pair]:
             yield Pair(primary, standby)
 
 
+def hear(listener: Listener) -> None:
+    while not listener.wait(0.1):
+        pass
+
+
+def pause_often(store: SqlJobStore) -> None:
+    for _ in range(1_000):
+        store.pause_all()
+
+
 def port_of(store: SqlJobStore) -> int:
     found = store._session.read_one("SELECT inet_server_port()")[0][0]
     assert isinstance(found, int)
@@ -90,8 +101,7 @@ def test_a_failover_is_noticed_at_the_next_connection_and_the_old_primary_is_not
     assert told == []
     pair.stop_primary()
     with pytest.raises(StoreUnavailableError):
-        while not listener.wait(0.1):
-            pass
+        hear(listener)
     listener.close()
     assert port_of(store) == pair.standby.port
     [event] = told
@@ -158,8 +168,7 @@ def test_a_server_that_turned_read_only_is_left(pair: Pair, make_store: MakeStor
         connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         connection.execute("SELECT pg_reload_conf()")
     with pytest.raises(StoreUnavailableError) as caught:
-        for _ in range(1_000):
-            store.pause_all()
+        pause_often(store)
     assert caught.value.sqlstate == "25006"
     assert before.closed
     with pair.primary._connect("postgres") as connection:

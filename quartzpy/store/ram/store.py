@@ -20,6 +20,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
+from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
     Acquisition,
@@ -37,6 +38,7 @@ from quartzpy.store.protocol import (
     Opening,
     Reconciliation,
     RecoveryOutcome,
+    Repairs,
     StoredCalendar,
     TriggerMove,
     Work,
@@ -90,6 +92,13 @@ class RamJobStore:
 
     def close(self) -> None:
         pass
+
+    def audit(self) -> list[Finding]:
+        """Nothing: only this process writes here, and each step is whole."""
+        return []
+
+    def repair(self) -> Repairs:
+        return Repairs()
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
         """Nothing happens to memory."""

@@ -18,6 +18,7 @@ from quartzpy.errors import (
     SettingsError,
     StoreUnavailableError,
 )
+from quartzpy.store.sql.locks import MISSING
 
 DRIVER = "postgresql+psycopg"
 EXAMPLE = "postgresql+psycopg://user:password@host:5432/database"
@@ -27,6 +28,7 @@ _NO_SUCH_DATABASE = "3D000"
 # Undefined table, column, sequence or schema.
 _SCHEMA = frozenset({"42P01", "42703", "3F000"})
 INSUFFICIENT_PRIVILEGE = "42501"
+_NOT_A_NUMBER = "22P02"
 _NO_SUCH_CHARACTER = frozenset({"22P05", "22021"})
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
 _PASSING = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
@@ -40,6 +42,10 @@ _SEVERAL_HOSTS = re.compile(
     r"(?P<head>[\w+]+://(?:[^/?]*@)?)(?P<hosts>[^/?@]*,[^/?@]*)(?:/(?P<database>[^?]*))?(?:\?(?P<query>.*))?", re.DOTALL
 )
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:,\s]+)(?::(?P<port>\d{1,5}))?")
+
+
+class LockRowMissingError(SchemaError):
+    """There was no row to lock; nothing was done."""
 
 
 def parse_dsn(text: str) -> URL:
@@ -128,6 +134,8 @@ def translate(error: BaseException) -> QuartzpyError:
             f"the database role lacks a privilege: {message}; `quartzpy db roles` prints what each role needs",
             sqlstate=sqlstate,
         )
+    if sqlstate == _NOT_A_NUMBER and MISSING in message:
+        return LockRowMissingError("a row of qrtz_locks is missing; run `quartzpy doctor --repair`", sqlstate=sqlstate)
     if sqlstate in _NO_SUCH_CHARACTER:
         return JobStoreError(f"the database's encoding has no form for a character of this text: {message}")
     if sqlstate.startswith(_PASSING):

@@ -38,8 +38,8 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
         Use.CLIENT: ("SELECT", "INSERT", "UPDATE"),
         Use.READER: _READ,
     },
-    # A client asks an execution to stop, and may neither claim nor end one.
-    "qrtz_fired_triggers": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE"), Use.READER: _READ},
+    # A client asks an execution to stop, and gives back the claims of what it replaces; it may not claim.
+    "qrtz_fired_triggers": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE", "DELETE"), Use.READER: _READ},
     "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     # What a client resumes may have misfired.
     "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},

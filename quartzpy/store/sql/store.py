@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SchemaError, StoreUnavailableError
-from quartzpy.events import Event
+from quartzpy.events import Event, NodesDiffer
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
-from quartzpy.store.findings import Finding
+from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
     Acquisition,
@@ -36,6 +36,7 @@ from quartzpy.store.protocol import (
     Opening,
     Reconciliation,
     RecoveryOutcome,
+    Repairs,
     StoredCalendar,
     TriggerMove,
 )
@@ -51,10 +52,12 @@ from quartzpy.store.records import (
 )
 from quartzpy.store.sql import (
     acquire,
+    audit,
     calendars,
     checkin,
     checks,
     complete,
+    facts,
     fire,
     lookups,
     migrations,
@@ -66,6 +69,7 @@ from quartzpy.store.sql import (
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
@@ -86,7 +90,11 @@ class SqlJobStore:
         self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
         self._control = ControlConnection(self._connections)
-        self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
+        self._differences: set[tuple[str, ...]] = set()
+        self._emit: Callable[[Event], None] = lambda event: None
+        named = names(config.schema, now_sql)
+        diagnosis = Diagnosis(self._connections, named, config.schema)
+        self._session = SqlSession(self._connections, config.name, named, diagnosis)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
@@ -147,6 +155,7 @@ class SqlJobStore:
         self._connections.close()
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
         self._connections.on_event(emit)
 
     def now(self) -> datetime:
@@ -183,6 +192,12 @@ class SqlJobStore:
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._session, node, capabilities)
+        told = facts.publish(self._session, node, facts.of_this_process(self._config))
+        for subject, values in facts.differences(told).items():
+            if (subject, *values) not in self._differences:
+                self._differences.add((subject, *values))
+                logger.warning("nodes of scheduler %s differ in %s: %s", self._config.name, subject, facts.said(values))
+                self._emit(NodesDiffer(subject, values))
 
     def recover(
         self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
@@ -203,6 +218,15 @@ class SqlJobStore:
 
     def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
         return fire.reconcile(self._session, node, claims, executions)
+
+    def audit(self) -> list[Finding]:
+        with self._connections.checked_out() as connection:
+            found = checks.of_node(connection, self._config)
+        found += audit.audit(self._session, self._config)
+        return sorted(found, key=lambda one: list(Severity).index(one.severity))
+
+    def repair(self) -> Repairs:
+        return audit.repair(self._session)
 
     # --- the five steps
 

@@ -294,6 +294,8 @@ scheduler_state = Table(
     Column("process", Text, nullable=False, server_default=text("''")),
     # What it can run: job types, executors, groups with limits, labels.
     Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
+    # Its time zone data, release, settings and clock: where nodes differ, it is said.
+    Column("facts", JSONB, nullable=False, server_default=text("'{}'")),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     postgresql_with={"fillfactor": "50"},
 )

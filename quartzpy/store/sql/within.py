@@ -60,7 +60,7 @@ class WithinSession(SqlSession):
     """As `SqlSession`, on the user's connection."""
 
     def __init__(self, session: SqlSession, connection: psycopg.Connection[Any]) -> None:
-        super().__init__(session.connections, session.scheduler, session.names)
+        super().__init__(session.connections, session.scheduler, session.names, session.diagnosis)
         self._connection = connection
 
     def lock(self, name: LockName) -> Send:

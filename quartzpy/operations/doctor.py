@@ -1,0 +1,72 @@
+"""`quartzpy doctor`: what is wrong with a scheduler's database, what to do about it, and mending what is safe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from quartzpy.errors import QuartzpyError
+from quartzpy.operations.render import json_value, plain
+from quartzpy.store.findings import MOST_ROWS, Finding, Severity, worst
+from quartzpy.store.protocol import JobStore, Repairs
+
+HEALTHY, WARNINGS, ERRORS = 0, 1, 2
+"""Exit statuses: nothing, or nothing that matters; warnings; errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found, after what was mended."""
+
+    findings: tuple[Finding, ...]
+    repairs: Repairs | None = None
+    """What was mended; None where nobody asked for it."""
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return {Severity.ERROR: ERRORS, Severity.WARNING: WARNINGS}.get(
+            worst(list(self.findings)) or Severity.INFO, HEALTHY
+        )
+
+
+def examine(store: JobStore, *, repair: bool = False) -> Report:
+    """Open the store, mend it where that is asked for, and look at it. What keeps it from being opened is a finding."""
+    repairs = None
+    try:
+        store.open()
+        if repair:
+            repairs = store.repair()
+        findings = store.audit()
+    except QuartzpyError as error:
+        # Its message says what to do.
+        refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {error}", "")
+        return Report((refusal,), repairs)
+    return Report(tuple(findings), repairs)
+
+
+def as_text(report: Report) -> str:
+    """For people: each finding with its rows and what to do."""
+    lines = []
+    if report.repairs is not None:
+        mended = ", ".join(
+            f"{count} {name.replace('_', ' ')}" for name, count in asdict(report.repairs).items() if count
+        )
+        lines.append(f"mended: {mended or 'nothing, for there was nothing to mend'}")
+    for one in report.findings:
+        lines.append(f"{one.severity.upper():<8} {one.check}: {plain(one.what)}")
+        lines += [f"           {plain(row)}" for row in one.rows]
+        if len(one.rows) == MOST_ROWS:
+            lines.append("           ...")
+        if one.advice:
+            lines.append(f"         {plain(one.advice)}{' (doctor --repair mends it)' if one.repairable else ''}")
+    if not report.findings:
+        lines.append("nothing is wrong")
+    return "\n".join(lines)
+
+
+def as_json(report: Report) -> str:
+    """For programs."""
+    found = [asdict(one) for one in report.findings]
+    repairs = None if report.repairs is None else asdict(report.repairs)
+    return json.dumps({"status": report.status, "repairs": repairs, "findings": found}, default=json_value, indent=2)

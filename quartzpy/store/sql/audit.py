@@ -1,0 +1,338 @@
+"""Standing questions about the tables, each a query that finds nothing where all is well, and the repair of what can be
+mended safely. The questions take no lock; the repair takes both, and looks again under them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Dialect
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex
+
+from quartzpy.config import SchedulerConfig
+from quartzpy.placement import Capabilities, placement_from_text
+from quartzpy.store.findings import MOST_ROWS, Finding, Severity
+from quartzpy.store.protocol import Repairs
+from quartzpy.store.sql import facts
+from quartzpy.store.sql.checkin import list_nodes
+from quartzpy.store.sql.flight import Result
+from quartzpy.store.sql.listen import news
+from quartzpy.store.sql.locks import MAKE, LockName
+from quartzpy.store.sql.recover import FREE, REPAIR, STUCK
+from quartzpy.store.sql.session import SqlSession
+from quartzpy.store.sql.tables import metadata
+
+_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+LONG_TRANSACTION = timedelta(minutes=10)
+HELD_LONG = timedelta(seconds=5)
+MOST_SKEW = 1.0
+DEAD_ROWS = 10_000
+
+UNKNOWN_EPOCHS = """
+SELECT f.fence::text, f.trigger_group || '.' || f.trigger_name, f.state, f.instance_id
+  FROM $fired_triggers f
+ WHERE f.sched_name = %(sched)s
+   AND NOT EXISTS (SELECT FROM $scheduler_state s WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch)
+ ORDER BY f.fence
+"""
+_DISAGREES = """
+(t.job_type, t.max_concurrent, t.when_full, t.placement)
+    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.when_full, j.placement)
+"""
+COPIES = f"""
+SELECT t.trigger_group || '.' || t.trigger_name
+  FROM $triggers t
+  JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
+ WHERE t.sched_name = %(sched)s AND {_DISAGREES}
+ ORDER BY 1
+"""
+# A claim is fired as it was made; its copy is mended once it is given back. What waits and should be blocked now is
+# blocked by the next who wants to claim it, and what is blocked for nothing is found as stuck.
+MEND_COPIES = f"""
+UPDATE $triggers t
+   SET job_type = d.job_type, max_concurrent = d.max_concurrent, when_full = d.when_full, placement = d.placement
+  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.when_full, j.placement
+          FROM $triggers t
+          JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
+         WHERE t.sched_name = %(sched)s AND t.trigger_state <> 'ACQUIRED' AND {_DISAGREES}
+           FOR NO KEY UPDATE OF t SKIP LOCKED) AS d
+ WHERE t.ctid = d.row
+"""
+OVERDUE = """
+SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
+  FROM $triggers t
+ WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING'
+   AND t.next_fire_time < $now - %(patience)s::interval
+ GROUP BY 1, 2
+ ORDER BY 4
+"""
+IN_ERROR = """
+SELECT trigger_group || '.' || trigger_name || coalesce(': ' || left(error, 200), '')
+  FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'ERROR' ORDER BY 1
+"""
+LOCK_ROWS = "SELECT lock_name FROM $locks WHERE sched_name = %(sched)s"
+INDEXES = """
+SELECT c.relname::text, i.indisvalid AND i.indisready
+  FROM pg_catalog.pg_index i
+  JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+  JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
+ WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
+   AND starts_with(t.relname, 'qrtz_')
+"""
+CONSTRAINTS = """
+SELECT o.conname::text, o.convalidated
+  FROM pg_catalog.pg_constraint o
+  JOIN pg_catalog.pg_class t ON t.oid = o.conrelid
+ WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
+   AND starts_with(t.relname, 'qrtz_')
+"""
+DEAD = f"""
+SELECT s.relname::text, s.n_dead_tup, s.n_live_tup, s.last_autovacuum::text
+  FROM pg_catalog.pg_stat_user_tables s
+  JOIN pg_catalog.pg_class c ON c.oid = s.relid
+ WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
+   AND starts_with(s.relname, 'qrtz_')
+   AND (s.n_dead_tup > {DEAD_ROWS} AND s.n_dead_tup > s.n_live_tup / 2
+        OR 'autovacuum_enabled=false' = ANY(c.reloptions))
+ ORDER BY s.n_dead_tup DESC
+"""
+AUTOVACUUM = "SELECT current_setting('autovacuum')"
+TRANSACTIONS = """
+SELECT 'pid ' || pid || ' (user ' || coalesce(usename, '?') || ', application '
+       || coalesce(nullif(application_name, ''), '-') || ', ' || coalesce(state, 'unknown')
+       || ', since ' || date_trunc('second', xact_start)::text || ')'
+  FROM pg_catalog.pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+   AND xact_start < clock_timestamp() - %(long)s::interval
+UNION ALL
+SELECT 'prepared transaction ' || quote_literal(gid) || ' of ' || owner || ' since ' || date_trunc('second', prepared)
+  FROM pg_catalog.pg_prepared_xacts
+ WHERE database = current_database() AND prepared < clock_timestamp() - %(long)s::interval
+"""
+
+
+def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
+    """All that is wrong with the tables of a scheduler, as far as queries can tell."""
+    late = config.misfire_threshold + timedelta(minutes=1)
+    questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
+        (LOCK_ROWS, {}, _lock_rows),
+        (UNKNOWN_EPOCHS, {}, _unknown_epochs),
+        (STUCK, {}, _stuck),
+        (COPIES, {}, _copies),
+        (IN_ERROR, {}, _in_error),
+        (INDEXES, {}, _indexes),
+        (CONSTRAINTS, {}, _constraints),
+        (DEAD, {}, _dead),
+        (AUTOVACUUM, {}, _autovacuum),
+        (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
+    ]
+    found: list[Finding] = []
+    for text, values, judged in questions:
+        found += judged(session.read(session.send(text, **values))[0])
+    return found + _overdue(session, late) + _nodes(session, config) + _holders(session)
+
+
+def repair(session: SqlSession) -> Repairs:
+    """Mend what can be mended safely; nothing is locked where there is nothing to mend."""
+    locks, unknown, stuck, copies = session.read(
+        session.send(LOCK_ROWS), session.send(UNKNOWN_EPOCHS), session.send(STUCK), session.send(COPIES)
+    )
+    missing = len(LockName) - len(locks.rows)
+    if missing:
+        session.unlocked(session.send(MAKE, names=list(LockName)))
+    if not (unknown.rows or stuck.rows or copies.rows):
+        return Repairs(lock_rows=missing)
+    mended, freed, left, repaired = session.locked(
+        session.lock(LockName.TRIGGER_ACCESS),
+        session.send(MEND_COPIES),
+        session.send(FREE),
+        session.send(UNKNOWN_EPOCHS),
+        session.send(REPAIR),
+        news(session),
+        name=LockName.STATE_ACCESS,
+    )[1:5]
+    again, lost, _ = freed.rows[0]
+    return Repairs(
+        lock_rows=missing,
+        copies=mended.touched,
+        executions=again + lost,
+        claims=max(0, len(unknown.rows) - len(left.rows) - again - lost),
+        stuck=len(repaired.rows),
+    )
+
+
+def _listed(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(names[:MOST_ROWS])
+
+
+def _lock_rows(result: Result) -> list[Finding]:
+    missing = sorted(set(LockName) - {name for (name,) in result.rows})
+    if not missing:
+        return []
+    what = f"{len(missing)} lock rows are missing"
+    return [
+        Finding(Severity.ERROR, "lock-rows", what, "the next use, or --repair, restores them", _listed(missing), True)
+    ]
+
+
+def _unknown_epochs(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    rows = [f"{fence}: {trigger} ({state}, by {node})" for fence, trigger, state, node in result.rows]
+    what = f"{len(rows)} claims and executions are of nodes that are not in the cluster"
+    return [Finding(Severity.ERROR, "unknown-epoch", what, "--repair frees or recovers them", _listed(rows), True)]
+
+
+_HELD = {
+    "ACQUIRED": ("claim-without-owner", "triggers are ACQUIRED by no claim"),
+    "BLOCKED": ("blocked-for-nothing", "triggers are BLOCKED, and nothing of their job runs"),
+    "PAUSED_BLOCKED": ("blocked-for-nothing", "paused triggers are BLOCKED, and nothing of their job runs"),
+    "COMPLETE": ("never-ended", "triggers are COMPLETE, and their last execution is gone"),
+}
+
+
+def _stuck(result: Result) -> list[Finding]:
+    found = []
+    for state, (check, what) in _HELD.items():
+        rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
+        if rows:
+            told = f"{len(rows)} {what}"
+            found.append(Finding(Severity.ERROR, check, told, "--repair releases them", _listed(rows), True))
+    return found
+
+
+def _copies(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    what = f"{len(result.rows)} triggers disagree with their job in type, limit or placement"
+    rows = _listed([name for (name,) in result.rows])
+    return [Finding(Severity.ERROR, "stale-copies", what, "--repair copies them anew", rows, True)]
+
+
+def _in_error(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    rows = _listed([text for (text,) in result.rows])
+    what = f"{len(result.rows)} triggers are in state ERROR"
+    return [Finding(Severity.WARNING, "in-error", what, "mend the cause and call reset_trigger_from_error_state", rows)]
+
+
+def _indexes(result: Result) -> list[Finding]:
+    there = dict(result.rows)
+    wanted = {str(index.name): index for table in metadata.sorted_tables for index in table.indexes}
+    found = []
+    missing = sorted(wanted.keys() - there.keys())
+    if missing:
+        made = [str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)) for name in missing]
+        what = f"{len(missing)} indexes are missing: {', '.join(missing)}"
+        found.append(Finding(Severity.ERROR, "missing-index", what, "create them", _listed(made)))
+    invalid = sorted(name for name, valid in there.items() if not valid)
+    if invalid:
+        what = f"{len(invalid)} indexes are invalid: {', '.join(invalid)}"
+        advice = "REINDEX INDEX CONCURRENTLY each of them"
+        found.append(Finding(Severity.ERROR, "invalid-index", what, advice, _listed(invalid)))
+    return found
+
+
+def _constraints(result: Result) -> list[Finding]:
+    there = dict(result.rows)
+    wanted = {str(constraint.name) for table in metadata.sorted_tables for constraint in table.constraints}
+    missing = sorted(name for name in wanted if not there.get(name))
+    if not missing:
+        return []
+    what = f"{len(missing)} constraints are missing or not validated: {', '.join(missing)}"
+    advice = "`quartzpy db sql` prints how they are made"
+    return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
+
+
+def _dead(result: Result) -> list[Finding]:
+    rows = [
+        f"{table}: {dead} dead rows, {live} live, last autovacuum {when or 'never'}"
+        for table, dead, live, when in result.rows
+    ]
+    if not rows:
+        return []
+    what = f"{len(rows)} tables are not vacuumed often enough"
+    return [Finding(Severity.WARNING, "dead-rows", what, "see to autovacuum, or VACUUM them", _listed(rows))]
+
+
+def _autovacuum(result: Result) -> list[Finding]:
+    if result.rows[0][0] != "off":
+        return []
+    return [Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "switch it on")]
+
+
+def _transactions(result: Result) -> list[Finding]:
+    if not result.rows:
+        return []
+    what = f"{len(result.rows)} transactions are older than {LONG_TRANSACTION}: dead rows stay until they end"
+    rows = _listed([text for (text,) in result.rows])
+    return [Finding(Severity.WARNING, "long-transaction", what, "end them, or pg_terminate_backend(pid)", rows)]
+
+
+def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
+    waiting = session.read_one(OVERDUE, patience=late)
+    if not waiting:
+        return []
+    nodes = [record.capabilities for record in list_nodes(session).nodes]
+    homeless: list[str] = []
+    left: list[str] = []
+    for job_type, placement, count, since in waiting:
+        row = f"{count} of type {job_type}{' at ' + placement if placement else ''}, due since {since.isoformat()}"
+        (left if any(_runs(one, job_type, placement) for one in nodes) else homeless).append(row)
+    found = []
+    if homeless:
+        what = f"triggers of {len(homeless)} kinds are overdue, and no node can run them"
+        advice = "start a node that knows the job type and has the executor and labels"
+        found.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
+    if left:
+        what = f"triggers of {len(left)} kinds are overdue, although nodes can run them"
+        advice = "see `quartzpy why TRIGGER`, and whether nodes are full or their clock or database stands"
+        found.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(left)))
+    return found
+
+
+def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
+    return job_type in node.job_types and node.allows(placement_from_text(placement))
+
+
+def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
+    answer, told = list_nodes(session), facts.read(session)
+    found = []
+    silent = [
+        f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
+        for record in answer.nodes
+        if answer.now - record.last_checkin > config.failure_window
+    ]
+    if silent:
+        what = f"{len(silent)} nodes are silent, and none of the others has recovered their work"
+        advice = "start a node: it does so within its failure_window"
+        found.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
+    if not answer.nodes:
+        found.append(Finding(Severity.INFO, "no-nodes", "no node runs", "start one: quartzpy node --app module:name"))
+    for subject, values in facts.differences(told).items():
+        check = "tzdata" if subject == facts.TZDATA else "nodes-differ"
+        advice = "fire times may differ: bring all nodes to one version" if check == "tzdata" else "make them alike"
+        what = f"nodes differ in {subject}: {facts.said(values)}"
+        found.append(Finding(Severity.WARNING, check, what, advice))
+    skewed = [
+        f"{name}: {ahead:+.1f} s"
+        for name, one in told.items()
+        if abs(ahead := float(one.get(facts.CLOCK_AHEAD, 0))) > MOST_SKEW
+    ]
+    if skewed:
+        what = f"the clocks of {len(skewed)} nodes differ from the database's"
+        advice = "let NTP set them; fire times are the database's, and do not suffer"
+        found.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
+    return found
+
+
+def _holders(session: SqlSession) -> list[Finding]:
+    long = [text for text, seconds in session.diagnosis.held() if seconds > HELD_LONG.total_seconds()]
+    if not long:
+        return []
+    what = "rows of ours are locked for long, which may hold up the cluster"
+    return [Finding(Severity.WARNING, "lock-held", what, "end that transaction", _listed(long))]

@@ -1,0 +1,89 @@
+"""What a node tells of itself besides what it can run: its time zone data, release, settings and clock. Fire times are
+computed from the first, and the others should be alike; where nodes differ, it is said.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+import zoneinfo
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from quartzpy.config import SchedulerConfig
+from quartzpy.store.protocol import Node
+from quartzpy.store.sql.session import SqlSession
+
+TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
+ALIKE = ("checkin_interval", "failure_window", "lock_timeout", "misfire_threshold", "history_retention")
+"""Settings of which one value serves all nodes of a cluster."""
+UNKNOWN = "unknown"
+
+SAVE = f"""
+UPDATE $scheduler_state
+   SET facts = %(facts)s::jsonb || jsonb_build_object(
+       '{CLOCK_AHEAD}', round((%(wall)s::float8 - extract(epoch FROM clock_timestamp())::float8)::numeric, 3))
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
+READ = "SELECT instance_id, facts::text FROM $scheduler_state WHERE sched_name = %(sched)s ORDER BY instance_id"
+
+
+def tzdata_version() -> str:
+    """The version of the time zone data that this process computes with: the system's, else the package's."""
+    for place in zoneinfo.TZPATH:
+        if (Path(place) / "UTC").is_file() or (Path(place) / "Europe").is_dir():
+            for name in ("tzdata.zi", "+VERSION"):
+                try:
+                    with (Path(place) / name).open(encoding="ascii", errors="replace") as file:
+                        line = file.readline(100)
+                except OSError:
+                    continue
+                return line.removeprefix("# version ").strip() or UNKNOWN
+            return UNKNOWN
+    try:
+        return str(importlib.import_module("tzdata").IANA_VERSION)
+    except (ImportError, AttributeError):
+        return UNKNOWN
+
+
+def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
+    try:
+        release = version("quartzpy")
+    except PackageNotFoundError:
+        release = UNKNOWN
+    settings = {f"setting {name}": str(getattr(config, name)) for name in ALIKE}
+    return {TZDATA: tzdata_version(), RELEASE: release, **settings}
+
+
+def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Tell what this node is; what all nodes told, by their names."""
+    save = session.send(
+        SAVE, instance=node.instance_id, epoch=node.epoch, facts=json.dumps(facts), wall=repr(time.time())
+    )
+    return _told(session.unlocked(save, session.send(READ))[1].rows)
+
+
+def read(session: SqlSession) -> dict[str, dict[str, Any]]:
+    return _told(session.read_one(READ))
+
+
+def _told(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    return {name: json.loads(text) for name, text in rows}
+
+
+def differences(told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Of each subject on which nodes differ, its values with the nodes that have them."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for node, facts in told.items():
+        for subject, value in facts.items():
+            if subject != CLOCK_AHEAD:
+                values = found.setdefault(subject, {})
+                values[str(value)] = (*values.get(str(value), ()), node)
+    return {subject: values for subject, values in sorted(found.items()) if len(values) > 1}
+
+
+def said(values: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(f"{value} on {' '.join(nodes[:5])}" for value, nodes in sorted(values.items()))
