@@ -17,7 +17,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.store.sql.database import parse_dsn, translate
-from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
+from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -203,7 +203,7 @@ class Connections:
         *,
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
-        prepared: bool = True,
+        undo: bytes = ROLLBACK,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
         return fly(
@@ -212,7 +212,8 @@ class Connections:
             seconds=self._seconds,
             begin=begin,
             commit=commit,
-            prepared=prepared and self._local is None,
+            undo=undo,
+            prepared=self._local is None,
             local=self._local,
         )
 
