@@ -72,7 +72,7 @@ def _later() -> datetime:
     return datetime(2090, 1, 1, tzinfo=UTC)
 
 
-def test_a_jobs_own_transactions_are_told_the_time_zone_and_nothing_that_slows_them(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_jobs_own_transactions_are_told_the_time_zone_and_no_limit(pooler: Pooler, postgres_dsn: str) -> None:
     with Scheduler(pooler.through(postgres_dsn), pooled=True, **QUICK) as scheduler:
         job = JobDetail(InItsTransaction, "job", persist_data=True, durable=True)
         scheduler.schedule_job(job, SimpleTrigger("t"))
