@@ -10,7 +10,6 @@ import atexit
 import errno
 import logging
 import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import threading
