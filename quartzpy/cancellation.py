@@ -38,4 +38,4 @@ class Cancellation:
                 return True
             if self._event is None:
                 self._event = threading.Event()
-        return self._event.wait(timeout)
+        return self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))

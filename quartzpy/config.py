@@ -119,7 +119,7 @@ class ExecutorConfig:
 
     kind: ExecutorKind | str
     workers: int
-    memory_limit: int | None = None
+    memory_limit: int | str | None = None
     """The address space that each process of a pool of processes may have, in bytes, or as a text such as "512MB". A
     job that needs more fails with a MemoryError that says so, and another process takes the place of its own."""
 
@@ -131,13 +131,14 @@ class ExecutorConfig:
         if type(self.workers) is not int or not 1 <= self.workers <= MOST_WORKERS:
             raise SettingsError(f"executors: workers must be from 1 to {MOST_WORKERS} (got {quoted(self.workers)})")
         if self.memory_limit is not None:
-            object.__setattr__(self, "memory_limit", as_bytes(self.memory_limit, "executors: memory_limit"))
+            limit = as_bytes(self.memory_limit, "executors: memory_limit")
+            object.__setattr__(self, "memory_limit", limit)
             if self.kind is not ExecutorKind.PROCESSES:
                 raise SettingsError(f"executors: memory_limit is for processes; {self.kind} share this one's memory")
-            if self.memory_limit < LEAST_MEMORY:
+            if limit < LEAST_MEMORY:
                 raise SettingsError(
                     f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
-                    f" (got {self.memory_limit})"
+                    f" (got {limit})"
                 )
 
     @classmethod

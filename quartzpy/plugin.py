@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from quartzpy.scheduler import BaseScheduler
+
+logger = logging.getLogger(__name__)
+
+SLOW_AFTER = 1.0
+"""Seconds after which a plugin that still starts, or still shuts down, is reported."""
 
 
 @runtime_checkable
@@ -23,3 +31,23 @@ class Plugin(Protocol):
     def shutdown(self) -> None:
         """Called when the scheduler shuts down. What it raises is logged."""
         ...
+
+
+def call_plugin(plugin: Plugin, method: str) -> None:
+    """Call a method of a plugin: whatever it raises is logged, and while it takes long that is logged too."""
+    name = type(plugin).__qualname__
+    slow = threading.Timer(
+        SLOW_AFTER, logger.warning, ("plugin %s: %s still runs after %s s", name, method, SLOW_AFTER)
+    )
+    slow.daemon = True
+    with suppress(RuntimeError):  # Where no thread can be started, nobody reports it.
+        slow.start()
+    try:
+        getattr(plugin, method)()
+    except KeyboardInterrupt:
+        # Perhaps the user's own, who waits for the call that this is part of.
+        raise
+    except BaseException:
+        logger.exception("plugin %s: %s failed", name, method)
+    finally:
+        slow.cancel()

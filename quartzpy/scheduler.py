@@ -31,7 +31,7 @@ from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
-from quartzpy.plugin import Plugin
+from quartzpy.plugin import Plugin, call_plugin
 from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
@@ -165,10 +165,7 @@ class BaseScheduler(SchedulingVerbs):
 
     def _each_plugin(self, method: str) -> None:
         for plugin in self._plugins:
-            try:
-                getattr(plugin, method)()
-            except Exception:
-                logger.exception("plugin %r: %s failed", plugin, method)
+            call_plugin(plugin, method)
 
     def _new_node(self, standby: bool) -> SchedulerNode:
         node = SchedulerNode(

@@ -10,7 +10,7 @@ from typing import Any
 
 from quartzpy.config import as_duration
 from quartzpy.declarations import load_definitions
-from quartzpy.errors import QuartzpyError
+from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
 from quartzpy.sync import SyncPlan
 
 logger = logging.getLogger(__name__)
@@ -73,16 +73,20 @@ class DeclaredJobs:
     def _watch(self, pause: float, seen: list[tuple[int, int] | None]) -> None:
         before = seen
         while not self._ended.wait(pause):
-            stamps = self._stamps()
-            if stamps == seen or stamps != before:
-                # Unchanged, or perhaps still being written: half a file declares half of the jobs.
-                before = stamps
-                continue
             try:
+                stamps = self._stamps()
+                if stamps == seen or stamps != before:
+                    # Unchanged, or perhaps still being written: half a file declares half of the jobs.
+                    before = stamps
+                    continue
                 logger.info("%s: read again:\n%s", ", ".join(map(str, self._paths)), self.sync())
-            except QuartzpyError:
+                seen = stamps
+            except (StoreUnavailableError, OutcomeUnknownError) as error:
+                logger.warning("the declared jobs stay as they are until the store is there: %s", error)
+            except BaseException:
+                seen = before
+                # Whatever a file holds, the next change of it is looked at again.
                 logger.exception("the declared jobs stay as they are")
-            seen = stamps
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

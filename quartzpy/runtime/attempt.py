@@ -106,11 +106,13 @@ class Attempt:
             self._go_on()
 
     def _go_on(self) -> None:
-        with self._runner.ending(self._execution):
+        try:
             if self._goes_again():
                 self.run()
             else:
                 self._finish()
+        except BaseException as error:
+            self._runner.fail(self._execution, error, self._started_at)
 
     def _instantiate(self) -> Job | None:
         self._is_made = False
@@ -152,9 +154,10 @@ class Attempt:
                 if not epoch.wait_until_trusted():
                     raise LeaseLostError(NOT_BEGUN)
                 result = job.execute(context)
-                if inspect.isawaitable(result):
-                    result = self._awaited(result)
-                self._returned(context, result)
+                if result is not None:
+                    if inspect.isawaitable(result):
+                        result = self._awaited(result)
+                    self._returned(context, result)
         except BaseException as error:
             self._error = error
 
@@ -169,9 +172,10 @@ class Attempt:
                         raise LeaseLostError(NOT_BEGUN)
                     await asyncio.sleep(TRUST_REST)
                 result = await job.execute(context)
-                if inspect.isawaitable(result):
-                    result = await result
-                self._returned(context, result)
+                if result is not None:
+                    if inspect.isawaitable(result):
+                        result = await result
+                    self._returned(context, result)
         except BaseException as error:
             # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
             self._error = error
@@ -219,12 +223,14 @@ class Attempt:
 
     def _finish(self) -> None:
         """End the execution: the one place where that is, whatever happened before and whatever happens here."""
-        with self._runner.ending(self._execution, self._started_at) as end:
+        try:
             completion = self._judged()
             if self._runner.listeners:
                 self._runner.tells(self._execution, completion)
                 self._tell(self._runner.listeners, completion)
-            end(completion)
+            self._runner.end(self._execution, completion)
+        except BaseException as error:
+            self._runner.fail(self._execution, error, self._started_at)
 
     def _judged(self) -> Completion:
         """What becomes of it."""

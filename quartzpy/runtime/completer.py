@@ -18,6 +18,7 @@ from quartzpy.runtime.moves import refill_of
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.worker_pool import LONGEST_WAIT
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
 
@@ -77,7 +78,8 @@ class Completer(Service):
 
     def wait_until_empty(self, timeout: float | None) -> bool:
         with self._empty:
-            return self._empty.wait_for(lambda: self.pending == 0, timeout)
+            limit = None if timeout is None else min(timeout, LONGEST_WAIT)
+            return self._empty.wait_for(lambda: self.pending == 0, limit)
 
     def run_once(self) -> float:
         self._take_up()

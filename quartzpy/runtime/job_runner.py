@@ -6,8 +6,8 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
@@ -44,7 +44,6 @@ TELL_LIMIT = 1.0
 UNHEEDED_AFTER = 3.0
 """Seconds after a timeout at which an execution that still runs is reported first, then at growing intervals."""
 LONGEST_UNHEEDED_REST = 3_600.0
-Ended = Callable[["Completion | None"], None]
 
 
 class JobRunner:
@@ -107,9 +106,9 @@ class JobRunner:
 
     def run(self, execution: Execution) -> None:
         """Run one execution; its completion goes to `ended`, None where this node may not run it any more."""
-        with self.ending(execution) as end:
+        try:
             if not execution.epoch.wait_until_trusted():
-                end(None)
+                self.end(execution, None)
                 return
             with self._lock:
                 self._running[execution.fired.fence] = execution
@@ -117,23 +116,21 @@ class JobRunner:
             if timeout is not None:
                 execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
             Attempt(self, execution).run()
+        except BaseException as error:
+            self.fail(execution, error)
 
-    # --- the end of an execution
+    # --- the end of an execution: it has one, and gives its slot back once
 
-    @contextmanager
-    def ending(self, execution: Execution, started_at: datetime | None = None) -> Iterator[Ended]:
-        """The part of an execution that may end it: by calling what this gives, or by raising anything.
+    def fail(self, execution: Execution, error: BaseException, started_at: datetime | None = None) -> None:
+        """End an execution by what was raised around it, outside of the job.
 
-        Whatever is raised between a committed fire and its completion is the end of that execution, recorded as its
-        error; nothing of it reaches the thread. An execution ends once, and gives its slot back once.
+        Whatever is raised between a committed fire and its completion comes here, and is recorded as the execution's
+        error; nothing of it reaches the thread.
         """
         try:
-            yield partial(self._end, execution)
-        except BaseException as error:
-            try:
-                self._end(execution, self._failed(execution, error, started_at))
-            finally:
-                self._free(execution)
+            self.end(execution, self._failed(execution, error, started_at))
+        finally:
+            self._free(execution)
 
     def _failed(self, execution: Execution, error: BaseException, started_at: datetime | None) -> Completion:
         with suppress(BaseException):
@@ -143,7 +140,7 @@ class JobRunner:
         began = min(started_at or ended_at, ended_at)
         return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
 
-    def _end(self, execution: Execution, completion: Completion | None) -> None:
+    def end(self, execution: Execution, completion: Completion | None) -> None:
         try:
             self._record(execution, completion)
         finally:

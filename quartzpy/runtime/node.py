@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.config import ExecutorConfig, SchedulerConfig
+from quartzpy.config import ExecutorConfig, SchedulerConfig, as_bytes
 from quartzpy.errors import AuthenticationError, OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.events import NodesRecovered
 from quartzpy.job import JobTypes
@@ -432,7 +432,7 @@ class SchedulerNode:
         return ProcessWorkers(
             f"quartzpy-{self.instance_id}-process-{name}",
             config.workers,
-            memory_limit=config.memory_limit,
+            memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, name),
             job_types=self._job_types,
             job_factory=job_factory,
             max_job_data_bytes=self._config.max_job_data_bytes,

@@ -10,7 +10,6 @@ import atexit
 import errno
 import logging
 import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import threading
@@ -18,8 +17,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -40,7 +37,6 @@ from quartzpy.runtime.child_process import PROCESS_NAME, SIGNALS_OF_THE_NODE, se
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.process_messages import (
-    END,
     RUN,
     STOP,
     Ending,
@@ -49,13 +45,12 @@ from quartzpy.runtime.process_messages import (
     pack,
     unpack,
 )
+from quartzpy.runtime.worker_process import WorkerProcess, died
 
 KILL_AFTER = 2.0
 """Seconds that a job in a child process has to end by itself when it is asked to stop."""
 START_AGAIN_AFTER = 0.5
 """Seconds between two attempts to start a process where the system refuses one."""
-LOOK_AFTER = 0.5
-"""Seconds between two looks whether a child still lives, where the system does not say when it ends."""
 JOIN_SECONDS = 1.0
 """How long a process whose pipe was closed may take to end."""
 
@@ -106,7 +101,7 @@ class ProcessWorkers:
         self._deadlines = Deadlines(f"{name}-cut-off", clock)
         self._slots = threading.BoundedSemaphore(size)
         self._changed = threading.Condition()
-        self._idle: list[_Child] = []
+        self._idle: list[WorkerProcess] = []
         self._runs: set[_Run] = set()
         self._numbers = count(1)
         self._closed = False
@@ -217,7 +212,7 @@ class ProcessWorkers:
                 self._idle.append(run.child)
             self._changed.notify_all()
 
-    def _start_child(self) -> _Child:
+    def _start_child(self) -> WorkerProcess:
         number = next(self._numbers)
         if number == 1:
             atexit.register(self._kill_all)
@@ -239,7 +234,7 @@ class ProcessWorkers:
                 raise
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return _Child(process, ours)
+        return WorkerProcess(process, ours)
 
     def _kill_all(self) -> None:
         """At the exit of a program that did not close: multiprocessing asks by SIGTERM, and waits for ever."""
@@ -278,7 +273,7 @@ class _StandIn(Job, type_name="<process worker>"):
 class _Run:
     """An execution in a child. Stoppable from any thread."""
 
-    def __init__(self, child: _Child, execution: Execution, deadlines: Deadlines) -> None:
+    def __init__(self, child: WorkerProcess, execution: Execution, deadlines: Deadlines) -> None:
         self.child = child
         self.execution = execution
         self._deadlines = deadlines
@@ -324,7 +319,7 @@ class _Run:
                     "this execution was asked to stop; it did not heed that, and its process was killed"
                 ) from None
             self.may_be_repeated = has_worked and not has_begun
-            raise _died(code, child.is_ready) from None
+            raise died(code, child.is_ready) from None
         self._is_answered = True
         return answer
 
@@ -352,100 +347,3 @@ class _Run:
         if self._kill_at is not None:
             self._deadlines.call_off(self._kill_at)
         return self._is_answered and not self._killed and not self.is_spent
-
-
-class _Child:
-    """A child process as the node sees it."""
-
-    def __init__(self, process: SpawnProcess, connection: Connection[bytes, bytes]) -> None:
-        self._process = process
-        self._connection = connection
-        self._sending = threading.Lock()
-        self._is_reaped = False
-        self._exit_code: int | None = None
-        self._ends: int | None = None
-        with suppress(AttributeError, OSError):  # Where the system has none, it is asked now and then.
-            self._ends = os.pidfd_open(process.pid or 0)
-        self.is_ready = False
-
-    @property
-    def has_ended(self) -> bool:
-        """Of one that has nothing to do: it says nothing, so what is to be read is the end."""
-        return self._connection.poll() or self._has_ended_within(0.0)
-
-    def send(self, message: bytes) -> None:
-        """Raises OSError: it has ended."""
-        with self._sending:
-            self._connection.send_bytes(message)
-
-    def send_end(self) -> None:
-        with suppress(OSError):
-            self.send(pack(END))
-
-    def receive(self) -> bytes:
-        """Raises EOFError, OSError: it has ended."""
-        # What a job forked has the other end of the pipe too, and keeps it open when the child is dead.
-        while not self._connection.poll():
-            if self._ends is not None:
-                multiprocessing.connection.wait([self._connection, self._ends])
-            else:
-                multiprocessing.connection.wait([self._connection], LOOK_AFTER)
-            if self._has_ended_within(0.0) and not self._connection.poll():
-                raise EOFError
-        return self._connection.recv_bytes()
-
-    def kill(self) -> None:
-        """Kill it, and what its jobs have started."""
-        if self._is_reaped or (self._ends is None and self._process.exitcode is not None):
-            return
-        pid = self._process.pid
-        # Until it is reaped its number is nobody else's.
-        with suppress(OSError):
-            if pid is not None and os.getpgid(pid) == pid:
-                os.killpg(pid, signal.SIGKILL)
-        self._process.kill()
-
-    def reap(self, seconds: float, *, as_told: bool = False) -> int | None:
-        """Wait for the end, kill it after so many seconds; its exit code, None where nobody can tell.
-
-        What its jobs have started is killed with it, unless it ended `as_told`.
-        """
-        if not self._is_reaped:
-            if not self._has_ended_within(seconds) or not as_told:
-                self.kill()
-            self._process.join()
-            self._is_reaped = True
-            self._exit_code = self._process.exitcode
-            self._connection.close()
-            if self._ends is not None:
-                os.close(self._ends)
-        return self._exit_code
-
-    def _has_ended_within(self, seconds: float) -> bool:
-        if self._ends is None:
-            self._process.join(seconds)
-            return self._process.exitcode is not None
-        return bool(multiprocessing.connection.wait([self._ends], seconds))
-
-
-def _died(code: int | None, was_ready: bool) -> WorkerDiedError:
-    if code is None:
-        how = "in a way that nobody can tell"
-    elif code < 0:
-        how = f"with signal {_signal_name(-code)}"
-    else:
-        how = f"with exit code {code}"
-    message = f"the worker process ended {how}"
-    if not was_ready:
-        message += (
-            " before it could begin; its standard error says why. It imports the program's main module, whose start"
-            ' belongs under if __name__ == "__main__":'
-        )
-    return WorkerDiedError(message, exit_code=code)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

@@ -18,6 +18,9 @@ from quartzpy.runtime.thread_start import ThreadStart
 
 logger = logging.getLogger(__name__)
 
+LONGEST_WAIT = threading.TIMEOUT_MAX / 2
+"""A condition takes no longer one."""
+
 Task = Callable[[], None]
 
 
@@ -51,7 +54,8 @@ class WorkerPool:
     def wait_until_idle(self, timeout: float | None) -> bool:
         """Wait until no slot is taken; whether that came."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._taken == 0, timeout)
+            limit = None if timeout is None else min(timeout, LONGEST_WAIT)
+            return self._changed.wait_for(lambda: self._taken == 0, limit)
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Run tasks, each in a slot of its own; callers asked for as many free ones before."""

@@ -54,6 +54,14 @@ class Waiting(Job):
         context.put("cancelled", context.cancelled)
 
 
+class WaitingForAges(Job):
+    """Until it is interrupted."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context)
+        context.wait_cancelled(1e15)
+
+
 class WaitingAsync(Job):
     """Runs until the test says so, on the event loop."""
 

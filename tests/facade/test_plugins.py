@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from quartzpy import (
     TriggerKey,
 )
 from quartzpy.declarations import load_definitions
-from quartzpy.errors import SettingsError
+from quartzpy.errors import SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
 from quartzpy.states import Outcome
 from tests.facade import jobs
@@ -273,3 +274,97 @@ def test_a_plugin_is_found_by_its_entry_point() -> None:
         Scheduler("memory://", plugins=["nothing"])
     with pytest.raises(SettingsError, match="initialize, start and shutdown"):
         Scheduler("memory://", plugins=[object()])  # type: ignore[list-item]
+
+
+class Broken:
+    """Raises what no plugin should, and takes its time."""
+
+    def __init__(self, method: str, error: type[BaseException]) -> None:
+        self._method = method
+        self._error = error
+        self.go_on = threading.Event()
+
+    def _called(self, method: str) -> None:
+        if method == self._method:
+            self.go_on.wait(20)
+            raise self._error
+
+    def initialize(self, scheduler: Any) -> None: ...
+
+    def start(self) -> None:
+        self._called("start")
+
+    def shutdown(self) -> None:
+        self._called("shutdown")
+
+
+@pytest.mark.parametrize("method", ["start", "shutdown"])
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, MemoryError])
+def test_a_plugin_that_raises_anything_is_logged(
+    make_scheduler: Callable[..., Scheduler],
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+    error: type[BaseException],
+) -> None:
+    plugin = Broken(method, error)
+    plugin.go_on.set()
+    scheduler = make_scheduler(plugins=[plugin])
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+    assert scheduler.wait_until_recorded(1, SOON)
+    assert scheduler.shutdown()
+    assert f"plugin Broken: {method} failed" in caplog.text
+
+
+def test_a_plugin_that_hangs_is_reported_and_its_node_works_on(
+    make_scheduler: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quartzpy.plugin.SLOW_AFTER", 0.05)
+    plugin = Broken("start", RuntimeError)
+    scheduler = make_scheduler(plugins=[plugin])
+    starting = threading.Thread(target=scheduler.start)
+    starting.start()
+    while not scheduler.is_started:
+        plugin.go_on.wait(0.01)
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
+    assert scheduler.wait_until_recorded(1, SOON)
+    while "plugin Broken: start still runs" not in caplog.text:
+        assert starting.is_alive()
+        plugin.go_on.wait(0.01)
+    plugin.go_on.set()
+    starting.join(20)
+
+
+def test_declared_jobs_are_watched_on_whatever_a_file_does(
+    make_scheduler: Callable[..., Scheduler], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text("job = []")
+    plugin = DeclaredJobs(file, reread_every="10ms")
+    scheduler = make_scheduler(plugins=[plugin])
+    scheduler.start()
+    read = threading.Semaphore(0)
+
+    def fails() -> Any:
+        read.release()
+        raise next(errors)
+
+    monkeypatch.setattr(plugin, "sync", fails)
+    # The store is asked again; a file is not, until it changes.
+    errors = iter([StoreUnavailableError("down"), RecursionError("too deep"), SystemExit(3)])
+    file.write_text("job = [] #")
+    assert read.acquire(timeout=20)
+    assert read.acquire(timeout=20)
+    file.write_text("job = [] ##")
+    assert read.acquire(timeout=20)
+
+
+def test_a_wait_of_ages_is_a_long_wait(make_scheduler: Callable[..., Scheduler]) -> None:
+    scheduler = make_scheduler()
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(jobs.WaitingForAges, "job"), SimpleTrigger("t"))
+    assert scheduler.interrupt_execution(jobs.next_run().fire_instance_id)
+    assert scheduler.wait_until_recorded(1, SOON)
+    [execution] = scheduler.executions()
+    assert execution.outcome is Outcome.CANCELLED
+    assert scheduler.shutdown(timeout=timedelta.max)

@@ -72,7 +72,7 @@ def _later() -> datetime:
     return datetime(2090, 1, 1, tzinfo=UTC)
 
 
-def test_a_jobs_own_transactions_are_told_what_our_sessions_are(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_jobs_own_transactions_are_told_the_time_zone_and_no_limit(pooler: Pooler, postgres_dsn: str) -> None:
     with Scheduler(pooler.through(postgres_dsn), pooled=True, **QUICK) as scheduler:
         job = JobDetail(InItsTransaction, "job", persist_data=True, durable=True)
         scheduler.schedule_job(job, SimpleTrigger("t"))
@@ -81,7 +81,7 @@ def test_a_jobs_own_transactions_are_told_what_our_sessions_are(pooler: Pooler, 
         assert record.outcome is Outcome.SUCCEEDED, record.error
         stored = scheduler.get_job_detail(job.key)
         assert stored is not None
-        assert stored.data == {"fenced": "1s", "told": ["UTC", "off"]}
+        assert stored.data == {"fenced": "0", "told": ["UTC", "on"]}
 
 
 def test_each_transaction_has_our_limits(

@@ -22,7 +22,7 @@ from quartzpy.store.protocol import ConnectionUsage
 from quartzpy.store.sql.abandoned import AbandonedBackends, note_backend
 from quartzpy.store.sql.conninfo import JOB_SETTINGS, connect_arguments, session_settings
 from quartzpy.store.sql.database import parse_dsn, translate
-from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
+from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
 from quartzpy.store.sql.servers import READ_ONLY, Servers
 
 logger = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ class Connections:
         *,
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
-        prepared: bool = True,
+        undo: bytes = ROLLBACK,
         seconds: float | None = None,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
@@ -220,7 +220,8 @@ class Connections:
                 seconds=self._seconds if seconds is None else seconds,
                 begin=begin,
                 commit=commit,
-                prepared=prepared and self._local is None,
+                undo=undo,
+                prepared=self._local is None,
                 local=self._local,
             )
         except BaseException as error:

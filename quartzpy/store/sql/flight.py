@@ -102,6 +102,12 @@ def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS)
             return
 
 
+def prepared_on(connection: psycopg.Connection[Any]) -> set[bytes]:
+    """The names of our statements that are prepared on a connection, unless somebody discarded them."""
+    known: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
+    return known
+
+
 def fly(
     connection: psycopg.Connection[Any],
     sends: Sequence[Send],
@@ -125,7 +131,7 @@ def fly(
             COMMIT was sent, `outcome_unknown` is set on it.
     """
     pgconn = connection.pgconn
-    known: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
+    known = prepared_on(connection)
     bound = [(send.statement, send.statement.bind(send.values)) for send in sends]
     deadline = time.monotonic() + seconds
     newly: list[bytes] = []

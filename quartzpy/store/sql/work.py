@@ -16,11 +16,13 @@ from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import complete
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.database import translate
-from quartzpy.store.sql.flight import Result, Send
+from quartzpy.store.sql.flight import Result, Send, prepared_on
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
+
+SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_end"
 
 # Shorter than the flight may take: the server's own error says what was waited for.
 PATIENCE = """
@@ -103,10 +105,15 @@ class WorkTransaction:
                 f"execution {fence}: the job ended its transaction itself, by commit or rollback; the end of the block"
                 " commits, and an exception rolls back"
             )
+        prepared = prepared_on(driver)
+        before = set(prepared)
         try:
-            # Nothing of ours is prepared here: the driver has statements of its own on a job's connection, and to be
-            # rid of them it discards all.
-            return self._connections.fly_on(driver, sends, begin=None, prepared=False)
+            try:
+                return self._connections.fly_on(driver, sends, begin=SAVEPOINT, undo=BACK)
+            except psycopg.errors.InvalidSqlStatementName:
+                # To be rid of its own statements the driver discards all that are prepared, and so may a job.
+                prepared -= before
+                return self._connections.fly_on(driver, sends, begin=None)
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
                 f"execution {fence} is no longer this node's: its transaction was rolled back"
