@@ -245,7 +245,7 @@ def test_a_pool_that_got_no_thread_once_is_not_wedged(monkeypatch: pytest.Monkey
     pool = WorkerPool(2, "worker")
     ran = threading.Event()
     with monkeypatch.context() as broken:
-        broken.setattr("threading.Thread.start", lambda self: exec("raise RuntimeError(\"can't start new thread\")"))
+        broken.setattr("threading.Thread.start", lambda self: exec('raise RuntimeError("can\'t start new thread")'))
         with pytest.raises(RuntimeError):
             pool.submit([ran.set])
     supervise(pool)

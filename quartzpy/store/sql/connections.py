@@ -160,6 +160,8 @@ class Connections:
             while _is_stale(connection := _driver(fairy)):
                 fairy.invalidate()
                 fairy.close()
+                # Where no other can be had, there is none to be thrown away.
+                fairy = None
                 fairy = engine.raw_connection()
             yield connection
         except QuartzpyError:
