@@ -87,7 +87,7 @@ class _Link:
             with contextlib.suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 end.shutdown(socket.SHUT_RDWR)
-                end.close()
+            end.close()
 
 
 class Proxy:
@@ -105,6 +105,10 @@ class Proxy:
         self.let_go = threading.Event()
         self.passable = threading.Event()
         self.passable.set()
+        self.accepted = 0
+        """How often somebody connected."""
+        self.refusing = False
+        self._closed = False
         self._links: list[_Link] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -116,6 +120,10 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._closed = True
+        with contextlib.suppress(OSError):
+            # Else the thread that accepts would accept once more.
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.passable.set()
         self.let_go.set()
@@ -125,6 +133,10 @@ class Proxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self.accepted += 1
+                if self.refusing:
+                    client.close()
+                    continue
                 try:
                     server = socket.create_connection(self._upstream, timeout=5)
                 except OSError:
@@ -132,6 +144,8 @@ class Proxy:
                     continue
                 server.settimeout(None)
                 self._links.append(_Link(self, client, server))
+                if self._closed:
+                    self._links[-1].cut()
 
     def through(self, dsn: str) -> str:
         """The same database, reached through here."""
@@ -155,6 +169,14 @@ class Proxy:
         """From now on swallow what the present connections carry; new ones work."""
         for link in self._links:
             link.swallowed = True
+
+    def refuse(self) -> None:
+        """Cut all connections, and hang up on each new one."""
+        self.refusing = True
+        self.cut()
+
+    def admit(self) -> None:
+        self.refusing = False
 
     def heal(self) -> None:
         self.passable.set()

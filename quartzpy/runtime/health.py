@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
 from quartzpy.errors import NodeUnhealthyError
+from quartzpy.runtime.epoch import Epoch
 from quartzpy.store.protocol import ConnectionUsage
 
 
@@ -62,3 +64,37 @@ class SchedulerHealth:
         """
         if self.state is HealthState.FAILED:
             raise NodeUnhealthyError(f"node {self.instance_id} cannot go on: {'; '.join(self.problems)}")
+
+
+def health_of(
+    *,
+    instance_id: str,
+    epoch: Epoch,
+    now: float,
+    answered_at: float | None,
+    outage: float | None,
+    refusal: str | None,
+    failure: str | None,
+    connections: ConnectionUsage | None,
+    threads: Sequence[ThreadHealth],
+) -> SchedulerHealth:
+    """The health of a node, at `now` of the steady clock, from what its parts say."""
+    problems = [failure] if failure is not None else []
+    problems += [f"thread {one.name} has ended" for one in threads if not one.alive]
+    problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
+    if outage is not None:
+        problems.append(f"the database has not answered a check-in for {outage:.1f} s")
+    if not epoch.seconds_left:
+        problems.append("this node has no lease" + (f": {refusal}" if refusal else ""))
+    state = HealthState.UNHEALTHY if problems else HealthState.HEALTHY
+    return SchedulerHealth(
+        state if failure is None else HealthState.FAILED,
+        tuple(problems),
+        instance_id=instance_id,
+        epoch=epoch.node.epoch,
+        lease_left=timedelta(seconds=epoch.seconds_left),
+        checkin_age=None if answered_at is None else timedelta(seconds=now - answered_at),
+        outage=None if outage is None else timedelta(seconds=outage),
+        connections=connections,
+        threads=tuple(threads),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,12 @@ from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
 from quartzpy.runtime.deadlines import Deadlines
+from quartzpy.runtime.drain import Allowance, within
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.executors import Executors
-from quartzpy.runtime.health import HealthState, SchedulerHealth
+from quartzpy.runtime.health import SchedulerHealth, health_of
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.news_listener import NewsListener
@@ -48,8 +49,6 @@ logger = logging.getLogger(__name__)
 JOIN_SECONDS = 10.0
 # How long what still runs at the end of a node may take to be cut off.
 CLOSE_SECONDS = 1.0
-# How much longer than its limit a drain may take, for what is left to do then.
-DRAIN_GRACE = 2.0
 # How long a step of stopping that asks the database may take.
 STEP_SECONDS = 35.0
 LATE_SECONDS = 0.1
@@ -226,23 +225,11 @@ class SchedulerNode:
         return False
 
     def _drain(self, timeout: float | None) -> bool:
-        deadline = None if timeout is None else self._clock.monotonic() + timeout
-
-        def left() -> float | None:
-            return None if deadline is None else max(0.0, deadline - self._clock.monotonic())
-
-        def at_most(seconds: float) -> float:
-            """For a step that needs no executions to end: it must not take the whole grace from those after it."""
-            if deadline is None:
-                return seconds
-            return min(seconds, max(0.1, (deadline + DRAIN_GRACE - self._clock.monotonic()) / 3))
-
-        def in_time(seconds: float) -> float:
-            return seconds if deadline is None else min(seconds, left() or 0.0)
-
+        allowance = Allowance(self._clock, timeout)
+        at_most, in_time, left = allowance.at_most, allowance.in_time, allowance.left
         for service in (self._scheduler, self._misfires, self._news):
             service.join(in_time(JOIN_SECONDS))
-        self._within(in_time(STEP_SECONDS), self._scheduler.release_all)
+        within(in_time(STEP_SECONDS), self._scheduler.release_all)
         drained = self._executors.wait_until_idle(left) and self._completer.wait_until_empty(left())
         if not drained:
             abandoned = self._runner.interrupt(lambda execution: True)
@@ -255,18 +242,18 @@ class SchedulerNode:
         for last in (self._completer, self._cluster, self._checkin):
             last.join(at_most(JOIN_SECONDS))
         # What can be cut off is, before others may run it again.
-        self._within(at_most(2 * CLOSE_SECONDS), partial(self._executors.close, CLOSE_SECONDS))
+        within(at_most(2 * CLOSE_SECONDS), partial(self._executors.close, CLOSE_SECONDS))
         self._loop.close(at_most(CLOSE_SECONDS))
         epoch = self._epoch
         if epoch is not None and not epoch.lost:
             epoch.lose()
-            self._within(at_most(STEP_SECONDS), partial(self._store.leave, epoch.node))
+            within(at_most(STEP_SECONDS), partial(self._store.leave, epoch.node))
         self._watchdog.stop()
         self._watchdog.join(at_most(JOIN_SECONDS))
         self._deadlines.close()
         self._listeners.close()
-        self._within(at_most(STEP_SECONDS), self._news.hang_up)
-        self._within(at_most(STEP_SECONDS), self._store.close)
+        within(at_most(STEP_SECONDS), self._news.hang_up)
+        within(at_most(STEP_SECONDS), self._store.close)
         logger.info("node %s stopped", self.instance_id)
         return drained
 
@@ -280,25 +267,6 @@ class SchedulerNode:
             self._news,
             self._scheduler,
         )
-
-    def _within(self, seconds: float, step: Callable[[], None]) -> None:
-        """A last courtesy, for so many seconds: where it fails, the others find out by themselves."""
-
-        def courtesy() -> None:
-            try:
-                step()
-            except QuartzpyError as error:
-                logger.warning("node %s: %s", self.instance_id, error)
-            except Exception:
-                logger.exception("node %s: a step of stopping failed", self.instance_id)
-
-        helper = threading.Thread(target=courtesy, name=f"{self._name}-stopping", daemon=True)
-        try:
-            helper.start()
-        except RuntimeError:  # No thread can be had.
-            courtesy()
-            return
-        helper.join(seconds)
 
     # --- the epoch
 
@@ -490,29 +458,16 @@ class SchedulerNode:
     def health(self) -> SchedulerHealth:
         """How this node is now."""
         self._supervisor.ensure_alive()
-        now = self._clock.monotonic()
-        threads = self._supervisor.threads()
-        epoch, outage, answered_at = self._present_epoch(), self._store_watch.outage, self._checkin.answered_at
-        problems = [f"thread {one.name} has ended" for one in threads if not one.alive]
-        problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]
-        if outage is not None:
-            problems.append(f"the database has not answered a check-in for {outage:.1f} s")
-        if epoch.lost or not epoch.seconds_left:
-            problems.append("this node has no lease" + (f": {self._cluster.refusal}" if self._cluster.refusal else ""))
-        state = HealthState.UNHEALTHY if problems else HealthState.HEALTHY
-        if self._supervisor.failure is not None:
-            state = HealthState.FAILED
-            problems.insert(0, self._supervisor.failure)
-        return SchedulerHealth(
-            state,
-            tuple(problems),
+        return health_of(
             instance_id=self.instance_id,
-            epoch=epoch.node.epoch,
-            lease_left=timedelta(seconds=epoch.seconds_left),
-            checkin_age=None if answered_at is None else timedelta(seconds=now - answered_at),
-            outage=None if outage is None else timedelta(seconds=outage),
+            epoch=self._present_epoch(),
+            now=self._clock.monotonic(),
+            answered_at=self._checkin.answered_at,
+            outage=self._store_watch.outage,
+            refusal=self._cluster.refusal,
+            failure=self._supervisor.failure,
             connections=self._store.connections(),
-            threads=threads,
+            threads=self._supervisor.threads(),
         )
 
 

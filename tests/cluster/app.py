@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import threading
 
 from quartzpy import (
@@ -40,6 +41,14 @@ class Brief(Job):
     def execute(self, context: JobExecutionContext) -> None:
         journal.write("start", context)
         journal.write("end", context)
+
+
+class Deadly(Job):
+    """Kills its process."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        journal.write("start", context)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Failing(Job):

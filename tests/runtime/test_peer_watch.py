@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from quartzpy.runtime.peer_watch import PeerWatch
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import NodeRecord
@@ -63,3 +65,36 @@ def test_a_node_does_not_judge_itself() -> None:
     own = NodeRecord("a", 1, "h", 1, START, START, 0, INTERVAL, WINDOW)
     for at in range(0, 100, 5):
         assert watch.saw(CheckIn(START + timedelta(seconds=at), (own,)), 1, at) == []
+
+
+def peer(name: str, count: int, last: float, interval: timedelta, window: timedelta) -> NodeRecord:
+    return NodeRecord(name, 1, "h", 1, START, START + timedelta(seconds=last), count, interval, window)
+
+
+def test_a_peer_is_judged_by_its_own_window() -> None:
+    watch = PeerWatch(timedelta(seconds=1), timedelta(seconds=5))
+    patient = peer("b", 7, 0, timedelta(seconds=10), timedelta(seconds=60))
+    judged_at = next(
+        at for at in range(200) if watch.saw(CheckIn(START + timedelta(seconds=at), (patient,)), -1, float(at))
+    )
+    assert judged_at == 61
+
+
+def test_a_peer_with_a_short_window_is_judged_by_that_of_whoever_has_a_long_one() -> None:
+    watch = PeerWatch(INTERVAL, timedelta(hours=1))
+    hasty = peer("b", 7, 0, timedelta(seconds=1), timedelta(seconds=6))
+    assert [bool(watch.saw(CheckIn(START + timedelta(seconds=at), (hasty,)), -1, at)) for at in (0.0, 5.0, 10.0)] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_nodes_with_different_settings_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    watch = PeerWatch(INTERVAL, WINDOW)
+    for at in range(0, 100, 5):
+        other = peer("b", at, at, timedelta(seconds=1), timedelta(seconds=6))
+        same = peer("c", at, at, INTERVAL, WINDOW)
+        watch.saw(CheckIn(START + timedelta(seconds=at), (other, same)), -1, at)
+    [record] = caplog.records
+    assert record.getMessage().startswith("node b has checkin_interval 0:00:01 and failure_window 0:00:06, this one")

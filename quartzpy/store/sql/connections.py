@@ -158,6 +158,8 @@ class Connections:
             while _is_stale(connection := _driver(fairy)):
                 fairy.invalidate()
                 fairy.close()
+                # Where no other can be had, there is none to be thrown away.
+                fairy = None
                 fairy = engine.raw_connection()
             self._abandoned.end(partial(self._fly_alone, connection))
             yield connection
@@ -209,7 +211,7 @@ class Connections:
         *,
         begin: bytes | None = BEGIN,
         commit: bytes | None = COMMIT,
-        undo: bytes = ROLLBACK,
+        undo_by: bytes = ROLLBACK,
         seconds: float | None = None,
     ) -> list[Result]:
         """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
@@ -220,7 +222,7 @@ class Connections:
                 seconds=self._seconds if seconds is None else seconds,
                 begin=begin,
                 commit=commit,
-                undo=undo,
+                undo_by=undo_by,
                 prepared=self._local is None,
                 local=self._local,
             )

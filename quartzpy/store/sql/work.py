@@ -109,7 +109,7 @@ class WorkTransaction:
         before = set(prepared)
         try:
             try:
-                return self._connections.fly_on(driver, sends, begin=SAVEPOINT, undo=BACK)
+                return self._connections.fly_on(driver, sends, begin=SAVEPOINT, undo_by=BACK)
             except psycopg.errors.InvalidSqlStatementName:
                 # To be rid of its own statements the driver discards all that are prepared, and so may a job.
                 prepared -= before

@@ -1,0 +1,180 @@
+"""The check-in's own connection, and the sessions of dead nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from quartzpy.errors import AuthenticationError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.process_identity import own_process, session_tag
+from quartzpy.store.sql.store import SqlJobStore
+from tests.proxy import Proxy
+from tests.store_sql.conftest import NAME, register
+
+Connect = Callable[[], psycopg.Connection[Any]]
+Make = Callable[..., SqlJobStore]
+
+
+def test_a_check_in_waits_for_no_connection_of_the_pool(store: SqlJobStore) -> None:
+    node = register(store)
+    with ExitStack() as all_of_them:
+        usage = store.connections()
+        for _ in range(usage.most):
+            all_of_them.enter_context(store._connections.checked_out())
+        assert store.connections().in_use == usage.most
+        assert store.check_in(node, within=5).nodes
+
+
+def test_a_check_in_that_gets_no_answer_ends_by_its_deadline_and_the_next_has_a_fresh_connection(
+    make_store: Make, postgres_dsn: str, proxy: Proxy
+) -> None:
+    remote = make_store(proxy.through(postgres_dsn))
+    node = register(remote)
+    remote.check_in(node)
+    proxy.swallow()
+    began = time.monotonic()
+    with pytest.raises(OutcomeUnknownError):
+        remote.check_in(node, within=0.5)
+    assert 0.4 < time.monotonic() - began < 3
+    assert remote.check_in(node, within=10).nodes
+
+
+def test_connecting_is_within_the_deadline_too(make_store: Make, postgres_dsn: str, proxy: Proxy) -> None:
+    remote = make_store(proxy.through(postgres_dsn))
+    node = register(remote)
+    proxy.black_hole()
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match="did not let us connect in time"):
+        remote.check_in(node, within=0.5)
+    assert 0.4 < time.monotonic() - began < 3
+    proxy.heal()
+    assert remote.check_in(node, within=10).nodes
+
+
+def test_a_connection_that_was_ended_while_idle_is_not_used(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    store.check_in(node)
+    connect().execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE '%%:control:%%'"
+    )
+    assert store.check_in(node).nodes
+
+
+def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time(
+    make_store: Make, postgres_dsn: str, proxy: Proxy
+) -> None:
+    url = make_url(postgres_dsn)
+    remote = make_store(postgres_dsn)
+    node = register(remote)
+    proxy.black_hole()
+    both = {"host": ["127.0.0.1:" + str(proxy.port), f"{url.host}:{url.port or 5432}"]}
+    remote._connections._url = url.set(host=None, port=None, query=both)
+    with pytest.raises(StoreUnavailableError):
+        remote.check_in(node, within=0.5)
+    assert remote.check_in(node, within=10).nodes
+
+
+def test_an_epoch_that_is_gone_costs_no_connection(store: SqlJobStore) -> None:
+    node = register(store)
+    store.leave(node)
+    for _ in range(3):
+        with pytest.raises(LeaseLostError):
+            store.check_in(node)
+
+
+def test_a_wrong_password_is_named_as_such(make_store: Make, postgres_dsn: str) -> None:
+    store = make_store()
+    node = register(store)
+    store._connections._url = make_url(postgres_dsn).set(username="nobody_of_this_name")
+    with pytest.raises((AuthenticationError, StoreUnavailableError), match="nobody_of_this_name"):
+        store.check_in(node)
+
+
+# --- ending sessions
+
+DEAD_PROCESS = "boot/4026531836/7/123"
+
+
+def dead_node(store: SqlJobStore, connect: Connect) -> Any:
+    """A node of another process that will not check in any more, and its survivor."""
+    dead = store.register(
+        "dead",
+        host="h",
+        pid=7,
+        checkin_interval=timedelta(seconds=1),
+        window=timedelta(seconds=10),
+        process=DEAD_PROCESS,
+    )
+    survivor = register(store, "survivor")
+    [record] = [one for one in store.list_nodes().nodes if one.epoch == dead.epoch]
+    return survivor, record
+
+
+def named(connection: psycopg.Connection[Any], process: str, scheduler: str = NAME) -> psycopg.Connection[Any]:
+    connection.execute(f"SET application_name = 'quartzpy:{session_tag(process, scheduler)}:work:{scheduler}'".encode())
+    return connection
+
+
+def lives(connection: psycopg.Connection[Any]) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_the_sessions_of_a_dead_node_are_ended_and_nobody_elses(store: SqlJobStore, connect: Connect) -> None:
+    survivor, dead = dead_node(store, connect)
+    its, anothers, of_another_scheduler = (
+        named(connect(), DEAD_PROCESS),
+        named(connect(), "boot/4026531836/8/123"),
+        named(connect(), DEAD_PROCESS, "another"),
+    )
+    its.execute("BEGIN")
+    assert store.recover(survivor, [dead]).nodes == ["dead"]
+    assert [lives(one) for one in (its, anothers, of_another_scheduler)] == [False, True, True]
+
+
+def test_a_node_that_checked_in_meanwhile_keeps_its_sessions(store: SqlJobStore, connect: Connect) -> None:
+    survivor, dead = dead_node(store, connect)
+    its = named(connect(), DEAD_PROCESS)
+    assert not store.recover(survivor, [replace(dead, checkin_count=dead.checkin_count - 1)]).nodes
+    assert lives(its)
+
+
+def test_a_dead_node_of_this_very_process_leaves_its_sessions_to_those_that_live(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    survivor, dead = dead_node(store, connect)
+    ours = named(connect(), own_process())
+    store.recover(survivor, [replace(dead, process=own_process())])
+    assert lives(ours)
+
+
+def test_a_database_that_lets_nobody_end_sessions_is_recovered_all_the_same(
+    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from quartzpy.store.sql import recover
+
+    survivor, dead = dead_node(store, connect)
+    monkeypatch.setattr(recover, "END_SESSIONS", "SELECT pg_terminate_backend_of_nobody(%(prefixes)s::text)")
+    assert store.recover(survivor, [dead]).nodes == ["dead"]
+    assert "cannot be ended" in caplog.text
+
+
+def test_the_tag_of_a_long_name_survives_the_63_bytes(make_store: Make, connect: Connect) -> None:
+    name = "ü" * 150
+    store = make_store(name=name)
+    node = register(store)
+    store.check_in(node)
+    names = connect().execute("SELECT application_name FROM pg_stat_activity").fetchall()
+    prefix = f"quartzpy:{session_tag(own_process(), name)}:"
+    assert sum(one.startswith(prefix) for (one,) in names) >= 2
