@@ -32,6 +32,7 @@ class Completer(Service):
         clock: Clock,
         store_time: StoreTime,
         unblocked: Callable[[datetime], None],
+        takes_more: Callable[[], bool],
         epoch_lost: Callable[[Execution], None],
     ) -> None:
         super().__init__(name)
@@ -39,6 +40,7 @@ class Completer(Service):
         self._clock = clock
         self._store_time = store_time
         self._unblocked = unblocked
+        self._takes_more = takes_more
         self._epoch_lost = epoch_lost
         self._queue: deque[tuple[Execution, Completion]] = deque()
         self._empty = threading.Condition()
@@ -119,7 +121,7 @@ class Completer(Service):
             self._done(batch)
             return []
         asked_at = self._clock.monotonic()
-        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded)
+        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded, wakes_others=not self._takes_more())
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:
             if execution.fired.fence in outcome.fenced:

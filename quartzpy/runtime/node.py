@@ -82,6 +82,7 @@ class SchedulerNode:
         self.store_time = StoreTime(clock)
         name = f"quartzpy-{self.instance_id}"
         self._loop = EventLoopThread(f"{name}-event-loop")
+        self._leaving = False
         self._deadlines = Deadlines(f"{name}-deadlines", clock)
         self._executors = Executors(
             config.workers,
@@ -109,6 +110,7 @@ class SchedulerNode:
             f"{name}-completer",
             **common,
             unblocked=self._unblocked,
+            takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
             epoch_lost=lambda execution: self._lost(execution.epoch),
         )
         common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost}
@@ -168,6 +170,7 @@ class SchedulerNode:
         With `wait`, returns when that is so or `timeout` seconds have passed; what still runs then is told to stop
         and left to the others to recover. Without, it goes on in the background.
         """
+        self._leaving = True
         self._aborted.set()
         for service in (self._scheduler, self._misfires, self._news):
             service.stop()

@@ -520,12 +520,15 @@ class JobStore(Protocol):
         """Give claims back: ACQUIRED becomes WAITING, and nothing else does."""
         ...
 
-    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
         """End executions: the claims go, history is written, changed job data is stored, blocked triggers of the
         jobs are released, COMPLETE triggers go and with them non-durable jobs that have none left.
 
         Acts only where the claim is still this epoch's, and on a trigger only where its generation is still the
-        one that fired.
+        one that fired. What somebody's open transaction holds is not waited for: an execution that has to write there
+        is deferred whole. With `wakes_others`, for a node that takes no more, other nodes are told of what waits now.
         """
         ...
 

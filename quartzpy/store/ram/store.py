@@ -160,7 +160,9 @@ class RamJobStore:
         with self._lock:
             fire.release(self._tables, node, fences)
 
-    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
         with self._lock:
             return complete.complete(self._tables, node, completions)
 

@@ -1,7 +1,8 @@
 """The complete step. Lock: TRIGGER_ACCESS. Ends executions, by fence: only while the claim is still this epoch's.
 
-Everything that a completion does hangs on the fired row that it deletes. An execution whose job row is held by
-somebody's transaction, and whose data is to be stored there, keeps its fired row and is tried again.
+Everything that a completion does hangs on the fired row that it deletes. An execution keeps that row, and is tried
+again, where somebody's transaction holds what it has to write: its job, whose data it stores or which runs again, or a
+trigger that it asked to end.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from datetime import timedelta
 
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import Completion, CompletionOutcome, News, Node
-from quartzpy.store.sql.again import RETRY, again
+from quartzpy.store.sql.again import RETRY, again, repeatable
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import news
+from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -36,27 +37,67 @@ freed AS (
      WHERE t.ctid = held.row"""
 
 
-# A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
-COMPLETE = f"""
+# Where jobs ask for something: the executions that have to wait for a trigger that they ask about.
+_HELD_UP = """
+asked AS MATERIALIZED (
+    SELECT a.fence, about.trigger_group, about.trigger_name
+      FROM unnest(%(ask_fences)s::bigint[], %(ask_all)s::bool[]) AS a(fence, all_triggers)
+      JOIN $fired_triggers f ON f.fence = a.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+     CROSS JOIN LATERAL (
+        SELECT o.trigger_group, o.trigger_name FROM $triggers o
+         WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
+        UNION ALL
+        SELECT o.trigger_group, o.trigger_name FROM $triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group
+           AND o.trigger_name = f.trigger_name AND o.generation = f.generation) AS about
+),
+held_up AS MATERIALIZED (
+    SELECT a.fence
+      FROM asked a
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
+     WHERE t.is_free IS NULL
+),
+"""
+
+
+def _complete(held_up: str = "", unless_held_up: str = "") -> str:
+    # `stored` writes where its row was locked: a version that somebody committed since is not seen by this statement,
+    # so nothing is written, and the execution goes on to the next try. A declared trigger (it has an owner) stays when
+    # it has ended: else it would be stored anew by the next sync.
+    return f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
                          %(retries)s::interval[], %(results)s::text[])
         AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
 ),
+{held_up}
 storable AS MATERIALIZED (
-    SELECT e.fence, j.row, f.job_group, f.job_name, e.place, e.new_data
+    SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
       FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
       JOIN $fired_triggers f ON f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM $job_details o
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
+     WHERE true {unless_held_up}
 ),
+stored AS (
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
+      FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
+              FROM storable ORDER BY job_group, job_name, place DESC) AS s
+     WHERE j.ctid = s.row
+    RETURNING j.job_group, j.job_name
+),
+{repeatable("repeatable", _RETRIED)},
 done AS (
     DELETE FROM $fired_triggers f USING ended e
-     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-       AND (NOT e.stores_data OR e.fence IN (SELECT fence FROM storable)
+     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING' {unless_held_up}
+       AND ((NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))
+            AND (e.retry_after IS NULL OR e.fence IN (SELECT fence FROM repeatable))
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
@@ -71,16 +112,10 @@ history AS (
         ON CONFLICT DO NOTHING
     RETURNING fence
 ),
-stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
-      FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
-              FROM storable ORDER BY job_group, job_name, place DESC) AS s
-     WHERE j.ctid = s.row
-),
 {freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
-{again("retried", "done WHERE retry_after IS NOT NULL", RETRY)}
+{again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)}
     RETURNING trigger_state, next_fire_time
 ),
 gone AS (
@@ -93,13 +128,26 @@ gone AS (
            AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row
+),
+waiting AS (
+    SELECT next_fire_time FROM (SELECT * FROM freed UNION ALL SELECT * FROM retried) AS w
+     WHERE trigger_state = 'WAITING'
 )
 SELECT $now,
        ARRAY(SELECT fence FROM done),
        ARRAY(SELECT fence FROM done EXCEPT SELECT fence FROM history),
-       (SELECT min(next_fire_time)
-          FROM (SELECT * FROM freed UNION ALL SELECT * FROM retried) AS w WHERE trigger_state = 'WAITING')
+       (SELECT min(next_fire_time) FROM waiting),
+       (SELECT count(pg_notify(%(channel)s, 'scheduled'))
+          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS told)
 """
+
+
+_RETRIED = """(
+    SELECT e.fence, r.job_group, r.job_name FROM ended e
+      JOIN $fired_triggers r ON r.fence = e.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
+     WHERE e.retry_after IS NOT NULL)"""
+COMPLETE = _complete()
+COMPLETE_ASKING = _complete(_HELD_UP, "AND e.fence NOT IN (SELECT fence FROM held_up)")
 
 # Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
 UNFINISHED = """
@@ -220,9 +268,12 @@ DELETE FROM $misfires
 """
 
 
-def complete(session: SqlSession, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+def complete(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
+) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
-    now, done, twice, earliest = session.locked(*sends(session, node, completions))[0].rows[0]
+    flight = sends(session, node, completions, wakes_others=wakes_others)
+    now, done, twice, earliest, _ = session.locked(*flight)[0].rows[0]
     for fence in twice:
         logger.error("the instant of fire %s was executed before; please report this", fence)
     if len(done) == len(completions):
@@ -237,12 +288,22 @@ def complete(session: SqlSession, node: Node, completions: Sequence[Completion])
     )
 
 
-def sends(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
+def sends(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+) -> list[Send]:
     """What ends executions, to be sent under TRIGGER_ACCESS."""
+    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
+    asked = {
+        "ask_fences": [c.fired.fence for c in asking],
+        "ask_all": [c.instruction.is_about_all_triggers for c in asking],
+    }
     return [
         session.send(
-            COMPLETE,
+            COMPLETE_ASKING if asking else COMPLETE,
+            **(asked if asking else {}),
             epoch=node.epoch,
+            channel=channel(session.scheduler),
+            wakes_others=wakes_others,
             fences=[c.fired.fence for c in completions],
             started=[c.started_at for c in completions],
             ended=[c.ended_at for c in completions],

@@ -12,7 +12,7 @@ from datetime import timedelta
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
-from quartzpy.store.sql.again import RECOVERY, again
+from quartzpy.store.sql.again import RECOVERY, again, repeatable
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
 from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
 from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
@@ -31,14 +31,21 @@ RETURNING s.instance_id
 """
 
 FREE = f"""
-WITH taken AS (
-    DELETE FROM $fired_triggers f
-     USING (SELECT o.fence FROM $fired_triggers o
-             WHERE o.sched_name = %(sched)s
-               AND NOT EXISTS (SELECT FROM $scheduler_state s
-                                WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
-               FOR UPDATE SKIP LOCKED) AS orphan
-     WHERE f.fence = orphan.fence
+WITH orphans AS MATERIALIZED (
+    SELECT o.fence, o.job_group, o.job_name, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+      FROM $fired_triggers o
+     WHERE o.sched_name = %(sched)s
+       AND NOT EXISTS (SELECT FROM $scheduler_state s
+                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
+       FOR UPDATE SKIP LOCKED
+),
+{repeatable("repeatable", "(SELECT * FROM orphans WHERE runs_again)")},
+taken AS (
+    DELETE FROM $fired_triggers f USING orphans o
+     WHERE f.fence = o.fence
+       AND (NOT o.runs_again OR f.fence IN (SELECT fence FROM repeatable)
+            OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
+                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
     RETURNING f.*
 ),
 released AS (
@@ -56,7 +63,7 @@ released AS (
 ),
 {freed("SELECT DISTINCT job_group, job_name FROM taken WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'")}
 ),
-{again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", RECOVERY)}
+{again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
     RETURNING trigger_name
 ),
 lost AS (
@@ -190,6 +197,7 @@ def leave(session: SqlSession, node: Node) -> None:
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(RELEASE, epoch=node.epoch, fences=claims),
         session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
-        *([news(session)] if claims else []),
+        # Others may be asleep past what this node alone was awake for.
+        news(session),
         name=LockName.STATE_ACCESS,
     )

@@ -175,8 +175,10 @@ class SqlJobStore:
     def release(self, node: Node, fences: Collection[int]) -> None:
         fire.release(self._session, node, fences)
 
-    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
-        return complete.complete(self._session, node, completions)
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
+        return complete.complete(self._session, node, completions, wakes_others=wakes_others)
 
     def request_cancel(self, fence: int) -> bool:
         return complete.request_cancel(self._session, fence)

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError
+from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import complete
 from quartzpy.store.sql.connections import Connections
@@ -34,6 +35,18 @@ SELECT 1 / count(*)
            FOR KEY SHARE OF f) AS claim
 """
 
+# Waited for before the lock, and held from there on: under it such rows are skipped.
+HOLD_JOB = """
+SELECT 1 FROM $job_details
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
+"""
+HOLD_TRIGGERS = """
+SELECT 1 FROM $triggers
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
+"""
+
 
 class WorkTransaction:
     """See `JobStore.begin_work`."""
@@ -51,12 +64,19 @@ class WorkTransaction:
         return self._connection
 
     def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
+        job = {"group": completion.fired.job_group, "name": completion.fired.job_name}
+        hold = []
+        if completion.job_data is not None or completion.retry_after is not None:
+            hold.append(self._session.send(HOLD_JOB, **job))
+        if completion.instruction is not CompletionInstruction.NOOP:
+            hold.append(self._session.send(HOLD_TRIGGERS, **job))
         sends = [
+            *hold,
             self._session.lock(LockName.TRIGGER_ACCESS),
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fence=completion.fired.fence, epoch=node.epoch),
         ]
-        now, _, _, earliest = self._commit(sends, completion.fired.fence)[1].rows[0]
+        now, _, _, earliest, _ = self._commit(sends, completion.fired.fence)[len(hold) + 1].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fence: int) -> None:
