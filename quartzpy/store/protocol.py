@@ -319,10 +319,14 @@ class RecoveryOutcome:
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job to store (None: it is stored already) with triggers for it."""
+    """A job to store (None: it is stored already) with triggers for it.
+
+    `keeps_data`: where it is stored already, its data stays as it is.
+    """
 
     job: JobDetail | None
     triggers: Sequence[PreparedTrigger] = ()
+    keeps_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,11 +568,22 @@ class JobStore(Protocol):
 
         A new trigger is PAUSED where its group, its job's group or all are paused, and BLOCKED while its job
         executes and disallows concurrent execution. Replacing gives a new generation and keeps a job's other
-        triggers.
+        triggers. Claims on triggers whose job now says something else of what its triggers are claimed by (type, limit,
+        place) are void.
 
         Raises:
             ObjectAlreadyExistsError: a key is stored and `replace` is false.
             JobNotFoundError, CalendarNotFoundError: what a trigger refers to is not stored.
+        """
+        ...
+
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        """Store what `change` makes of a stored job, and nobody else changes it meanwhile; the job as it is then.
+
+        With `keeps_data` the stored data stays, whatever `change` says of it. None: it is not stored. `change` may be
+        asked several times.
         """
         ...
 

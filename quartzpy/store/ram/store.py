@@ -190,6 +190,12 @@ class RamJobStore:
         with self._lock:
             return scheduling.store_jobs(self._tables, entries, replace=replace)
 
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        with self._lock:
+            return scheduling.modify_job(self._tables, key, change, keeps_data=keeps_data)
+
     def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
         with self._lock:
             return scheduling.replace_trigger(self._tables, old, new)

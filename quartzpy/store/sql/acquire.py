@@ -22,6 +22,7 @@ from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import parted
 from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.settling import SETTLE
 
 # What a fired or claimed trigger is made of, in the order of `rows.TAKEN`; `moved` says what became of it.
 TAKEN = """
@@ -221,8 +222,8 @@ claims AS (
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
-# What is left for this node: it may sleep until then. No row: the epoch is gone. `placed` are the places that jobs with
-# waiting triggers ask for, one step along their index for each.
+# What is left for this node, or is yet to be settled: it may sleep until then. No row: the epoch is gone. `placed` are
+# the places that jobs with waiting triggers ask for, one step along their index for each.
 NEXT_DUE = """
 WITH RECURSIVE placed AS (
     (SELECT placement, job_type FROM $triggers
@@ -238,6 +239,9 @@ WITH RECURSIVE placed AS (
          ORDER BY t.placement, t.job_type LIMIT 1) AS other
 )
 SELECT $now,
+       least((
+        SELECT min(n.next_fire_time) FROM $triggers n
+         WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
        (SELECT min(front.next_fire_time)
           FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS lane(job_type, placement)
          CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
@@ -251,7 +255,7 @@ SELECT $now,
                AND (rule.name <> 'OWN' OR t.next_fire_time >= $now - t.misfire_threshold)
              ORDER BY t.next_fire_time
              LIMIT 1
-         ) AS front),
+         ) AS front)),
        ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
   FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -275,7 +279,8 @@ def acquire(
         "placements": [opening.placement for opening in openings],
         "threshold": misfire_threshold,
     }
-    took, left = session.locked(
+    _, took, left = session.locked(
+        session.send(SETTLE),
         session.send(
             ACQUIRE,
             **values,

@@ -4,7 +4,8 @@ They carry what the original was, under Quartz's names and ours; one that is rep
 the first original with it.
 
 Such a trigger refers to its job: storing it under the lock would wait there for whoever deletes or redefines that job
-in an open transaction. So the job's row is held first, in the mode of the foreign key, and skipped where it cannot be.
+in an open transaction. So the job's row is held first, and skipped where it cannot be: more strongly than the foreign
+key asks for, because a row that somebody updated and then locked would be waited for in the mode of the key.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def repeatable(name: str, fired: str) -> str:
      CROSS JOIN LATERAL (
         SELECT o.job_type, o.max_concurrent, o.when_full, o.placement, o.mode FROM $job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
-           FOR KEY SHARE SKIP LOCKED) AS j
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
 )"""
 
 

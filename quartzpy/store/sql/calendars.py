@@ -60,6 +60,7 @@ SELECT calendar_name, revision FROM $calendars
    FOR SHARE
 """
 
+_RULE = f"CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule ELSE {USUAL_RULE} END"
 MOVE = f"""
 WITH held AS MATERIALIZED (
     SELECT w.*
@@ -76,7 +77,7 @@ moved AS (
     UPDATE $triggers t
        SET next_fire_time = h.next_fire_time, upcoming = h.upcoming::timestamptz[],
            upcoming_is_complete = h.is_complete,
-{caught_up("h.next_fire_time", otherwise=USUAL_RULE)}
+{caught_up("h.next_fire_time", otherwise=_RULE)}
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NOT NULL

@@ -31,9 +31,9 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 logger = logging.getLogger(__name__)
 
 
-# Of one that was resumed otherwise than its instruction says, the rule that it has again afterwards.
+# Of one that was resumed otherwise than its instruction says, or is new: the rule that it has afterwards.
 USUAL_RULE = """
-CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE') THEN t.misfire_rule
+CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
 """

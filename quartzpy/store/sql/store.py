@@ -199,6 +199,11 @@ class SqlJobStore:
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
         return scheduling.store_jobs(self._session, entries, replace=replace)
 
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        return scheduling.modify_job(self._session, key, change, keeps_data=keeps_data)
+
     def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
         return scheduling.replace_trigger(self._session, old, new)
 
