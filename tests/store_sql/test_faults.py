@@ -17,6 +17,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Lane, Node, Opening
+from quartzpy.store.sql import session
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
@@ -309,3 +310,71 @@ def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_
     assert not driver.closed
     work.close()
     assert driver.closed
+
+
+@pytest.mark.parametrize("lock", ["TRIGGER_ACCESS", "STATE_ACCESS"])
+def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_without_it(
+    store: SqlJobStore, connect: Connect, caplog: pytest.LogCaptureFixture, lock: str
+) -> None:
+    node = register(store)
+    user = connect()
+
+    def without_the_lock(step: Callable[[], Any]) -> Any:
+        user.execute("DELETE FROM qrtz_locks WHERE lock_name = %s", [lock])
+        caplog.clear()
+        done = step()
+        assert (lock == "TRIGGER_ACCESS" or step.__name__ == "leave") == ("was deleted" in caplog.text)
+        return done
+
+    def leave() -> None:
+        store.leave(node)
+
+    without_the_lock(lambda: store_due(store, "a", "b"))
+    assert fired_names(without_the_lock(lambda: acquire(store, node))) == ["a", "b"]
+    without_the_lock(lambda: store.pause_all())
+    without_the_lock(leave)
+    assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
+
+
+def test_what_cannot_be_stored_in_time_says_so(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
+    """Also where the connection was given up in the middle of a flight."""
+    store = make_store()
+    store._connections._seconds = 0.3
+    store_due(store, "a")
+    user = connect()
+    user.execute("BEGIN")
+    user.execute("SELECT 1 FROM qrtz_triggers FOR UPDATE")
+    with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+        store.pause_all()
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "a pause", "another limit"])
+def test_many_triggers_are_stored_right_whatever_is_committed_meanwhile(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    other = make_store()
+    node = register(store)
+    detail = JobDetail(LANES[0].job_type, "job", durable=True)
+    store.store_jobs([JobEntry(detail)], replace=False)
+    now = datetime.now(UTC)
+    triggers = [SimpleTrigger(f"t{n}", job_key=detail.key, start_time=now) for n in range(2_001)]
+    do = {
+        "nothing": lambda: None,
+        "a pause": other.pause_all,
+        "another limit": lambda: other.store_jobs(
+            [JobEntry(JobDetail(LANES[0].job_type, "job", durable=True, disallow_concurrent=True))], replace=True
+        ),
+    }
+    done: list[bool] = []
+    send = session.Transaction.commit
+
+    def commit(self: Any, *sends: Any) -> Any:
+        if not done:
+            done.append(True)
+            do[meanwhile]()
+        return send(self, *sends)
+
+    monkeypatch.setattr(session.Transaction, "commit", commit)
+    store.store_jobs([JobEntry(None, [prepare(trigger, now, None) for trigger in triggers])], replace=False)
+    fired = [len(acquire(store, node).fired) for _ in range(3)]
+    assert fired == {"nothing": [100, 100, 100], "a pause": [0, 0, 0], "another limit": [1, 0, 0]}[meanwhile]

@@ -17,6 +17,12 @@ from quartzpy.errors import (
     SettingsError,
     StoreUnavailableError,
 )
+from quartzpy.store.sql.locks import MISSING
+
+
+class LockMissingError(SchemaError):
+    """A row of `locks` is missing; nothing was changed."""
+
 
 DRIVER = "postgresql+psycopg"
 EXAMPLE = "postgresql+psycopg://user:password@host:5432/database"
@@ -26,6 +32,8 @@ _NO_SUCH_DATABASE = "3D000"
 # Undefined table, column, sequence or schema.
 _SCHEMA = frozenset({"42P01", "42703", "3F000"})
 _PRIVILEGE = "42501"
+# What `locks.LOCK` fails with.
+_NO_NUMBER = "22P02"
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
 _PASSING = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
 # A prepared statement that is there already, or is not: sessions are another's.
@@ -73,6 +81,10 @@ def translate(error: BaseException) -> QuartzpyError:
         return SchemaError(f"{message}; run `quartzpy db upgrade`")
     if sqlstate == _PRIVILEGE:
         return SchemaError(f"the database role lacks a privilege: {message}")
+    if sqlstate == _NO_NUMBER and MISSING in message:
+        return LockMissingError(
+            "a lock row is missing: somebody deleted it; a node or client that finds it so restores it"
+        )
     if sqlstate.startswith(_PASSING):
         return StoreUnavailableError(message, sqlstate=sqlstate)
     hint = _POOLER_HINT if sqlstate in _PREPARED_ELSEWHERE else ""

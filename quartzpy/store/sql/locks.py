@@ -19,8 +19,12 @@ class LockName(StrEnum):
     SYNC_ACCESS = "SYNC_ACCESS"
 
 
-LOCK = """
-SELECT lock_name FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE
+MISSING = "lock rows found: "
+
+# An error where the row is missing, so that nothing behind it in the flight is committed without the lock.
+LOCK = f"""
+SELECT CASE count(*) WHEN 1 THEN 1 ELSE ('{MISSING}' || count(*))::int END
+  FROM (SELECT FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE) AS held
 """
 
 MAKE = """

@@ -12,8 +12,10 @@ from dataclasses import replace as replace_in
 from datetime import datetime
 from typing import Any
 
+import psycopg
+
 from quartzpy import job_data
-from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.errors import JobNotFoundError, JobStoreError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
@@ -208,6 +210,10 @@ CLEAR = (
 )
 
 
+class _NotOrdinaryError(JobStoreError):
+    """See `STILL_ORDINARY`; nothing was stored."""
+
+
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     for start in range(0, len(items), CHUNK):
         yield items[start : start + CHUNK]
@@ -281,6 +287,7 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, repla
 def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
     prepared = [trigger for entry in entries for trigger in entry.triggers]
+    ordinary = True
 
     def work(transaction: Transaction) -> None:
         changed: list[JobKey] = []
@@ -288,9 +295,14 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
             for some in _chunks(jobs):
                 changed += _store_some_jobs(session, transaction, some, replace=replace, keeps_data=keeps_data)
-        _store_triggers(session, transaction, prepared, replace=replace, changed=changed)
+        _store_triggers(session, transaction, prepared, replace=replace, changed=changed, ordinary=ordinary)
 
-    session.transaction(work)
+    try:
+        session.transaction(work)
+    except _NotOrdinaryError:
+        # While so many were stored, a pause or another definition of a job was committed: they are settled one by one.
+        ordinary = False
+        session.transaction(work)
     return _soonest(prepared)
 
 
@@ -360,8 +372,9 @@ def _store_triggers(
     *,
     replace: bool,
     changed: Sequence[JobKey] = (),
+    ordinary: bool = True,
 ) -> None:
-    """Store triggers and commit."""
+    """Store triggers and commit. `ordinary`: it may be that nothing is paused, limited or by hand only."""
     names = {p.trigger.calendar for p in prepared if p.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
     # What was computed from a calendar that was replaced meanwhile is left to be computed again.
@@ -373,7 +386,7 @@ def _store_triggers(
     settles_later = not session.decides_at_once
     if many and not settles_later:
         # So many are not settled under the lock. As a rule there is nothing to settle.
-        settles_later = not transaction.send(session.send(IS_ORDINARY))[0].rows[0][0]
+        settles_later = not (ordinary and transaction.send(session.send(IS_ORDINARY))[0].rows[0][0])
     copies: set[tuple[Any, ...]] = set()
     for some in _chunks(prepared):
         copies |= _store_some_triggers(session, transaction, some, replace=replace, settles_later=settles_later)
@@ -387,7 +400,10 @@ def _store_triggers(
         last += [session.send(SETTLE_NEW, **_keys(p.trigger.key for p in prepared)), *_announcement(session, prepared)]
     if last and session.decides_at_once:
         last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
-    transaction.commit(*last)
+    try:
+        transaction.commit(*last)
+    except psycopg.errors.DivisionByZero as error:
+        raise _NotOrdinaryError("something was paused, limited or redefined meanwhile") from error
 
 
 def _store_some_triggers(

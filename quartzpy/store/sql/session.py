@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
 
-from quartzpy.errors import LeaseLostError, SchemaError
+from quartzpy.errors import LeaseLostError
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.database import LockMissingError
 from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send
-from quartzpy.store.sql.locks import LOCK, LockName
+from quartzpy.store.sql.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import metadata
 
+logger = logging.getLogger(__name__)
 DATABASE_CLOCK = "clock_timestamp()"
 _T = TypeVar("_T")
 
@@ -50,15 +53,17 @@ class SqlSession:
         return self.send(LOCK, lock=name)
 
     def locked(self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS) -> list[Result]:
-        """Take the lock, run the statements, commit: one round trip. The results of the statements.
+        """Take the lock, run the statements, commit: one round trip. The results of the statements."""
+        return self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
 
-        Raises:
-            SchemaError: the lock's row is missing.
-        """
-        results = self.connections.fly([self.lock(name), *sends])
-        if results[0].touched != 1:
-            raise SchemaError(f"lock row {name} of scheduler {self.scheduler!r} is missing; restart this node")
-        return results[1:]
+    def with_locks(self, work: Callable[[], _T]) -> _T:
+        """Do `work`, which takes locks and changes nothing without: where a lock's row is gone, once it is restored."""
+        try:
+            return work()
+        except LockMissingError:
+            logger.warning("a lock row of scheduler %r was deleted; it is restored", self.scheduler)
+            self.connections.fly([self.send(MAKE, names=list(LockName))])
+            return work()
 
     def unlocked(self, *sends: Send) -> list[Result]:
         """Run statements that need no lock, and commit: one round trip."""
@@ -86,7 +91,7 @@ class SqlSession:
             finally:
                 transaction.roll_back_unless_committed()
 
-        return self.connections.transaction(whole)
+        return self.with_locks(lambda: self.connections.transaction(whole))
 
 
 class Transaction:
@@ -110,7 +115,12 @@ class Transaction:
 
     def roll_back_unless_committed(self) -> None:
         pgconn = self._connection.pgconn
-        if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
+        # A connection that still is in pipeline mode failed in a flight, and is thrown away.
+        if (
+            pgconn.status == pq.ConnStatus.OK
+            and pgconn.pipeline_status == pq.PipelineStatus.OFF
+            and pgconn.transaction_status != pq.TransactionStatus.IDLE
+        ):
             pgconn.exec_(b"ROLLBACK")
 
 

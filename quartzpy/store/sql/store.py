@@ -82,7 +82,8 @@ class SqlJobStore:
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
         with self._connections.begin_work() as connection:
             inside = self.within(connection)
-            inside._session.unlocked(self._session.lock(LockName.SYNC_ACCESS))
+            lock = self._session.lock(LockName.SYNC_ACCESS)
+            self._session.with_locks(lambda: inside._session.unlocked(lock))
             done = work(inside)
             connection.commit()
             return done
