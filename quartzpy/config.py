@@ -20,6 +20,8 @@ AUTO = "AUTO"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+# The server counts milliseconds in 32 bits.
+_LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
 
 
@@ -191,6 +193,11 @@ class SchedulerConfig:
                 raise SettingsError(f"{setting.name}: a whole number is needed (got {value!r})")
             elif type(setting.default) is bool and type(value) is not bool:
                 raise SettingsError(f"{setting.name}: True or False is needed (got {value!r})")
+        for name in ("lock_timeout", "statement_timeout"):
+            if getattr(self, name) > _LONGEST_TIMEOUT:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)} must be at most {_LONGEST_TIMEOUT}: the server's limit"
+                )
         try:
             check_name(self.name, "name")
             check_name(self.instance_id, "instance_id")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import difflib
 import zoneinfo
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
+
+LONGEST_SPAN = timedelta(days=36_525)
+"""The longest span that is accepted: 100 years, which can be added to and taken from any instant of today's."""
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
@@ -16,13 +20,33 @@ def as_instant(value: object, subject: str, error: type[InvalidValueError] = Inv
     """Return `value` in UTC. `subject` ("start_time") opens the error's message.
 
     Raises:
-        InvalidTriggerError (or `error`): not a datetime, or a naive one.
+        InvalidTriggerError (or `error`): not a datetime, a naive one, or out of range.
     """
     if not isinstance(value, datetime):
         raise error(f"{subject}: must be a datetime (got {type(value).__name__})")
     if value.tzinfo is None or value.utcoffset() is None:
         raise error(f"{subject}: needs a time zone (got {value})")
-    return value if value.tzinfo is UTC else value.astimezone(UTC)
+    try:
+        instant = value if value.tzinfo is UTC else value.astimezone(UTC)
+    except OverflowError:
+        instant = None
+    if instant is None or instant < EARLIEST:
+        raise error(f"{subject}: from {EARLIEST.isoformat()} to {LATEST.isoformat()} (got {value.isoformat()})")
+    return instant
+
+
+def check_span(
+    value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError, *, zero: bool = False
+) -> None:
+    """Check a length of time: above zero (or zero where that is allowed), and at most 100 years.
+
+    Raises:
+        InvalidTriggerError (or `error`): it is not.
+    """
+    if isinstance(value, timedelta) and timedelta() <= value <= LONGEST_SPAN and (zero or value):
+        return
+    least = "a timedelta from zero" if zero else "a timedelta above zero"
+    raise error(f"{subject}: {least} to 100 years, which are {LONGEST_SPAN.days} days (got {value!r})")
 
 
 @lru_cache(maxsize=1024)

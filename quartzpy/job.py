@@ -22,8 +22,19 @@ from quartzpy.errors import (
     InvalidJobTypeError,
     UnknownJobTypeError,
 )
+from quartzpy.instants import check_span
 from quartzpy.job_data import encode
-from quartzpy.keys import DEFAULT_GROUP, MAIN, UNNAMED, JobKey, check_name, given_name, module_of
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    MAIN,
+    MAX_DESCRIPTION_LENGTH,
+    UNNAMED,
+    JobKey,
+    check_name,
+    check_text,
+    given_name,
+    module_of,
+)
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
@@ -32,7 +43,6 @@ from quartzpy.typed_data import as_mapping, checked_type
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
-MAX_DESCRIPTION_LENGTH = 1000
 MAX_CONCURRENT = 10_000
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
@@ -218,10 +228,8 @@ class JobDetail:
         job_type_of(self.job)
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
-        if self.description is not None and (
-            not isinstance(self.description, str) or len(self.description) > MAX_DESCRIPTION_LENGTH
-        ):
-            raise InvalidJobError(f"description: text of at most {MAX_DESCRIPTION_LENGTH} characters")
+        if self.description is not None:
+            check_text(self.description, "description", InvalidJobError, MAX_DESCRIPTION_LENGTH)
         given(self, "data", as_mapping(self.data, job_types.data_type(self.job)))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
@@ -255,8 +263,8 @@ class JobDetail:
         object.__setattr__(self, "when_full", WhenFull(self.when_full))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
-        if self.timeout is not None and not (isinstance(self.timeout, timedelta) and self.timeout > timedelta()):
-            raise InvalidJobError(f"timeout: a timedelta above zero, or None (got {self.timeout!r})")
+        if self.timeout is not None:
+            check_span(self.timeout, "timeout", InvalidJobError)
 
     @property
     def key(self) -> JobKey:

@@ -46,6 +46,9 @@ INTERNAL_KEYS = frozenset(
 """What triggers that run a job again have in their data besides the user's: a recovery's are Quartz's names."""
 
 MAX_DEPTH = 32
+MAX_INT_BITS = 8_192
+"""Longer ones are not read back: Python refuses to read more than 4,300 digits."""
+_LARGE_FLOAT = 1e16
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -85,6 +88,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$time": time.fromisoformat,
     "$timedelta": lambda value: timedelta(microseconds=value),
     "$decimal": Decimal,
+    "$float": float,
     "$uuid": UUID,
     "$bytes": base64.b64decode,
     "$tuple": lambda value: tuple(_decoded(item) for item in value),
@@ -135,8 +139,13 @@ def _encoded(value: Any, path: str, depth: int) -> Any:
         if "\0" in value:
             raise InvalidJobDataError(f"{path}: the NUL character cannot be stored")
         return value
-    if kind is float and not math.isfinite(value):
-        raise InvalidJobDataError(f"{path}: {value} is not a JSON number")
+    if kind is float:
+        if not math.isfinite(value):
+            raise InvalidJobDataError(f"{path}: {value} is not a JSON number")
+        # The database writes a large one without its exponent, as a whole number.
+        return {"$float": repr(value)} if abs(value) >= _LARGE_FLOAT else value
+    if kind is int and value.bit_length() > MAX_INT_BITS:
+        raise InvalidJobDataError(f"{path}: an int of {value.bit_length()} bits; at most {MAX_INT_BITS}")
     if kind in _PLAIN:
         return value
     if isinstance(value, Mapping):

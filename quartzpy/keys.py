@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quartzpy.errors import InvalidKeyError
+from quartzpy.errors import InvalidKeyError, InvalidValueError
 
 DEFAULT_GROUP = "DEFAULT"
 RECOVERING_JOBS = "RECOVERING_JOBS"
@@ -31,6 +31,7 @@ MAIN, MAIN_IN_CHILD = "__main__", "__mp_main__"
 """The module that a program is started with, and what multiprocessing calls it in the program's child processes."""
 
 MAX_NAME_LENGTH = 200
+MAX_DESCRIPTION_LENGTH = 1000
 _REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
 _BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -56,6 +57,21 @@ def check_name(name: object, subject: str) -> str:
         if category in _REFUSED_CATEGORIES or character in _BIDIRECTIONAL:
             raise InvalidKeyError(f"{subject}: control character U+{ord(character):04X} at position {position}")
     return name
+
+
+def check_text(text: object, subject: str, error: type[InvalidValueError], most: int) -> None:
+    """Check a text for people: at most `most` characters, none of which cannot be stored.
+
+    Raises:
+        InvalidValueError: `error`, which names `subject`.
+    """
+    if not isinstance(text, str) or len(text) > most:
+        got = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
+        raise error(f"{subject}: text of at most {most} characters (got {got})")
+    for position, character in enumerate(text):
+        if character == "\0" or unicodedata.category(character) == "Cs":
+            what = "the NUL character" if character == "\0" else "a lone surrogate, which is no Unicode text,"
+            raise error(f"{subject}: {what} at position {position} cannot be stored")
 
 
 def given_name(name: str, subject: str) -> str:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import as_instant, zone
+from quartzpy.keys import MAX_DESCRIPTION_LENGTH, check_text
 
 SEARCH_LIMIT = timedelta(days=36525)
 """`next_included` looks no further ahead: 100 years."""
@@ -57,8 +58,8 @@ class WallClockCalendar(ABC):
         zone(self.time_zone)
         if self.base is not None and not isinstance(self.base, WallClockCalendar):
             raise InvalidCalendarError(f"base: must be a calendar (got {type(self.base).__name__})")
-        if self.description is not None and not isinstance(self.description, str):
-            raise InvalidCalendarError(f"description: must be str (got {type(self.description).__name__})")
+        if self.description is not None:
+            check_text(self.description, "description", InvalidCalendarError, MAX_DESCRIPTION_LENGTH)
         if sum(1 for _ in self.chain()) > MAX_CHAINED:
             raise InvalidCalendarError(f"base: more than {MAX_CHAINED} calendars in one chain")
 

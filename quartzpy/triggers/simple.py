@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import LATEST, check_span
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.states import Missed
-from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -60,10 +61,13 @@ class SimpleTrigger(Trigger):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.interval, timedelta):
-            raise InvalidTriggerError(f"interval: must be a timedelta (got {self.interval!r})")
-        if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
-            raise InvalidTriggerError(f"repeat_count: 0 or more, or None for ever (got {self.repeat_count!r})")
+        check_span(self.interval, "interval", zero=True)
+        if self.repeat_count is not None and (
+            type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
+        ):
+            raise InvalidTriggerError(
+                f"repeat_count: from 0 to {MAX_REPEAT_COUNT}, or None for ever (got {self.repeat_count!r})"
+            )
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: at least 1 ms (got {self.interval})")
@@ -193,7 +197,10 @@ class SimpleTrigger(Trigger):
         if self.repeat_count == 0:
             return self.anchor
         if self.repeat_count is not None:
-            last = self.anchor + self.repeat_count * self.interval
+            try:
+                last = self.anchor + self.repeat_count * self.interval
+            except OverflowError:
+                last = LATEST
             if self.end_time is None or last < self.end_time:
                 return last
         if self.end_time is None or self.end_time < self.anchor:

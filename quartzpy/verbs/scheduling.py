@@ -17,11 +17,13 @@ from quartzpy.errors import (
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
+    InvalidValueError,
     JobNotFoundError,
 )
 from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
+from quartzpy.instants import check_span
 from quartzpy.job import JobDetail, job_types
 from quartzpy.keys import DEFAULT_GROUP, MANUAL_TRIGGERS, JobKey, TriggerKey, check_name, unique_name
 from quartzpy.states import JobMode
@@ -354,6 +356,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         return self._by_hand(record.job_key, data, delay)
 
     def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None) -> TriggerKey:
+        if delay is not None:
+            check_span(delay, "delay", InvalidValueError, zero=True)
         store = self._usable_store()
         found = store.mode_and_type(key)
         if found is None:

@@ -475,3 +475,10 @@ def test_a_job_is_modified_as_it_is_stored_then(store: Harness) -> None:
     assert detail is not None
     assert (detail.description, detail.data) == ("older", {"n": 1})
     assert store.store.modify_job(job_key("none"), lambda known: known, keeps_data=True) is None
+
+
+@pytest.mark.parametrize("value", [1e22, 1.5e300, -1e16, 5e-324, 0.1, 2**8191, 1.0])
+def test_a_number_comes_back_as_what_it_was(store: Harness, value: float) -> None:
+    store.schedule(job(durable=True, data={"n": value}))
+    found = store.job_data(job_key())["n"]
+    assert (type(found), found) == (type(value), value)

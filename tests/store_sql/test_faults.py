@@ -378,3 +378,13 @@ def test_many_triggers_are_stored_right_whatever_is_committed_meanwhile(
     store.store_jobs([JobEntry(None, [prepare(trigger, now, None) for trigger in triggers])], replace=False)
     fired = [len(acquire(store, node).fired) for _ in range(3)]
     assert fired == {"nothing": [100, 100, 100], "a pause": [0, 0, 0], "another limit": [1, 0, 0]}[meanwhile]
+
+
+@pytest.mark.parametrize("span", ["178000000 years", "-178000000 years", "102 years"])
+def test_a_span_that_would_overflow_in_a_step_cannot_be_written(
+    store: SqlJobStore, connect: Connect, span: str
+) -> None:
+    """By nobody: one such row would stop the claiming of all others."""
+    store_due(store, "a")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        connect().execute("UPDATE qrtz_triggers SET misfire_rule = 'OWN', misfire_threshold = %s::interval", [span])
