@@ -5,7 +5,8 @@
     │   ├── InvalidKeyError            a name or group
     │   ├── InvalidCronError           a cron expression; says field, place and what is allowed
     │   ├── InvalidTriggerError        a trigger's own values
-    │   │   └── TriggerNeverFiresError
+    │   │   ├── TriggerNeverFiresError
+    │   │   └── UnknownTriggerKindError
     │   ├── UnknownTimeZoneError
     │   ├── InvalidCalendarError
     │   ├── InvalidJobError            a job definition
@@ -91,6 +92,10 @@ class InvalidTriggerError(InvalidValueError):
 
 class TriggerNeverFiresError(InvalidTriggerError):
     """The trigger has no fire time at all; it was not stored."""
+
+
+class UnknownTriggerKindError(InvalidTriggerError):
+    """A trigger is stored as a kind that this program does not know, as one of a newer release may be."""
 
 
 class UnknownTimeZoneError(InvalidValueError):

@@ -74,6 +74,11 @@ def check_text(text: object, subject: str, error: type[InvalidValueError], most:
             raise error(f"{subject}: {what} at position {position} cannot be stored")
 
 
+def storable_text(text: str) -> str:
+    """This text without what no database stores: NUL, and lone surrogates."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
+
+
 def given_name(name: str, subject: str) -> str:
     """The name that was given, checked; a unique one where none was.
 

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError
+from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError, UnknownTriggerKindError
 from quartzpy.instants import as_instant, check_span
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -68,12 +68,12 @@ def trigger_kind(name: str) -> type[Trigger]:
     """The class of the triggers that are stored as this kind.
 
     Raises:
-        InvalidTriggerError: no such kind.
+        UnknownTriggerKindError: no such kind.
     """
     try:
         return _KINDS[name]
     except KeyError:
-        raise InvalidTriggerError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
+        raise UnknownTriggerKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
 
 
 @dataclass(frozen=True, kw_only=True)

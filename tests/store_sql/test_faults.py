@@ -388,3 +388,42 @@ def test_a_span_that_would_overflow_in_a_step_cannot_be_written(
     store_due(store, "a")
     with pytest.raises(psycopg.errors.CheckViolation):
         connect().execute("UPDATE qrtz_triggers SET misfire_rule = 'OWN', misfire_threshold = %s::interval", [span])
+
+
+def test_late_triggers_that_no_node_here_can_handle_do_not_starve_the_others(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    """A kind that only newer nodes know is left to them; what cannot be computed at all is in ERROR."""
+    node = register(store)
+    store_due(store, *[f"newer{n}" for n in range(5)], job="newer")
+    store_due(store, *[f"edited{n}" for n in range(5)], job="edited")
+    store_due(store, "well", job="well")
+    user = connect()
+    user.execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h', misfire_instruction = 'fire_now'")
+    user.execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 day' WHERE trigger_name <> 'well'")
+    user.execute("UPDATE qrtz_triggers SET kind = 'of tomorrow' WHERE job_name = 'newer'")
+    user.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE job_name = 'edited'")
+    handled = []
+    for _ in range(6):
+        outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
+        handled += [key.name for key in outcome.misfired]
+        if not outcome.more:
+            break
+    assert handled == ["well"]
+    states = user.execute("SELECT DISTINCT job_name, trigger_state, error FROM qrtz_triggers ORDER BY 1").fetchall()
+    assert states == [
+        ("edited", "ERROR", "its next fire time cannot be computed: KeyError: 'interval_us'"),
+        ("newer", "WAITING", None),
+        ("well", "WAITING", None),
+    ]
+
+
+def test_a_misfire_is_handled_whatever_the_data_of_its_trigger_holds(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    store_due(store, "a")
+    connect().execute(
+        "UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h',"
+        """ job_data = '{"a": {"$enum": ["another.program:Colour", "RED"]}}'"""
+    )
+    outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
+    assert [key.name for key in outcome.misfired] == ["a"]

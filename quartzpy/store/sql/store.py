@@ -71,6 +71,7 @@ class SqlJobStore:
 
     def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
         self._config = config
+        self._left_to_others: set[int] = set()
         self._connections = Connections(parse_dsn(dsn), config)
         self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
 
@@ -190,7 +191,9 @@ class SqlJobStore:
     def recover_misfires(
         self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        return misfire.recover_misfires(self._session, node, lanes, threshold=threshold, limit=limit)
+        return misfire.recover_misfires(
+            self._session, node, lanes, self._left_to_others, threshold=threshold, limit=limit
+        )
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
         return complete.purge(self._session, older_than, limit)
