@@ -12,15 +12,23 @@ import psycopg
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.errors import InstanceIdInUseError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.errors import (
+    InstanceIdInUseError,
+    InvalidValueError,
+    JobNotFoundError,
+    LeaseLostError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Lane, Node, Opening
-from quartzpy.store.sql import session
+from quartzpy.store.sql import migrations, session
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from tests.database import Server
 from tests.proxy import Proxy
 from tests.store_sql.conftest import NAME, register
 
@@ -427,3 +435,58 @@ def test_a_misfire_is_handled_whatever_the_data_of_its_trigger_holds(store: SqlJ
     )
     outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
     assert [key.name for key in outcome.misfired] == ["a"]
+
+
+def test_a_database_of_another_encoding_holds_what_it_can_and_says_what_it_cannot(postgres_server: Server) -> None:
+    name = "quartzpy_latin"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        dsn = postgres_server.dsn_of(name)
+        migrations.upgrade(dsn)
+        client = Scheduler(dsn, name="latin")
+        job = JobDetail("report", "über", durable=True, data={"straße": "ü"})
+        client.add_job(job)
+        assert client.get_job_detail(job.key) == job
+        with pytest.raises(InvalidValueError, match="ENCODING 'UTF8'"):
+            client.add_job(JobDetail("report", "報告", durable=True))
+        with (
+            psycopg.connect(dsn.replace("+psycopg", ""), client_encoding="LATIN1") as user,
+            pytest.raises(InvalidValueError, match="client_encoding must be UTF8"),
+        ):
+            client.using(user)
+        client.shutdown()
+    finally:
+        postgres_server.drop(name)
+
+
+def test_a_job_that_is_given_a_trigger_as_its_last_one_ends_stays(
+    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The completion neither fails for the new trigger's reference to its job, nor removes the job."""
+    node = register(store)
+    now = datetime.now(UTC)
+    detail = JobDetail(LANES[0].job_type, "job")
+    job = JobEntry(detail, [prepare(SimpleTrigger("last", job_key=detail.key, start_time=now), now, None)])
+    for n in range(60):
+        store.store_jobs([job], replace=True)
+        [fired] = acquire(store, node).fired
+        later = SimpleTrigger(f"later{n}", job_key=detail.key, start_time=now + timedelta(hours=1))
+        entry = JobEntry(None, [prepare(later, now, None)])
+        outcome: list[Any] = []
+
+        def give(entry: JobEntry = entry, outcome: list[Any] = outcome) -> None:
+            try:
+                outcome.append(store.store_jobs([entry], replace=False))
+            except JobNotFoundError as error:
+                outcome.append(error)
+
+        giving = threading.Thread(target=give)
+        giving.start()
+        ends = ended(fired)
+        assert ends.ends_its_trigger
+        assert not store.complete(node, [ends]).deferred
+        giving.join()
+        there = store.job(detail.key) is not None
+        assert there is not isinstance(outcome[0], JobNotFoundError)
+        store.delete_jobs([detail.key])

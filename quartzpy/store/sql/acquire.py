@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from quartzpy.store.protocol import Acquisition, Lane, Node, Opening
+from quartzpy.store.sql.flight import Result
 from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import parted
@@ -239,9 +240,7 @@ WITH RECURSIVE placed AS (
          ORDER BY t.placement, t.job_type LIMIT 1) AS other
 )
 SELECT $now,
-       least((
-        SELECT min(n.next_fire_time) FROM $triggers n
-         WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
+       (SELECT min(n.next_fire_time) FROM $triggers n WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
        (SELECT min(front.next_fire_time)
           FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS lane(job_type, placement)
          CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
@@ -255,7 +254,7 @@ SELECT $now,
                AND (rule.name <> 'OWN' OR t.next_fire_time >= $now - t.misfire_threshold)
              ORDER BY t.next_fire_time
              LIMIT 1
-         ) AS front)),
+         ) AS front),
        ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
   FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -279,8 +278,7 @@ def acquire(
         "placements": [opening.placement for opening in openings],
         "threshold": misfire_threshold,
     }
-    _, took, left = session.locked(
-        session.send(SETTLE),
+    steps = [
         session.send(
             ACQUIRE,
             **values,
@@ -293,7 +291,19 @@ def acquire(
             channel=channel(session.scheduler),
         ),
         session.send(NEXT_DUE, **values),
-    )
-    now, next_due, *placed = still_standing(node, left)
+    ]
+    settled = session.has_new
+    *_, took, left = session.locked(*([session.send(SETTLE)] if settled else []), *steps)
+    if _has_new(session, left) and not took.rows and not settled:
+        _, took, left = session.locked(session.send(SETTLE), *steps)
+        _has_new(session, left)
+    now, new, known, *placed = still_standing(node, left)
+    next_due = min((at for at in (new, known) if at is not None), default=None)
     fired, acquired, skipped = parted(took.rows)
     return Acquisition(now, fired, acquired, next_due, skipped, {Lane(*lane) for lane in zip(*placed, strict=True)})
+
+
+def _has_new(session: SqlSession, left: Result) -> bool:
+    """Whether triggers wait to be settled, which then comes before the next look at what is due."""
+    session.has_new = any(new is not None for _, new, *_ in left.rows)
+    return session.has_new

@@ -16,7 +16,7 @@ from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
-from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
@@ -159,9 +159,7 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 complete=[to.horizon.is_complete for to in targets],
             )
         )[0].rows
-        jobs = sorted({(group, name) for _, _, group, name in moved})
-        orphans = session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs])
-        transaction.commit(orphans, news(session))
+        transaction.commit(*orphans(session, {(group, name) for _, _, group, name in moved}), news(session))
         return {TriggerKey(group, name) for group, name, _, _ in moved}
 
     return session.transaction(work)

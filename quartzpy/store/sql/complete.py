@@ -8,8 +8,9 @@ trigger that it asked to end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
+from functools import cache
 
 from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import Completion, CompletionOutcome, News, Node
@@ -63,18 +64,9 @@ held_up AS MATERIALIZED (
 """
 
 
-def _complete(held_up: str = "", unless_held_up: str = "") -> str:
-    # `stored` writes where its row was locked: a version that somebody committed since is not seen by this statement,
-    # so nothing is written, and the execution goes on to the next try. A declared trigger (it has an owner) stays when
-    # it has ended: else it would be stored anew by the next sync.
-    return f"""
-WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
-                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[])
-        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
-),
-{held_up}
+# `stored` writes where its row was locked: a version that somebody committed since is not seen by this statement, so
+# nothing is written, and the execution goes on to the next try.
+_STORED = """
 storable AS MATERIALIZED (
     SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
       FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
@@ -83,23 +75,52 @@ storable AS MATERIALIZED (
         SELECT o.ctid AS row FROM $job_details o
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
-     WHERE true {unless_held_up}
 ),
 stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
     RETURNING j.job_group, j.job_name
 ),
-{repeatable("repeatable", _RETRIED)},
+"""
+_IS_STORED = "(NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))"
+_RETRIED = """(
+    SELECT e.fence, r.job_group, r.job_name FROM ended e
+      JOIN $fired_triggers r ON r.fence = e.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
+     WHERE e.retry_after IS NOT NULL)"""
+_IS_REPEATABLE = "(e.retry_after IS NULL OR e.fence IN (SELECT fence FROM repeatable))"
+_NO_JOB = """
+NOT EXISTS (SELECT FROM $job_details j
+             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
+"""
+
+
+@cache
+def complete_statement(*, asks: bool, stores: bool, retries: bool) -> str:
+    """The statement that ends executions; with what only some of them need, where one of these does."""
+    conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries
+    ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
+    if asks:
+        ends += " AND e.fence NOT IN (SELECT fence FROM held_up)"
+    repeated = ""
+    if retries:
+        retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
+        repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
+    # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
+    return f"""
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
+                         %(retries)s::interval[], %(results)s::text[])
+        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+),
+{_HELD_UP if asks else ""}
+{_STORED if stores else ""}
+{repeatable("repeatable", _RETRIED) + "," if retries else ""}
 done AS (
     DELETE FROM $fired_triggers f USING ended e
-     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING' {unless_held_up}
-       AND ((NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))
-            AND (e.retry_after IS NULL OR e.fence IN (SELECT fence FROM repeatable))
-            OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
-                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
+     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING' {ends}
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
 ),
 history AS (
@@ -115,9 +136,7 @@ history AS (
 {freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
-{again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)}
-    RETURNING trigger_state, next_fire_time
-),
+{repeated}
 gone AS (
     DELETE FROM $triggers t
      USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
@@ -130,7 +149,7 @@ gone AS (
      WHERE t.ctid = over.row
 ),
 waiting AS (
-    SELECT next_fire_time FROM (SELECT * FROM freed UNION ALL SELECT * FROM retried) AS w
+    SELECT next_fire_time FROM (SELECT * FROM freed {"UNION ALL SELECT * FROM retried" if retries else ""}) AS w
      WHERE trigger_state = 'WAITING'
 )
 SELECT $now,
@@ -141,13 +160,6 @@ SELECT $now,
           FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS told)
 """
 
-
-_RETRIED = """(
-    SELECT e.fence, r.job_group, r.job_name FROM ended e
-      JOIN $fired_triggers r ON r.fence = e.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
-     WHERE e.retry_after IS NOT NULL)"""
-COMPLETE = _complete()
-COMPLETE_ASKING = _complete(_HELD_UP, "AND e.fence NOT IN (SELECT fence FROM held_up)")
 
 # Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
 UNFINISHED = """
@@ -214,7 +226,18 @@ put AS (
 DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
 """
 
-# Non-durable jobs that have no trigger left. One that is being given a trigger is held, and stays.
+# Non-durable jobs that seem to have no trigger left. One that is being given a trigger is held, and stays.
+HOLD_ORPHANS = """
+SELECT 1
+  FROM unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
+ CROSS JOIN LATERAL (
+    SELECT FROM $job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = k.job_group AND o.job_name = k.job_name AND NOT o.is_durable
+       AND (SELECT true FROM $triggers t WHERE t.sched_name = o.sched_name
+               AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
+       FOR UPDATE SKIP LOCKED) AS j
+"""
+# A statement later: one that was given a trigger between the look at its triggers and the hold is seen to have it.
 ORPHANED_JOBS = """
 DELETE FROM $job_details j
  USING unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
@@ -293,14 +316,15 @@ def sends(
 ) -> list[Send]:
     """What ends executions, to be sent under TRIGGER_ACCESS."""
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
-    asked = {
-        "ask_fences": [c.fired.fence for c in asking],
-        "ask_all": [c.instruction.is_about_all_triggers for c in asking],
-    }
     return [
         session.send(
-            COMPLETE_ASKING if asking else COMPLETE,
-            **(asked if asking else {}),
+            complete_statement(
+                asks=bool(asking),
+                stores=any(c.job_data is not None for c in completions),
+                retries=any(c.retry_after is not None for c in completions),
+            ),
+            ask_fences=[c.fired.fence for c in asking],
+            ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,
             channel=channel(session.scheduler),
             wakes_others=wakes_others,
@@ -335,9 +359,7 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
             )
         )
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
-    if ending:
-        groups, names = zip(*sorted(ending), strict=True)
-        more.append(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+    more += orphans(session, ending)
     if any(c.refill for c in completions):
         refilled = [(c.fired, c.refill) for c in completions if c.refill]
         more.append(
@@ -353,6 +375,13 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
             )
         )
     return more
+
+
+def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send]:
+    """What removes those of these jobs (groups and names) that are not durable and have no trigger left."""
+    keys = sorted(set(jobs))
+    values = {"job_groups": [group for group, _ in keys], "job_names": [name for _, name in keys]}
+    return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
 
 
 def request_cancel(session: SqlSession, fence: int) -> bool:
@@ -374,6 +403,5 @@ def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
         session.send(PURGE_ENDED, older_than=older_than, limit=limit),
     )
     if ended.rows:
-        groups, names = zip(*sorted(set(ended.rows)), strict=True)
-        session.unlocked(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+        session.unlocked(*orphans(session, [(group, name) for group, name in ended.rows]))
     return purged.touched + misfires.touched

@@ -55,10 +55,12 @@ def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = Fals
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
         "application_name": f"quartzpy:{config.name}:{role}"[:63],
+        # Not the database's own: what we send is UTF-8.
+        "client_encoding": "UTF8",
     }
     if pooled:
         # What the driver prepared would be on another connection the next time.
-        return arguments | {"prepare_threshold": None, "client_encoding": "UTF8"}
+        return arguments | {"prepare_threshold": None}
     settings = session_settings(config).items()
     return arguments | {"options": " ".join(f"-c {name}={value}" for name, value in settings)}
 

@@ -11,6 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from quartzpy.errors import (
     AuthenticationError,
+    InvalidValueError,
     JobStoreError,
     QuartzpyError,
     SchemaError,
@@ -32,6 +33,8 @@ _NO_SUCH_DATABASE = "3D000"
 # Undefined table, column, sequence or schema.
 _SCHEMA = frozenset({"42P01", "42703", "3F000"})
 _PRIVILEGE = "42501"
+# A character that cannot be translated, or is none.
+_NOT_IN_ENCODING = frozenset({"22P05", "22021"})
 # What `locks.LOCK` fails with.
 _NO_NUMBER = "22P02"
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
@@ -84,6 +87,10 @@ def translate(error: BaseException) -> QuartzpyError:
     if sqlstate == _NO_NUMBER and MISSING in message:
         return LockMissingError(
             "a lock row is missing: somebody deleted it; a node or client that finds it so restores it"
+        )
+    if sqlstate in _NOT_IN_ENCODING:
+        return InvalidValueError(
+            f"the database's encoding has no such character: {message}; a database with ENCODING 'UTF8' has all"
         )
     if sqlstate.startswith(_PASSING):
         return StoreUnavailableError(message, sqlstate=sqlstate)

@@ -14,7 +14,7 @@ from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.again import RECOVERY, again, repeatable
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT
-from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
+from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.fire import RELEASE, UNKNOWN_CLAIMS
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
@@ -153,9 +153,9 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord]) -> Re
     )[1:4]
     # A COMPLETE trigger whose node died before it could end it is nothing odd.
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
-    jobs = sorted({(group, name) for _, group, name in repaired.rows})
+    jobs = {(group, name) for _, group, name in repaired.rows}
     if jobs:
-        session.locked(session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]))
+        session.locked(*orphans(session, jobs))
     recovered, lost, released = given_back.rows[0]
     return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd)
 

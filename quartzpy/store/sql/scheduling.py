@@ -21,7 +21,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.calendars import held_revisions
-from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.listen import announcement, news
 from quartzpy.store.sql.locks import LockName
@@ -474,9 +474,7 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
 
     def work(transaction: Transaction) -> set[TriggerKey]:
         went = transaction.send(session.send(DELETE_TRIGGERS, **values))[0].rows
-        jobs = sorted({row[2:] for row in went})
-        orphans = {"job_groups": [group for group, _ in jobs], "job_names": [name for _, name in jobs]}
-        transaction.commit(session.send(VOID_CLAIMS, **values), session.send(ORPHANED_JOBS, **orphans))
+        transaction.commit(session.send(VOID_CLAIMS, **values), *orphans(session, {row[2:] for row in went}))
         return {TriggerKey(group, name) for group, name, _, _ in went}
 
     return session.transaction(work) if keys else set()

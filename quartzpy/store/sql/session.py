@@ -39,6 +39,8 @@ class SqlSession:
         self.scheduler = scheduler
         self.names = names
         self._statements: dict[str, Statement] = {}
+        self.has_new = False
+        """Whether triggers waited to be settled when this was last looked at; see `settling`."""
 
     def send(self, text: str, **values: Any) -> Send:
         """The statement of this text with its values; the scheduler's name is given to all."""
