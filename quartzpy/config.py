@@ -24,6 +24,8 @@ _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
 _BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 LEAST_MEMORY = 128 * 2**20
+# The server counts milliseconds in 32 bits.
+_LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
 
 
@@ -258,6 +260,11 @@ class SchedulerConfig:
                 raise SettingsError(f"{setting.name}: a whole number is needed (got {quoted(value)})")
             elif type(setting.default) is bool and type(value) is not bool:
                 raise SettingsError(f"{setting.name}: True or False is needed (got {quoted(value)})")
+        for name in ("lock_timeout", "statement_timeout"):
+            if getattr(self, name) > _LONGEST_TIMEOUT:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)} must be at most {_LONGEST_TIMEOUT}: the server's limit"
+                )
         _check_name(self.name, "name")
         _check_name(self.instance_id, "instance_id")
         self._check_range("workers", 0, MOST_WORKERS)

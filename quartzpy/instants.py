@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import zoneinfo
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
@@ -13,6 +13,10 @@ from quartzpy.texts import quoted
 
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
+LONGEST_SPAN = timedelta(days=36_525)
+"""The longest span that is accepted: 100 years, which can be added to and taken from any instant of today's."""
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
 
@@ -20,18 +24,33 @@ def as_instant(value: object, subject: str, error: type[InvalidValueError] = Inv
     """Return `value` in UTC. `subject` ("start_time") opens the error's message.
 
     Raises:
-        InvalidTriggerError (or `error`): not a datetime, a naive one, or one beyond the years that UTC has.
+        InvalidTriggerError (or `error`): not a datetime, a naive one, or out of range.
     """
     if not isinstance(value, datetime):
         raise error(f"{subject}: must be a datetime (got {type(value).__name__})")
     if value.tzinfo is None or value.utcoffset() is None:
         raise error(f"{subject}: needs a time zone (got {value})")
-    if value.tzinfo is UTC:
-        return value
     try:
-        return value.astimezone(UTC)
+        instant = value if value.tzinfo is UTC else value.astimezone(UTC)
     except OverflowError:
-        raise error(f"{subject}: must be within the years 1 to 9999 in UTC (got {value})") from None
+        instant = None
+    if instant is None or instant < EARLIEST:
+        raise error(f"{subject}: from {EARLIEST.isoformat()} to {LATEST.isoformat()} (got {value.isoformat()})")
+    return instant
+
+
+def check_span(
+    value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError, *, zero: bool = False
+) -> None:
+    """Check a length of time: above zero (or zero where that is allowed), and at most 100 years.
+
+    Raises:
+        InvalidTriggerError (or `error`): it is not.
+    """
+    if isinstance(value, timedelta) and timedelta() <= value <= LONGEST_SPAN and (zero or value):
+        return
+    least = "a timedelta from zero" if zero else "a timedelta above zero"
+    raise error(f"{subject}: {least} to 100 years, which are {LONGEST_SPAN.days} days (got {value!r})")
 
 
 def zone(name: str) -> zoneinfo.ZoneInfo:

@@ -22,8 +22,17 @@ from quartzpy.errors import (
     InvalidJobTypeError,
     UnknownJobTypeError,
 )
+from quartzpy.instants import check_span
 from quartzpy.job_data import encode
-from quartzpy.keys import DEFAULT_GROUP, MAIN, UNNAMED, JobKey, check_name, given_name, module_of
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    MAIN,
+    UNNAMED,
+    JobKey,
+    check_name,
+    given_name,
+    module_of,
+)
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
@@ -252,8 +261,8 @@ class JobDetail:
         object.__setattr__(self, "when_full", WhenFull(self.when_full))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
-        if self.timeout is not None and not (isinstance(self.timeout, timedelta) and self.timeout > timedelta()):
-            raise InvalidJobError(f"timeout: a timedelta above zero, or None (got {self.timeout!r})")
+        if self.timeout is not None:
+            check_span(self.timeout, "timeout", InvalidJobError)
 
     @property
     def key(self) -> JobKey:

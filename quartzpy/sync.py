@@ -33,8 +33,10 @@ class SyncPlan:
 
     changes: tuple[Change, ...]
     unchanged: int
-    store: Definitions = field(repr=False)
-    """Jobs and triggers to be stored. A job that is unchanged, and has triggers that are not, is among them too."""
+    store: Sequence[tuple[JobDetail | None, Sequence[Trigger]]] = field(repr=False)
+    """Jobs and triggers to be stored; None where the job is unchanged, and has triggers that are not."""
+    keep_data: frozenset[JobKey] = field(default=frozenset(), repr=False)
+    """Jobs that are replaced all but their data, which they keep themselves."""
 
     def keys(self, sign: str, kind: str) -> list[JobKey | TriggerKey]:
         return [change.key for change in self.changes if (change.sign, change.kind) == (sign, kind)]
@@ -83,7 +85,8 @@ def checked(definitions: Iterable[tuple[JobDetail, Trigger | Iterable[Trigger]]]
 def plan(wanted: Definitions, stored: Stored, *, prune: bool) -> SyncPlan:
     """What makes the store as it is declared."""
     changes: list[Change] = []
-    store: list[tuple[JobDetail, list[Trigger]]] = []
+    store: list[tuple[JobDetail | None, list[Trigger]]] = []
+    keep_data: set[JobKey] = set()
     unchanged = 0
     for job, triggers in wanted:
         change = _job_change(job, stored)
@@ -91,11 +94,18 @@ def plan(wanted: Definitions, stored: Stored, *, prune: bool) -> SyncPlan:
         found = [one for one in (change, *(one for _, one in changed)) if one is not None]
         unchanged += 1 + len(triggers) - len(found)
         if found:
-            store.append((job, [trigger for trigger, one in changed if one is not None]))
+            store.append((job if change else None, [trigger for trigger, one in changed if one is not None]))
+            if _keeps_data(job, stored):
+                keep_data.add(job.key)
             changes += found
     if prune:
         changes += _gone(wanted, stored)
-    return SyncPlan(tuple(changes), unchanged, store)
+    return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data))
+
+
+def _keeps_data(job: JobDetail, stored: Stored) -> bool:
+    known = stored.jobs.get(job.key)
+    return bool(known and known.persist_data and job.persist_data)
 
 
 def _job_change(job: JobDetail, stored: Stored) -> Change | None:
@@ -103,7 +113,7 @@ def _job_change(job: JobDetail, stored: Stored) -> Change | None:
     if known is None:
         return Change("+", "job", job.key)
     # What the job itself keeps in its data is its own.
-    left_out = {"job", "data"} if job.persist_data else {"job"}
+    left_out = {"job", "data"} if _keeps_data(job, stored) else {"job"}
     different = [one.name for one in fields(job) if one.name not in left_out and _differs(job, known, one.name)]
     if job.job_type != known.job_type:
         different.insert(0, "job")

@@ -49,6 +49,7 @@ class Completer(Service):
         clock: Clock,
         store_time: StoreTime,
         unblocked: Callable[[datetime], None],
+        takes_more: Callable[[], bool],
         epoch_lost: Callable[[Execution], None],
         watch: StoreWatch | None = None,
     ) -> None:
@@ -57,6 +58,7 @@ class Completer(Service):
         self._clock = clock
         self._store_time = store_time
         self._unblocked = unblocked
+        self._takes_more = takes_more
         self._epoch_lost = epoch_lost
         self._queue: deque[_Item] = deque()
         self._put_off: list[_PutOff] = []
@@ -179,7 +181,7 @@ class Completer(Service):
             self._done(batch)
             return
         asked_at = self._clock.monotonic()
-        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded)
+        outcome = self._store.complete(batch[0][0].epoch.node, unrecorded, wakes_others=not self._takes_more())
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:
             if execution.fired.fence in outcome.fenced:

@@ -85,6 +85,7 @@ class SchedulerNode:
         self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
         self._to_be_forgiven: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop")
+        self._leaving = False
         self._deadlines = Deadlines(f"{name}-deadlines", clock)
         self._executors = Executors(
             config.workers,
@@ -115,6 +116,7 @@ class SchedulerNode:
             f"{name}-completer",
             **common,
             unblocked=self._unblocked,
+            takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
             epoch_lost=lambda execution: self._lost(execution.epoch),
             watch=watch,
         )
@@ -212,6 +214,7 @@ class SchedulerNode:
         With `wait`, returns when that is so or `timeout` seconds have passed; what still runs then is told to stop
         and left to the others to recover. Without, it goes on in the background.
         """
+        self._leaving = True
         self._aborted.set()
         for service in (self._scheduler, self._misfires, self._news):
             service.stop()

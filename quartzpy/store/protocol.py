@@ -124,6 +124,7 @@ class FiredTrigger:
         load_trigger: Callable[[], Trigger],
         load_job: Callable[[], JobDetail],
         load_calendar: Callable[[], Calendar | None],
+        node_deaths: int = 0,
     ) -> None:
         self.fence = fence
         self.trigger_group = trigger_group
@@ -147,6 +148,7 @@ class FiredTrigger:
         self.job_data = job_data
         self.trigger_data = trigger_data
         self.calendar_revision = calendar_revision
+        self.node_deaths = node_deaths
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar
@@ -382,10 +384,14 @@ class ConnectionUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job to store (None: it is stored already) with triggers for it."""
+    """A job to store (None: it is stored already) with triggers for it.
+
+    `keeps_data`: where it is stored already, its data stays as it is.
+    """
 
     job: JobDetail | None
     triggers: Sequence[PreparedTrigger] = ()
+    keeps_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,12 +645,15 @@ class JobStore(Protocol):
         """Set acquired triggers to ERROR, each with the reason given for its fence; the claims go."""
         ...
 
-    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
         """End executions: the claims go, history is written, changed job data is stored, blocked triggers of the
         jobs are released, COMPLETE triggers go and with them non-durable jobs that have none left.
 
         Acts only where the claim is still this epoch's, and on a trigger only where its generation is still the
-        one that fired.
+        one that fired. What somebody's open transaction holds is not waited for: an execution that has to write there
+        is deferred whole. With `wakes_others`, for a node that takes no more, other nodes are told of what waits now.
         """
         ...
 
@@ -680,11 +689,22 @@ class JobStore(Protocol):
 
         A new trigger is PAUSED where its group, its job's group or all are paused, and BLOCKED while its job
         executes and disallows concurrent execution. Replacing gives a new generation and keeps a job's other
-        triggers.
+        triggers. Claims on triggers whose job now says something else of what its triggers are claimed by (type, limit,
+        place) are void.
 
         Raises:
             ObjectAlreadyExistsError: a key is stored and `replace` is false.
             JobNotFoundError, CalendarNotFoundError: what a trigger refers to is not stored.
+        """
+        ...
+
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        """Store what `change` makes of a stored job, and nobody else changes it meanwhile; the job as it is then.
+
+        With `keeps_data` the stored data stays, whatever `change` says of it. None: it is not stored. `change` may be
+        asked several times.
         """
         ...
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant
+from quartzpy.instants import as_instant, check_span
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
@@ -126,8 +126,7 @@ class AllOf(_Combination):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.threshold, timedelta) or self.threshold < timedelta():
-            raise InvalidTriggerError(f"threshold: not below zero (got {self.threshold!r})")
+        check_span(self.threshold, "threshold", zero=True)
         object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
 
     @property

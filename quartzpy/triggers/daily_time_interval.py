@@ -15,7 +15,7 @@ from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.recurring import RecurringTrigger
-from quartzpy.triggers.trigger import TriggerProgress
+from quartzpy.triggers.trigger import MAX_REPEAT_COUNT, TriggerProgress
 
 _UNITS = {
     IntervalUnit.SECOND: timedelta(seconds=1),
@@ -59,8 +59,12 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         object.__setattr__(self, "unit", IntervalUnit(self.unit))
         if self.interval > _ONE_DAY // _UNITS[self.unit]:
             raise InvalidTriggerError(f"interval: at most 24 hours (got {self.interval} {self.unit}s)")
-        if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
-            raise InvalidTriggerError(f"repeat_count: a number from 0, or None (got {self.repeat_count!r})")
+        if self.repeat_count is not None and (
+            type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
+        ):
+            raise InvalidTriggerError(
+                f"repeat_count: a number from 0 to {MAX_REPEAT_COUNT}, or None (got {self.repeat_count!r})"
+            )
         for subject in ("start_time_of_day", "end_time_of_day"):
             _check_time(getattr(self, subject), subject)
         if self.end_time_of_day < self.start_time_of_day:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import LATEST, check_span
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
-from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
-MAX_REPEAT_COUNT = 2**31 - 1
-"""Quartz's."""
 _MICROSECOND = timedelta(microseconds=1)
 # How far a calendar may push a fire time away before it counts as never.
 _HORIZON = timedelta(days=36_525)
@@ -63,13 +62,12 @@ class SimpleTrigger(Trigger):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.interval, timedelta):
-            raise InvalidTriggerError(f"interval: must be a timedelta (got {quoted(self.interval)})")
-        if self.repeat_count is not None and (type(self.repeat_count) is not int or self.repeat_count < 0):
-            raise InvalidTriggerError(f"repeat_count: 0 or more, or None for ever (got {quoted(self.repeat_count)})")
-        if self.repeat_count is not None and self.repeat_count > MAX_REPEAT_COUNT:
+        check_span(self.interval, "interval", zero=True)
+        if self.repeat_count is not None and (
+            type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
+        ):
             raise InvalidTriggerError(
-                f"repeat_count: at most {MAX_REPEAT_COUNT}, or None for ever (got {quoted(self.repeat_count)})"
+                f"repeat_count: from 0 to {MAX_REPEAT_COUNT}, or None for ever (got {quoted(self.repeat_count)})"
             )
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
@@ -203,7 +201,7 @@ class SimpleTrigger(Trigger):
             try:
                 last = self.anchor + self.repeat_count * self.interval
             except OverflowError:
-                last = datetime.max.replace(tzinfo=UTC)
+                last = LATEST
             if self.end_time is None or last < self.end_time:
                 return last
         if self.end_time is None or self.end_time < self.anchor:

@@ -17,11 +17,13 @@ from quartzpy.errors import (
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
+    InvalidValueError,
     JobNotFoundError,
 )
 from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
+from quartzpy.instants import check_span
 from quartzpy.job import JobDetail, job_types
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -111,13 +113,16 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         self._check_pairs(pairs)
         return self._store_pairs(pairs, replace=replace)
 
-    def _store_pairs(self, pairs: _Pairs, *, replace: bool) -> datetime:
+    def _store_pairs(self, pairs: _Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()) -> datetime:
         bound = [(job, [_for_job(trigger, job) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in bound for trigger in triggers]
         if len({trigger.key for trigger in everything}) < len(everything):
             raise InvalidTriggerError("the same trigger key is given twice")
         prepare_one = self._preparation(everything)
-        entries = [JobEntry(job, [prepare_one(trigger) for trigger in triggers]) for job, triggers in bound]
+        entries = [
+            JobEntry(job, [prepare_one(trigger) for trigger in triggers], job is not None and job.key in keep_data)
+            for job, triggers in bound
+        ]
         earliest = self._usable_store().store_jobs(entries, replace=replace)
         self._changed(earliest)
         self._tell_of_stored(bound)
@@ -248,10 +253,10 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     def _carry_out(self, found: SyncPlan, owner: str) -> None:
         # What can be refused comes first.
         if found.store:
-            self._store_pairs(found.store, replace=True)
+            self._store_pairs(found.store, replace=True, keep_data=found.keep_data)
             self._usable_store().own(
                 owner,
-                [job.key for job, _ in found.store],
+                [job.key for job, _ in found.store if job is not None],
                 [trigger.key for _, triggers in found.store for trigger in triggers],
             )
         gone = [key for key in found.keys("-", "trigger") if isinstance(key, TriggerKey)]
@@ -264,21 +269,25 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
     def modify_job(self, key: JobKey, **changes: Any) -> JobDetail:
         """Replace values of a stored job, named as `JobDetail` names them; its triggers stay. The job as it is then.
 
+        What is not named stays as it is stored, whoever changes it at the same time.
+
         Raises:
             JobNotFoundError: it is not stored.
             InvalidJobError: a name that a job's values do not have, or its key; a wrong value.
             InvalidJobDataError: as in `add_job`, where `data` or `job` is changed.
         """
-        store = self._usable_store()
-        known = store.job(checked_key(key, JobKey))
-        if known is None:
+
+        def change(known: JobDetail) -> JobDetail:
+            changed = known.with_values(changes)
+            self._check_data(changed)
+            # Data that a newer program does not take any more does not keep anybody from changing the rest.
+            if not changes.keys().isdisjoint(("data", "job")):
+                _check_typed_data(changed)
+            return changed
+
+        changed = self._usable_store().modify_job(checked_key(key, JobKey), change, keeps_data="data" not in changes)
+        if changed is None:
             raise JobNotFoundError(f"job {key} is not stored")
-        changed = known.with_values(changes)
-        self._check_data(changed)
-        # Data that a newer program does not take any more does not keep anybody from changing the rest.
-        if not changes.keys().isdisjoint(("data", "job")):
-            _check_typed_data(changed)
-        store.store_jobs([JobEntry(changed)], replace=True)
         self._tell(JobAdded(changed))
         return changed
 
@@ -359,6 +368,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         return self._by_hand(record.job_key, data, delay)
 
     def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None) -> TriggerKey:
+        if delay is not None:
+            check_span(delay, "delay", InvalidValueError, zero=True)
         store = self._usable_store()
         found = store.mode_and_type(checked_key(key, JobKey))
         if found is None:

@@ -282,9 +282,13 @@ def upgrade() -> None:
             " WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
             name="qrtz_triggers_acquired_check",
         ),
+        sa.CheckConstraint(
+            "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
+            name="qrtz_triggers_misfire_threshold_check",
+        ),
         sa.CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
         sa.CheckConstraint(
-            "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE')"
+            "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
             " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
             name="qrtz_triggers_misfire_rule_check",
         ),
@@ -326,6 +330,14 @@ def upgrade() -> None:
         ["sched_name", "job_type", "placement", "misfire_rule", "next_fire_time", sa.text("priority DESC")],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_new",
+        "qrtz_triggers",
+        ["sched_name", "next_fire_time"],
+        unique=False,
+        postgresql_where=sa.text("misfire_rule = 'NEW'"),
         schema=schema,
     )
     op.create_index(

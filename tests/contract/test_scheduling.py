@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import JobEntry, Lane
+from quartzpy.store.protocol import JobEntry, Lane, Opening
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
@@ -27,6 +28,8 @@ from tests.contract.harness import (
     once,
     serial,
 )
+
+HEAVY = job(execution_group="heavy").placement.as_text()
 
 
 def entry(store: Harness, detail: JobDetail | None, *triggers: Trigger, of: str = "job") -> JobEntry:
@@ -422,3 +425,60 @@ def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
     assert not store.complete(node, fired).fenced
     store.clock.advance(HOUR)
     assert store.acquire(node).next_due is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"when_full": "skip"}, {"execution_group": "heavy"}]
+)
+def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other: dict[str, str]) -> None:
+    """A node that claimed a job of one type must not fire it as another, which it may not know."""
+    node = store.node()
+    store.schedule(job(durable=True), once(when=at(5)))
+    took = store.acquire(node, look_ahead=10 * SECOND)
+    assert names(took.acquired) == ["once"]
+    store.store.store_jobs([JobEntry(job(durable=True, **other))], replace=True)
+    assert store.state("once") == "WAITING"
+    assert store.store.list_running() == []
+    store.clock.advance(5 * SECOND)
+    firing = store.fire(node, took.acquired)
+    assert (list(firing.fired), list(firing.not_due)) == ([], [])
+    took = store.acquire(node, types=[Opening("report", group=""), Opening("other"), Opening("report", HEAVY)])
+    assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
+
+
+def test_a_claim_stands_where_its_job_says_the_same_of_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), once(when=at(5)))
+    took = store.acquire(node, look_ahead=10 * SECOND)
+    store.store.store_jobs([JobEntry(job(durable=True, description="new", data={"n": 1}))], replace=True)
+    store.clock.advance(5 * SECOND)
+    assert names(store.fire(node, took.acquired).fired) == ["once"]
+
+
+def test_a_job_is_replaced_all_but_its_data(store: Harness) -> None:
+    store.schedule(job(durable=True, data={"n": 1}))
+    store.store.store_jobs(
+        [JobEntry(job(durable=True, description="new", data={"n": 0}), keeps_data=True)], replace=True
+    )
+    detail = store.store.job(job_key())
+    assert detail is not None
+    assert (detail.description, detail.data) == ("new", {"n": 1})
+
+
+def test_a_job_is_modified_as_it_is_stored_then(store: Harness) -> None:
+    store.schedule(job(durable=True, description="old", data={"n": 1}))
+    changed = store.store.modify_job(
+        job_key(), lambda known: replace(known, description=f"{known.description}er", data={}), keeps_data=True
+    )
+    assert changed is not None
+    detail = store.store.job(job_key())
+    assert detail is not None
+    assert (detail.description, detail.data) == ("older", {"n": 1})
+    assert store.store.modify_job(job_key("none"), lambda known: known, keeps_data=True) is None
+
+
+@pytest.mark.parametrize("value", [1e22, 1.5e300, -1e16, 5e-324, 0.1, 2**8191, 1.0])
+def test_a_number_comes_back_as_what_it_was(store: Harness, value: float) -> None:
+    store.schedule(job(durable=True, data={"n": value}))
+    found = store.job_data(job_key())["n"]
+    assert (type(found), found) == (type(value), value)

@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 import quartzpy
-from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, errors
+from quartzpy import (
+    CronTrigger,
+    Job,
+    JobDetail,
+    JobExecutionContext,
+    JobKey,
+    Scheduler,
+    SimpleTrigger,
+    WeeklyCalendar,
+    errors,
+)
 from tests.facade import jobs
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -181,6 +191,58 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         errors.InvalidJobError,
         r"not durable; pass durable=True",
     ),
+    "a misfire threshold that overflows": (
+        lambda c: schedule(c, SimpleTrigger("t", misfire_threshold=timedelta(days=3_000_000))),
+        errors.InvalidTriggerError,
+        r"misfire_threshold: a timedelta above zero to 100 years.*36525 days.*3000000",
+    ),
+    "an interval that overflows": (
+        lambda c: schedule(c, SimpleTrigger("t", interval=timedelta.max, repeat_count=1)),
+        errors.InvalidTriggerError,
+        r"interval: a timedelta from zero to 100 years",
+    ),
+    "more fires than there can be": (
+        lambda c: schedule(c, SimpleTrigger("t", interval=timedelta(days=1), repeat_count=10**30)),
+        errors.InvalidTriggerError,
+        r"repeat_count: from 0 to 9007199254740992",
+    ),
+    "a start out of range": (
+        lambda c: schedule(
+            c, SimpleTrigger("t", start_time=datetime.max.replace(tzinfo=timezone(-timedelta(hours=5))))
+        ),
+        errors.InvalidTriggerError,
+        r"start_time: from 0002-01-01.* to 9999-12-31",
+    ),
+    "a timeout that overflows": (
+        lambda c: detail(timeout=timedelta.max),
+        errors.InvalidJobError,
+        r"timeout: a timedelta above zero to 100 years",
+    ),
+    "a delay that overflows": (
+        lambda c: c.trigger_job(JobKey("DEFAULT", "stored"), delay=timedelta.max),
+        errors.InvalidValueError,
+        r"delay: a timedelta from zero to 100 years",
+    ),
+    "NUL in a description": (
+        lambda c: schedule(c, SimpleTrigger("t", description="a\0b")),
+        errors.InvalidTriggerError,
+        r"description: the NUL character at position 1",
+    ),
+    "a lone surrogate in a description": (
+        lambda c: detail(description="\ud800"),
+        errors.InvalidJobError,
+        r"description: a lone surrogate.*position 0",
+    ),
+    "NUL in a calendar's description": (
+        lambda c: c.add_calendar("c", WeeklyCalendar(description="\0")),
+        errors.InvalidCalendarError,
+        r"description: the NUL character",
+    ),
+    "a huge whole number in data": (
+        lambda c: detail(data={"n": 10**5000}),
+        errors.InvalidJobDataError,
+        r"data\['n'\]: an int of \d+ bits; at most 8192",
+    ),
     "an empty group to match": (lambda c: c.pause_trigger_group(""), errors.InvalidMatcherError, r"empty"),
 }
 
@@ -223,6 +285,7 @@ def test_a_wrong_database_url_is_refused_when_the_scheduler_is_made(url: Any, me
         ({"idle_wait": "5 sec"}, "idle_wait: a timedelta, or 500ms, 5s, 2m, 1h (got '5 sec')"),
         ({"checkin_interval": "10s"}, "failure_window 0:00:20 must be at least checkin_interval x 3 + lock_timeout"),
         ({"schema": "Drop table;"}, "schema: letters a-z, digits and _"),
+        ({"statement_timeout": timedelta(days=365)}, "statement_timeout=365 days, 0:00:00 must be at most 24 days"),
         ({"name": ""}, "name: must not be empty"),
         ({"job_modules": "myapp"}, "job_modules: a tuple of module names"),
     ],

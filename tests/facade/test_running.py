@@ -331,3 +331,17 @@ def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler)
     assert jobs.nothing_ran(0), "for ever: the next one, as Quartz's smart policy says"
     with pytest.raises(InvalidValueError, match="missed: misfire, skip, once"):
         scheduler.resume_all(missed="twice")
+
+
+def test_modifying_a_job_leaves_the_data_that_it_writes_meanwhile(scheduler: Scheduler) -> None:
+    runs = 40
+    job = JobDetail(jobs.Counting, "counting", data={"count": 0}, durable=True)
+    often = SimpleTrigger("t", interval=timedelta(milliseconds=5), repeat_count=runs - 1, misfire="ignore")
+    scheduler.schedule_job(job, often)
+    for n in range(10_000):
+        scheduler.modify_job(job.key, description=f"{n}")
+        if scheduler.wait_until_recorded(runs, timedelta(milliseconds=10)):
+            break
+    stored = scheduler.get_job_detail(job.key)
+    assert stored is not None
+    assert stored.data == {"count": runs}

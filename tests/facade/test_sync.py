@@ -203,3 +203,24 @@ def test_listeners_hear_of_what_was_done(client: Scheduler) -> None:
     client.sync([], owner=OWNER, prune=True)
     assert [event.method for event in seen] == ["job_added", "job_scheduled", "job_unscheduled", "job_deleted"]
     assert client.get_job_detail(JobKey("DEFAULT", "report")) is None
+
+
+@pytest.mark.parametrize("what", ["trigger", "description"])
+def test_what_a_job_keeps_in_its_data_outlives_a_change_of_the_rest(client: Scheduler, what: str) -> None:
+    def declared(change: bool) -> list[tuple[JobDetail, list[SimpleTrigger]]]:
+        job = JobDetail(
+            jobs.Recorded,
+            "counting",
+            data={"n": 0},
+            persist_data=True,
+            description="new" if change and what == "description" else None,
+        )
+        return [(job, [once(priority=9 if change and what == "trigger" else 5)])]
+
+    client.sync(declared(False), owner=OWNER)
+    client.modify_job(JobKey("DEFAULT", "counting"), data={"n": 11})
+    assert client.sync(declared(True), owner=OWNER)
+    kept = client.get_job_detail(JobKey("DEFAULT", "counting"))
+    assert kept is not None
+    assert kept.data == {"n": 11}
+    assert not client.sync(declared(True), owner=OWNER), "its owner is known"

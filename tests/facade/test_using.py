@@ -207,3 +207,81 @@ def test_after_the_end_of_the_transaction_it_is_of_no_more_use(client: Scheduler
 def test_memory_has_no_transactions(engine: Engine) -> None:
     with engine.connect() as connection, pytest.raises(InvalidValueError, match="memory://"):
         Scheduler("memory://").using(connection)
+
+
+def waiting_by_hand(client: Scheduler, name: str = "job", kind: Any = jobs.Waiting) -> JobDetail:
+    job = JobDetail(kind, name, durable=True)
+    client.add_job(job)
+    return job
+
+
+def test_what_was_paused_before_the_commit_does_not_fire(scheduler: Scheduler, engine: Engine) -> None:
+    job = waiting_by_hand(scheduler, kind=jobs.Recorded)
+    with engine.begin() as connection:
+        scheduler.using(connection).schedule(SimpleTrigger("t", job_key=job.key))
+        scheduler.pause_all()
+    assert jobs.nothing_ran()
+    assert scheduler.trigger_state(KEY) is PublicState.PAUSED
+    scheduler.resume_all()
+    assert jobs.next_run().trigger_key == KEY
+
+
+def test_what_was_resumed_before_the_commit_fires(scheduler: Scheduler, engine: Engine) -> None:
+    job = waiting_by_hand(scheduler, kind=jobs.Recorded)
+    scheduler.pause_all()
+    with engine.begin() as connection:
+        scheduler.using(connection).schedule(SimpleTrigger("t", job_key=job.key))
+        scheduler.resume_all()
+    assert jobs.next_run().trigger_key == KEY
+
+
+def test_a_trigger_that_was_paused_by_itself_stays_so(client: Scheduler, engine: Engine) -> None:
+    job = waiting_by_hand(client, kind=jobs.Recorded)
+    with engine.begin() as connection:
+        inside = client.using(connection)
+        inside.schedule(SimpleTrigger("t", job_key=job.key))
+        inside.pause_trigger(KEY)
+    client.start()
+    assert jobs.nothing_ran()
+    client.resume_trigger(KEY)
+    assert jobs.next_run().trigger_key == KEY
+
+
+def test_a_limit_that_was_set_before_the_commit_holds(scheduler: Scheduler, engine: Engine) -> None:
+    job = waiting_by_hand(scheduler)
+    with engine.begin() as connection:
+        scheduler.using(connection).schedule([SimpleTrigger(f"t{n}", job_key=job.key) for n in range(3)])
+        scheduler.modify_job(job.key, disallow_concurrent=True)
+    jobs.next_run()
+    assert jobs.nothing_ran(), "one at a time"
+    jobs.go_on.set()
+    assert {jobs.next_run().trigger_key.name for _ in range(2)} < {"t0", "t1", "t2"}
+
+
+def test_whoever_stores_a_trigger_waits_for_a_transaction_that_changes_its_job(
+    scheduler: Scheduler, engine: Engine
+) -> None:
+    job = waiting_by_hand(scheduler)
+    with engine.connect() as connection:
+        scheduler.using(connection).modify_job(job.key, disallow_concurrent=True)
+        storing = threading.Thread(
+            target=scheduler.schedule, args=[[SimpleTrigger(f"t{n}", job_key=job.key) for n in range(3)]]
+        )
+        storing.start()
+        waits = text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+        while not connection.execute(waits).all() and storing.is_alive():
+            threading.Event().wait(0.01)
+        connection.commit()
+    storing.join()
+    jobs.next_run()
+    assert jobs.nothing_ran(), "one at a time"
+
+
+def test_what_is_stored_inside_is_listed_at_once_and_explained(client: Scheduler, engine: Engine) -> None:
+    job = waiting_by_hand(client, kind=jobs.Recorded)
+    later = client.nodes().now + HOUR
+    with engine.begin() as connection:
+        client.using(connection).schedule(SimpleTrigger("t", job_key=job.key, start_time=later))
+    [scheduled] = client.executions(states="SCHEDULED")
+    assert scheduled.trigger_key == KEY
+    assert client.why(KEY)

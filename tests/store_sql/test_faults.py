@@ -12,14 +12,23 @@ import psycopg
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.errors import InstanceIdInUseError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.errors import (
+    InstanceIdInUseError,
+    InvalidValueError,
+    JobNotFoundError,
+    LeaseLostError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Lane, Node, Opening
+from quartzpy.store.sql import migrations, session
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from tests.database import Server
 from tests.proxy import Proxy
 from tests.store_sql.conftest import NAME, register
 
@@ -350,3 +359,175 @@ def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_
     assert not driver.closed
     work.close()
     assert driver.closed
+
+
+@pytest.mark.parametrize("lock", ["TRIGGER_ACCESS", "STATE_ACCESS"])
+def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_without_it(
+    store: SqlJobStore, connect: Connect, caplog: pytest.LogCaptureFixture, lock: str
+) -> None:
+    node = register(store)
+    user = connect()
+
+    def without_the_lock(step: Callable[[], Any]) -> Any:
+        user.execute("DELETE FROM qrtz_locks WHERE lock_name = %s", [lock])
+        caplog.clear()
+        done = step()
+        assert (lock == "TRIGGER_ACCESS" or step.__name__ == "leave") == ("was deleted" in caplog.text)
+        return done
+
+    def leave() -> None:
+        store.leave(node)
+
+    without_the_lock(lambda: store_due(store, "a", "b"))
+    assert fired_names(without_the_lock(lambda: acquire(store, node))) == ["a", "b"]
+    without_the_lock(lambda: store.pause_all())
+    without_the_lock(leave)
+    assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
+
+
+def test_what_cannot_be_stored_in_time_says_so(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
+    """Also where the connection was given up in the middle of a flight."""
+    store = make_store()
+    store._connections._seconds = 0.3
+    store_due(store, "a")
+    user = connect()
+    user.execute("BEGIN")
+    user.execute("SELECT 1 FROM qrtz_triggers FOR UPDATE")
+    with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+        store.pause_all()
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "a pause", "another limit"])
+def test_many_triggers_are_stored_right_whatever_is_committed_meanwhile(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    other = make_store()
+    node = register(store)
+    detail = JobDetail(LANES[0].job_type, "job", durable=True)
+    store.store_jobs([JobEntry(detail)], replace=False)
+    now = datetime.now(UTC)
+    triggers = [SimpleTrigger(f"t{n}", job_key=detail.key, start_time=now) for n in range(2_001)]
+    do = {
+        "nothing": lambda: None,
+        "a pause": other.pause_all,
+        "another limit": lambda: other.store_jobs(
+            [JobEntry(JobDetail(LANES[0].job_type, "job", durable=True, disallow_concurrent=True))], replace=True
+        ),
+    }
+    done: list[bool] = []
+    send = session.Transaction.commit
+
+    def commit(self: Any, *sends: Any) -> Any:
+        if not done:
+            done.append(True)
+            do[meanwhile]()
+        return send(self, *sends)
+
+    monkeypatch.setattr(session.Transaction, "commit", commit)
+    store.store_jobs([JobEntry(None, [prepare(trigger, now, None) for trigger in triggers])], replace=False)
+    fired = [len(acquire(store, node).fired) for _ in range(3)]
+    assert fired == {"nothing": [100, 100, 100], "a pause": [0, 0, 0], "another limit": [1, 0, 0]}[meanwhile]
+
+
+@pytest.mark.parametrize("span", ["178000000 years", "-178000000 years", "102 years"])
+def test_a_span_that_would_overflow_in_a_step_cannot_be_written(
+    store: SqlJobStore, connect: Connect, span: str
+) -> None:
+    """By nobody: one such row would stop the claiming of all others."""
+    store_due(store, "a")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        connect().execute("UPDATE qrtz_triggers SET misfire_rule = 'OWN', misfire_threshold = %s::interval", [span])
+
+
+def test_late_triggers_that_no_node_here_can_handle_do_not_starve_the_others(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    """A kind that only newer nodes know is left to them; what cannot be computed at all is in ERROR."""
+    node = register(store)
+    store_due(store, *[f"newer{n}" for n in range(5)], job="newer")
+    store_due(store, *[f"edited{n}" for n in range(5)], job="edited")
+    store_due(store, "well", job="well")
+    user = connect()
+    user.execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h', misfire_instruction = 'fire_now'")
+    user.execute("UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 day' WHERE trigger_name <> 'well'")
+    user.execute("UPDATE qrtz_triggers SET kind = 'of tomorrow' WHERE job_name = 'newer'")
+    user.execute("UPDATE qrtz_triggers SET schedule = '{}' WHERE job_name = 'edited'")
+    handled = []
+    for _ in range(6):
+        outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
+        handled += [key.name for key in outcome.misfired]
+        if not outcome.more:
+            break
+    assert handled == ["well"]
+    states = user.execute("SELECT DISTINCT job_name, trigger_state, error FROM qrtz_triggers ORDER BY 1").fetchall()
+    assert states == [
+        ("edited", "ERROR", "its next fire time cannot be computed: KeyError: 'interval_us'"),
+        ("newer", "WAITING", None),
+        ("well", "WAITING", None),
+    ]
+
+
+def test_a_misfire_is_handled_whatever_the_data_of_its_trigger_holds(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    store_due(store, "a")
+    connect().execute(
+        "UPDATE qrtz_triggers SET next_fire_time = now() - interval '1 h',"
+        """ job_data = '{"a": {"$enum": ["another.program:Colour", "RED"]}}'"""
+    )
+    outcome = store.recover_misfires(node, LANES, threshold=timedelta(minutes=1), limit=3)
+    assert [key.name for key in outcome.misfired] == ["a"]
+
+
+def test_a_database_of_another_encoding_holds_what_it_can_and_says_what_it_cannot(postgres_server: Server) -> None:
+    name = "quartzpy_latin"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        dsn = postgres_server.dsn_of(name)
+        migrations.upgrade(dsn)
+        client = Scheduler(dsn, name="latin")
+        job = JobDetail("report", "über", durable=True, data={"straße": "ü"})
+        client.add_job(job)
+        assert client.get_job_detail(job.key) == job
+        with pytest.raises(InvalidValueError, match="ENCODING 'UTF8'"):
+            client.add_job(JobDetail("report", "報告", durable=True))
+        with (
+            psycopg.connect(dsn.replace("+psycopg", ""), client_encoding="LATIN1") as user,
+            pytest.raises(InvalidValueError, match="client_encoding must be UTF8"),
+        ):
+            client.using(user)
+        client.shutdown()
+    finally:
+        postgres_server.drop(name)
+
+
+def test_a_job_that_is_given_a_trigger_as_its_last_one_ends_stays(
+    store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The completion neither fails for the new trigger's reference to its job, nor removes the job."""
+    node = register(store)
+    now = datetime.now(UTC)
+    detail = JobDetail(LANES[0].job_type, "job")
+    job = JobEntry(detail, [prepare(SimpleTrigger("last", job_key=detail.key, start_time=now), now, None)])
+    for n in range(60):
+        store.store_jobs([job], replace=True)
+        [fired] = acquire(store, node).fired
+        later = SimpleTrigger(f"later{n}", job_key=detail.key, start_time=now + timedelta(hours=1))
+        entry = JobEntry(None, [prepare(later, now, None)])
+        outcome: list[Any] = []
+
+        def give(entry: JobEntry = entry, outcome: list[Any] = outcome) -> None:
+            try:
+                outcome.append(store.store_jobs([entry], replace=False))
+            except JobNotFoundError as error:
+                outcome.append(error)
+
+        giving = threading.Thread(target=give)
+        giving.start()
+        ends = ended(fired)
+        assert ends.ends_its_trigger
+        assert not store.complete(node, [ends]).deferred
+        giving.join()
+        there = store.job(detail.key) is not None
+        assert there is not isinstance(outcome[0], JobNotFoundError)
+        store.delete_jobs([detail.key])

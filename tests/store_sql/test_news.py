@@ -9,7 +9,8 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.keys import TriggerKey
-from quartzpy.store.protocol import JobEntry, Opening, Subscription
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Completion, JobEntry, Opening, Subscription
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
@@ -74,6 +75,33 @@ def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: S
     assert len(took.acquired) == 1
     store.leave(node)
     assert news.wait(SOON)
+    news.close()
+
+
+def test_a_leaving_node_wakes_the_others_also_where_it_holds_nothing(store: SqlJobStore, news: Subscription) -> None:
+    """It may have been the only one that was awake for what is due next."""
+    node = register(store)
+    store.leave(node)
+    assert news.wait(SOON)
+    news.close()
+
+
+@pytest.mark.parametrize("takes_more", [True, False])
+def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
+    store: SqlJobStore, news: Subscription, takes_more: bool
+) -> None:
+    node = register(store)
+    detail = JobDetail("known", "serial", durable=True, disallow_concurrent=True)
+    triggers = [SimpleTrigger(name, job_key=detail.key, start_time=NOW) for name in ("a", "b")]
+    store.store_jobs([JobEntry(detail, [prepare(trigger, NOW, None) for trigger in triggers])], replace=True)
+    assert news.wait(SOON)
+    minute = timedelta(minutes=1)
+    [fired] = store.acquire(
+        node, [Opening("known")], limit=1, look_ahead=timedelta(), misfire_threshold=60 * minute
+    ).fired
+    ended = Completion(fired, started_at=NOW, ended_at=NOW, outcome=Outcome.SUCCEEDED)
+    assert store.complete(node, [ended], wakes_others=not takes_more).earliest_unblocked
+    assert bool(news.wait(NEVER if takes_more else SOON)) is not takes_more
     news.close()
 
 

@@ -179,5 +179,5 @@ def test_a_job_is_read_before_it_is_run_by_hand_only_where_its_data_has_a_type(
 
 def test_storing_many_triggers_takes_few_round_trips(remote: SqlJobStore, proxy: Proxy) -> None:
     warm(remote, register(remote))
-    with flights(proxy, 1 + 3 + 1):  # the job, three chunks, the lock with COMMIT
+    with flights(proxy, 1 + 1 + 3 + 1):  # the job; whether all is ordinary; three chunks; the lock with COMMIT
         stored(remote, *[prepared(f"t{n}", age=-SECOND) for n in range(6_000)])

@@ -119,6 +119,9 @@ def test_a_calendar_that_leaves_nothing_says_so_in_bounded_time(calendar: WallCl
     assert stopwatch.perf_counter() - began < 10
 
 
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+
+
 def calendars(depth: int = 2) -> st.SearchStrategy[WallClockCalendar]:
     common = {
         "time_zone": st.sampled_from(ZONES),

@@ -32,6 +32,7 @@ VALUES = [
     {"text": "ü", "n": 1, "f": 1.5, "t": True, "none": None, "list": [1, [2]], "map": {"a": {"b": 1}}},
     {"at": NOON, "day": date(2026, 1, 1), "time": time(1, 2), "span": timedelta(days=-1, microseconds=3)},
     {"price": Decimal("1.50"), "id": UUID(int=7), "raw": b"\0\xff", "pair": (1, ("a",))},
+    {"large": [1e22, 1.5e300, -1e16], "huge": 2**8191, "small": 5e-324},
     {"colour": Colour.RED, "point": Point(3, NOON), "looks": {"$datetime": "not one"}},
 ]
 

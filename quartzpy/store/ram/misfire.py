@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +15,8 @@ from quartzpy.store.ram.tables import Tables, TriggerRow
 from quartzpy.store.records import MisfireRecord
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 
+logger = logging.getLogger(__name__)
+
 
 def recover_misfires(
     tables: Tables, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
@@ -24,7 +27,12 @@ def recover_misfires(
     handled = {}
     for entry in late[:limit]:
         row = tables.triggers[TriggerKey(entry.group, entry.name)]
-        handled[row.key] = _misfire(tables, node, row, now)
+        try:
+            handled[row.key] = _misfire(tables, node, row, now)
+        except Exception as error:
+            logger.exception("the next fire time of trigger %s cannot be computed; it is in ERROR", row.key)
+            tables.move(row, TriggerState.ERROR)
+            row.error = f"its next fire time cannot be computed: {type(error).__name__}: {error}"
     moved = {key: one.to.progress.next_fire_time for key, one in handled.items()}
     times = [at for at in moved.values() if at is not None]
     over = tuple(key for key, at in moved.items() if at is None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
@@ -17,11 +17,12 @@ from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 def store_jobs(tables: Tables, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
     jobs = [entry.job for entry in entries if entry.job is not None]
+    kept = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
     prepared = [trigger for entry in entries for trigger in entry.triggers]
     _check_jobs(tables, jobs, replace)
     _check_triggers(tables, prepared, {job.key for job in jobs}, () if replace else tables.triggers)
     for job in jobs:
-        _store_job(tables, job)
+        _store_job(tables, job, keeps_data=job.key in kept)
     for one in prepared:
         _store_trigger(tables, one)
     return _soonest(prepared)
@@ -50,12 +51,27 @@ def _check_triggers(
             raise ObjectAlreadyExistsError(f"trigger {trigger.key} exists already; pass replace=True to replace it")
 
 
-def _store_job(tables: Tables, detail: JobDetail) -> None:
+def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool) -> None:
     known = tables.jobs.get(detail.key)
     if known is None:
         tables.jobs[detail.key] = JobRow(detail)
-    else:
-        tables.redefine(known, detail)
+        return
+    data = known.data
+    tables.redefine(known, detail)
+    if keeps_data:
+        known.data = data
+
+
+def modify_job(
+    tables: Tables, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+) -> JobDetail | None:
+    """Store a job as `change` says; see `JobStore.modify_job`."""
+    row = tables.jobs.get(key)
+    if row is None:
+        return None
+    job = change(row.load())
+    _store_job(tables, job, keeps_data=keeps_data)
+    return job
 
 
 def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:

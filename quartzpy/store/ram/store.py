@@ -199,7 +199,9 @@ class RamJobStore:
         with self._lock:
             fire.reject(self._tables, node, reasons)
 
-    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
         with self._lock:
             return complete.complete(self._tables, node, completions)
 
@@ -226,6 +228,12 @@ class RamJobStore:
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
         with self._lock:
             return scheduling.store_jobs(self._tables, entries, replace=replace)
+
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        with self._lock:
+            return scheduling.modify_job(self._tables, key, change, keeps_data=keeps_data)
 
     def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
         with self._lock:

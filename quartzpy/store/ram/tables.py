@@ -327,13 +327,18 @@ class Tables:
         self._enter(row)
 
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
-        """Give a job another definition; its triggers wait where that says."""
+        """Give a job another definition; its triggers wait where that says, and claims made by the old one are void."""
+        was = (job.lane, job.limit, job.when_full)
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.lane, row.rule, row.entry)
         job.become(detail)
         for row in waiting:
             self.due.add(job.lane, row.rule, row.entry)
+        if was != (job.lane, job.limit, job.when_full):
+            for row in job.triggers.values():
+                if row.state is TriggerState.ACQUIRED:
+                    self.move(row, TriggerState.WAITING)
 
     def _enter(self, row: TriggerRow) -> None:
         self.by_state[row.state][row.key] = row

@@ -18,10 +18,12 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from quartzpy.store.protocol import Acquisition, Lane, Node, Opening
+from quartzpy.store.sql.flight import Result
 from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.settling import SETTLE
 
 # What a fired or claimed trigger is made of, in the order of `rows.TAKEN`; `moved` says what became of it.
 TAKEN = """
@@ -32,7 +34,8 @@ taken AS MATERIALIZED (
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
-           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered,
+           j.node_deaths
       FROM moved t
      CROSS JOIN LATERAL (
         SELECT * FROM $job_details o
@@ -223,8 +226,8 @@ claims AS (
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
-# What is left for this node: it may sleep until then. No row: the epoch is gone. `placed` are the places that jobs with
-# waiting triggers ask for, one step along their index for each.
+# What is left for this node, or is yet to be settled: it may sleep until then. No row: the epoch is gone. `placed` are
+# the places that jobs with waiting triggers ask for, one step along their index for each.
 NEXT_DUE = """
 WITH RECURSIVE placed AS (
     (SELECT placement, job_type FROM $triggers
@@ -240,6 +243,7 @@ WITH RECURSIVE placed AS (
          ORDER BY t.placement, t.job_type LIMIT 1) AS other
 )
 SELECT $now,
+       (SELECT min(n.next_fire_time) FROM $triggers n WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
        (SELECT min(front.next_fire_time)
           FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS lane(job_type, placement)
          CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
@@ -280,7 +284,7 @@ def acquire(
         "threshold": misfire_threshold,
         "passed_over": list(passed_over),
     }
-    took, left = session.locked(
+    steps = [
         session.send(
             ACQUIRE,
             **values,
@@ -293,7 +297,19 @@ def acquire(
             channel=channel(session.scheduler),
         ),
         session.send(NEXT_DUE, **values),
-    )
-    now, next_due, *placed = still_standing(node, left)
+    ]
+    settled = session.has_new
+    *_, took, left = session.locked(*([session.send(SETTLE)] if settled else []), *steps)
+    if _has_new(session, left) and not took.rows and not settled:
+        _, took, left = session.locked(session.send(SETTLE), *steps)
+        _has_new(session, left)
+    now, new, known, *placed = still_standing(node, left)
+    next_due = min((at for at in (new, known) if at is not None), default=None)
     fired, acquired, skipped = by_outcome(took.rows)
     return Acquisition(now, fired, acquired, next_due, skipped, {Lane(*lane) for lane in zip(*placed, strict=True)})
+
+
+def _has_new(session: SqlSession, left: Result) -> bool:
+    """Whether triggers wait to be settled, which then comes before the next look at what is due."""
+    session.has_new = any(new is not None for _, new, *_ in left.rows)
+    return session.has_new

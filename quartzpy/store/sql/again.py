@@ -2,6 +2,10 @@
 
 They carry what the original was, under Quartz's names and ours; one that is repeated in its turn brings the keys of
 the first original with it.
+
+Such a trigger refers to its job: storing it under the lock would wait there for whoever deletes or redefines that job
+in an open transaction. So the job's row is held first, and skipped where it cannot be: more strongly than the foreign
+key asks for, because a row that somebody updated and then locked would be waited for in the mode of the key.
 """
 
 from __future__ import annotations
@@ -57,8 +61,21 @@ RETRY = Again(
 )
 
 
-def again(name: str, fired: str, kind: Again) -> str:
-    """The SQL, to be closed by the caller, that stores a trigger for each row of `fired` whose job still exists."""
+def repeatable(name: str, fired: str) -> str:
+    """The SQL, a CTE, that holds the jobs of `fired` (rows of fences, to be run again) that nobody else is changing."""
+    return f"""
+{name} AS MATERIALIZED (
+    SELECT f.fence, j.job_type, j.max_concurrent, j.when_full, j.placement, j.mode
+      FROM {fired} AS f
+     CROSS JOIN LATERAL (
+        SELECT o.job_type, o.max_concurrent, o.when_full, o.placement, o.mode FROM $job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+)"""
+
+
+def again(name: str, fired: str, jobs: str, kind: Again) -> str:
+    """The SQL, to be closed by the caller, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
@@ -76,7 +93,5 @@ def again(name: str, fired: str, kind: Again) -> str:
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
-     CROSS JOIN LATERAL (
-        SELECT * FROM $job_details o
-         WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name LIMIT 1) AS j
+      JOIN {jobs} AS j ON j.fence = f.fence
         ON CONFLICT DO NOTHING"""

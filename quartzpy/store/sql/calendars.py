@@ -16,7 +16,7 @@ from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
-from quartzpy.store.sql.complete import ORPHANED_JOBS
+from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
@@ -60,6 +60,7 @@ SELECT calendar_name, revision FROM $calendars
    FOR SHARE
 """
 
+_RULE = f"CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule ELSE {USUAL_RULE} END"
 MOVE = f"""
 WITH held AS MATERIALIZED (
     SELECT w.*
@@ -76,7 +77,7 @@ moved AS (
     UPDATE $triggers t
        SET next_fire_time = h.next_fire_time, upcoming = h.upcoming::timestamptz[],
            upcoming_is_complete = h.is_complete,
-{caught_up("h.next_fire_time", otherwise=USUAL_RULE)}
+{caught_up("h.next_fire_time", otherwise=_RULE)}
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NOT NULL
@@ -158,9 +159,7 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 complete=[to.horizon.is_complete for to in targets],
             )
         )[0].rows
-        jobs = sorted({(group, name) for _, _, group, name in moved})
-        orphans = session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs])
-        transaction.commit(orphans, news(session))
+        transaction.commit(*orphans(session, {(group, name) for _, _, group, name in moved}), news(session))
         return {TriggerKey(group, name) for group, name, _, _ in moved}
 
     return session.transaction(work)

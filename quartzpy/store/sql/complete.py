@@ -1,20 +1,22 @@
 """The complete step. Lock: TRIGGER_ACCESS. Ends executions, by fence: only while the claim is still this epoch's.
 
-Everything that a completion does hangs on the fired row that it deletes. An execution whose job row is held by
-somebody's transaction, and whose data is to be stored there, keeps its fired row and is tried again.
+Everything that a completion does hangs on the fired row that it deletes. An execution keeps that row, and is tried
+again, where somebody's transaction holds what it has to write: its job, whose data it stores or which runs again, or a
+trigger that it asked to end.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
+from functools import cache
 
-from quartzpy.states import CompletionInstruction
+from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, News, Node
-from quartzpy.store.sql.again import RETRY, again
+from quartzpy.store.sql.again import RETRY, again, repeatable
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import news
+from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -36,16 +38,37 @@ freed AS (
      WHERE t.ctid = held.row"""
 
 
-# A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
-COMPLETE = f"""
-WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
-                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[])
-        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+# Where jobs ask for something: the executions that have to wait for a trigger that they ask about.
+_HELD_UP = """
+asked AS MATERIALIZED (
+    SELECT a.fence, about.trigger_group, about.trigger_name
+      FROM unnest(%(ask_fences)s::bigint[], %(ask_all)s::bool[]) AS a(fence, all_triggers)
+      JOIN $fired_triggers f ON f.fence = a.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+     CROSS JOIN LATERAL (
+        SELECT o.trigger_group, o.trigger_name FROM $triggers o
+         WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
+        UNION ALL
+        SELECT o.trigger_group, o.trigger_name FROM $triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group
+           AND o.trigger_name = f.trigger_name AND o.generation = f.generation) AS about
 ),
+held_up AS MATERIALIZED (
+    SELECT a.fence
+      FROM asked a
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
+     WHERE t.is_free IS NULL
+),
+"""
+
+
+# `stored` writes where its row was locked: a version that somebody committed since is not seen by this statement, so
+# nothing is written, and the execution goes on to the next try.
+_STORED = """
 storable AS MATERIALIZED (
-    SELECT e.fence, j.row, f.job_group, f.job_name, e.place, e.new_data
+    SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
       FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
       JOIN $fired_triggers f ON f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
      CROSS JOIN LATERAL (
@@ -53,12 +76,51 @@ storable AS MATERIALIZED (
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
+stored AS (
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
+      FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
+              FROM storable ORDER BY job_group, job_name, place DESC) AS s
+     WHERE j.ctid = s.row
+    RETURNING j.job_group, j.job_name
+),
+"""
+_IS_STORED = "(NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))"
+_RETRIED = """(
+    SELECT e.fence, r.job_group, r.job_name FROM ended e
+      JOIN $fired_triggers r ON r.fence = e.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
+     WHERE e.retry_after IS NOT NULL)"""
+_IS_REPEATABLE = "(e.retry_after IS NULL OR e.fence IN (SELECT fence FROM repeatable))"
+_NO_JOB = """
+NOT EXISTS (SELECT FROM $job_details j
+             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
+"""
+
+
+@cache
+def complete_statement(*, asks: bool, stores: bool, retries: bool) -> str:
+    """The statement that ends executions; with what only some of them need, where one of these does."""
+    conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries
+    ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
+    if asks:
+        ends += " AND e.fence NOT IN (SELECT fence FROM held_up)"
+    repeated = ""
+    if retries:
+        retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
+        repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
+    # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
+    return f"""
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
+                         %(retries)s::interval[], %(results)s::text[])
+        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+),
+{_HELD_UP if asks else ""}
+{_STORED if stores else ""}
+{repeatable("repeatable", _RETRIED) + "," if retries else ""}
 done AS (
     DELETE FROM $fired_triggers f USING ended e
-     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-       AND (NOT e.stores_data OR e.fence IN (SELECT fence FROM storable)
-            OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
-                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
+     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING' {ends}
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
 ),
 history AS (
@@ -71,28 +133,10 @@ history AS (
         ON CONFLICT DO NOTHING
     RETURNING fence
 ),
-stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb, node_deaths = 0
-      FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
-              FROM storable ORDER BY job_group, job_name, place DESC) AS s
-     WHERE j.ctid = s.row
-),
-acquitted AS (
-    UPDATE $job_details j SET node_deaths = 0
-      FROM (SELECT o.ctid AS row FROM $job_details o
-             WHERE o.sched_name = %(sched)s AND o.node_deaths > 0
-               AND EXISTS (SELECT FROM done d WHERE d.job_group = o.job_group AND d.job_name = o.job_name
-                              AND d.outcome = 'SUCCEEDED')
-               AND NOT EXISTS (SELECT FROM storable s WHERE s.row = o.ctid)
-               FOR NO KEY UPDATE SKIP LOCKED) AS a
-     WHERE j.ctid = a.row
-),
 {freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
-{again("retried", "done WHERE retry_after IS NOT NULL", RETRY)}
-    RETURNING trigger_state, next_fire_time
-),
+{repeated}
 gone AS (
     DELETE FROM $triggers t
      USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
@@ -103,13 +147,19 @@ gone AS (
            AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
            FOR UPDATE SKIP LOCKED) AS over
      WHERE t.ctid = over.row
+),
+waiting AS (
+    SELECT next_fire_time FROM (SELECT * FROM freed {"UNION ALL SELECT * FROM retried" if retries else ""}) AS w
+     WHERE trigger_state = 'WAITING'
 )
 SELECT $now,
        ARRAY(SELECT fence FROM done),
        ARRAY(SELECT fence FROM done EXCEPT SELECT fence FROM history),
-       (SELECT min(next_fire_time)
-          FROM (SELECT * FROM freed UNION ALL SELECT * FROM retried) AS w WHERE trigger_state = 'WAITING')
+       (SELECT min(next_fire_time) FROM waiting),
+       (SELECT count(pg_notify(%(channel)s, 'scheduled'))
+          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS told)
 """
+
 
 # Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
 UNFINISHED = """
@@ -117,6 +167,19 @@ SELECT ARRAY(SELECT fence FROM $fired_triggers
               WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint),
        ARRAY(SELECT fence FROM $executions
               WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED')
+"""
+
+# Jobs that nodes died of, and that one has come through.
+ACQUIT = """
+UPDATE $job_details j SET node_deaths = 0
+  FROM (SELECT DISTINCT e.job_group, e.job_name
+          FROM unnest(%(fences)s::bigint[]) AS a(fence)
+          JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome = 'SUCCEEDED') AS d
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM $job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = d.job_group AND o.job_name = d.job_name
+       FOR NO KEY UPDATE SKIP LOCKED) AS held
+ WHERE j.ctid = held.row
 """
 
 # Append instants where nothing else did: the schedule, the calendar and the last instant are those that they were
@@ -176,7 +239,18 @@ put AS (
 DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
 """
 
-# Non-durable jobs that have no trigger left. One that is being given a trigger is held, and stays.
+# Non-durable jobs that seem to have no trigger left. One that is being given a trigger is held, and stays.
+HOLD_ORPHANS = """
+SELECT 1
+  FROM unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
+ CROSS JOIN LATERAL (
+    SELECT FROM $job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = k.job_group AND o.job_name = k.job_name AND NOT o.is_durable
+       AND (SELECT true FROM $triggers t WHERE t.sched_name = o.sched_name
+               AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
+       FOR UPDATE SKIP LOCKED) AS j
+"""
+# A statement later: one that was given a trigger between the look at its triggers and the hold is seen to have it.
 ORPHANED_JOBS = """
 DELETE FROM $job_details j
  USING unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
@@ -230,9 +304,12 @@ DELETE FROM $misfires
 """
 
 
-def complete(session: SqlSession, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
+def complete(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
+) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
-    now, done, twice, earliest = session.locked(*sends(session, node, completions))[0].rows[0]
+    flight = sends(session, node, completions, wakes_others=wakes_others)
+    now, done, twice, earliest, _ = session.locked(*flight)[0].rows[0]
     for fence in twice:
         logger.error("the instant of fire %s was executed before; please report this", fence)
     if len(done) == len(completions):
@@ -247,12 +324,23 @@ def complete(session: SqlSession, node: Node, completions: Sequence[Completion])
     )
 
 
-def sends(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
+def sends(
+    session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+) -> list[Send]:
     """What ends executions, to be sent under TRIGGER_ACCESS."""
+    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     return [
         session.send(
-            COMPLETE,
+            complete_statement(
+                asks=bool(asking),
+                stores=any(c.job_data is not None for c in completions),
+                retries=any(c.retry_after is not None for c in completions),
+            ),
+            ask_fences=[c.fired.fence for c in asking],
+            ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,
+            channel=channel(session.scheduler),
+            wakes_others=wakes_others,
             fences=[c.fired.fence for c in completions],
             started=[c.started_at for c in completions],
             ended=[c.ended_at for c in completions],
@@ -283,10 +371,11 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
                 states=[c.instruction.state for c in asking],
             )
         )
+    survived = [c.fired.fence for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
+    if survived:
+        more.append(session.send(ACQUIT, epoch=node.epoch, fences=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
-    if ending:
-        groups, names = zip(*sorted(ending), strict=True)
-        more.append(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+    more += orphans(session, ending)
     if any(c.refill for c in completions):
         refilled = [(c.fired, c.refill) for c in completions if c.refill]
         more.append(
@@ -302,6 +391,13 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
             )
         )
     return more
+
+
+def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send]:
+    """What removes those of these jobs (groups and names) that are not durable and have no trigger left."""
+    keys = sorted(set(jobs))
+    values = {"job_groups": [group for group, _ in keys], "job_names": [name for _, name in keys]}
+    return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
 
 
 def request_cancel(session: SqlSession, fence: int) -> bool:
@@ -323,6 +419,5 @@ def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
         session.send(PURGE_ENDED, older_than=older_than, limit=limit),
     )
     if ended.rows:
-        groups, names = zip(*sorted(set(ended.rows)), strict=True)
-        session.unlocked(session.send(ORPHANED_JOBS, job_groups=groups, job_names=names))
+        session.unlocked(*orphans(session, [(group, name) for group, name in ended.rows]))
     return purged.touched + misfires.touched

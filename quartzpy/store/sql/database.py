@@ -12,6 +12,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from quartzpy.errors import (
     AuthenticationError,
+    InvalidValueError,
     JobStoreError,
     QuartzpyError,
     SchemaError,
@@ -28,7 +29,9 @@ _NO_SUCH_DATABASE = "3D000"
 # Undefined table, column, sequence or schema.
 _SCHEMA = frozenset({"42P01", "42703", "3F000"})
 INSUFFICIENT_PRIVILEGE = "42501"
+# What `locks.LOCK` fails with.
 _NOT_A_NUMBER = "22P02"
+# A character that cannot be translated, or is none.
 _NO_SUCH_CHARACTER = frozenset({"22P05", "22021"})
 # Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
 _PASSING = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
@@ -137,7 +140,9 @@ def translate(error: BaseException) -> QuartzpyError:
     if sqlstate == _NOT_A_NUMBER and MISSING in message:
         return LockRowMissingError("a row of qrtz_locks is missing; run `quartzpy doctor --repair`", sqlstate=sqlstate)
     if sqlstate in _NO_SUCH_CHARACTER:
-        return JobStoreError(f"the database's encoding has no form for a character of this text: {message}")
+        return InvalidValueError(
+            f"the database's encoding has no such character: {message}; a database with ENCODING 'UTF8' has all"
+        )
     if sqlstate.startswith(_PASSING):
         return StoreUnavailableError(message, sqlstate=sqlstate)
     hint = _POOLER_HINT if sqlstate in _PREPARED_ELSEWHERE else ""

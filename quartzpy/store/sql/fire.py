@@ -191,7 +191,8 @@ SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.j
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.covers
+       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.covers,
+       coalesce(j.node_deaths, 0)
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

@@ -179,7 +179,7 @@ _SCHEDULED_OF_ALL = f"""
 {_WAITING}
 {_SCHEDULED}
   FROM waiting w
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('SKIP'), ('ONCE')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
     {_NEXT.format(of="AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name")}) AS t

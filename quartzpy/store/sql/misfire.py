@@ -16,24 +16,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.keys import TriggerKey
+from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
+from quartzpy.keys import TriggerKey, storable_text
 from quartzpy.states import Missed
 from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.sql import rows
+from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.session import SqlSession, still_standing
-from quartzpy.triggers.misfire import MOST_MISSED, misfired
+from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
 
 
-# Of one that was resumed otherwise than its instruction says, the rule that it has again afterwards.
+# Of one that was resumed otherwise than its instruction says, or is new: the rule that it has afterwards.
 USUAL_RULE = """
-CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE') THEN t.misfire_rule
+CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
 """
@@ -65,6 +67,7 @@ SELECT node.at, late.*
        AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
        AND t.next_fire_time < CASE rule.name WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE node.at END
        AND (rule.name <> 'OWN' OR t.next_fire_time < node.at - t.misfire_threshold)
+       AND t.generation <> ALL(%(left)s::bigint[])
      ORDER BY t.next_fire_time, t.priority DESC
      LIMIT %(limit)s::int
  ) AS late
@@ -135,6 +138,27 @@ noted AS (
 SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM over
 """
 
+# What cannot be computed: it fires no more until somebody has mended it.
+SPOIL = """
+UPDATE $triggers t SET trigger_state = 'ERROR', error = held.reason
+  FROM (SELECT mine.row, w.reason
+          FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
+                      %(reasons)s::text[]) AS w(row, trigger_group, trigger_name, generation, reason)
+         CROSS JOIN LATERAL (
+            SELECT o.ctid AS row FROM $triggers o
+             WHERE o.ctid = w.row
+               AND o.sched_name = %(sched)s AND o.trigger_group = w.trigger_group AND o.trigger_name = w.trigger_name
+               AND o.generation = w.generation AND o.trigger_state = 'WAITING'
+               FOR NO KEY UPDATE SKIP LOCKED) AS mine
+         WHERE EXISTS (SELECT FROM $scheduler_state s
+                        WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = %(epoch)s::bigint)
+       ) AS held
+ WHERE t.ctid = held.row
+"""
+
+MOST_LEFT = 10_000
+# Where these stand in a row of LATE.
+_GENERATION, _PLACE = -6, -2
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
 
 # No row: the epoch is gone.
@@ -160,9 +184,9 @@ class _Late:
 
 
 def recover_misfires(
-    session: SqlSession, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
+    session: SqlSession, node: Node, lanes: Sequence[Lane], left: set[int], *, threshold: timedelta, limit: int
 ) -> MisfireOutcome:
-    """Handle one slice; see `JobStore.recover_misfires`."""
+    """Handle one slice; see `JobStore.recover_misfires`. `left`: generations that are left to other nodes."""
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
         session.send(
@@ -171,6 +195,7 @@ def recover_misfires(
             placements=[lane.placement for lane in lanes],
             threshold=threshold,
             limit=limit + 1,
+            left=sorted(left),
         ),
         session.send(GUARD, **at_node),
     )
@@ -178,21 +203,58 @@ def recover_misfires(
     if not found.rows:
         return MisfireOutcome(now)
     at = found.rows[0][0]
-    late, misfires = [], []
+    late, misfires, spoiled = [], [], []
     for row in found.rows[:limit]:
         try:
             one = _late(row)
-            misfires.append(
-                misfired(one.trigger, one.progress, one.calendar, now=at, stands=one.stands, treated=one.treated)
-            )
+            misfire = misfired(one.trigger, one.progress, one.calendar, now=at, stands=one.stands, treated=one.treated)
+        except (UnsupportedKindError, UnknownTimeZoneError) as error:
+            logger.warning("trigger %s.%s is left to other nodes: %s", row[1], row[2], error)
+            left.add(row[_GENERATION])
+        except Exception as error:
+            logger.exception("the next fire time of trigger %s.%s cannot be computed; it is in ERROR", row[1], row[2])
+            spoiled.append((row, f"its next fire time cannot be computed: {type(error).__name__}: {error}"))
+        else:
             late.append(one)
-        except Exception:
-            # A library that this node lacks, a row that somebody edited: the others are handled all the same.
-            logger.exception("trigger %s.%s cannot be handled here", row[1], row[2])
-    if not misfires:
-        return MisfireOutcome(now)
+            misfires.append(misfire)
+    if len(left) > MOST_LEFT:
+        left.clear()
+    more = len(found.rows) > limit
+    sends = [*_spoil(session, at_node, spoiled), *_move(session, at_node, late, misfires, at)]
+    if not sends:
+        return MisfireOutcome(now, more=more)
+    written = session.locked(*sends)[-1]
     moves = [one.to for one in misfires]
-    [written] = session.locked(
+    done = {TriggerKey(group, name) for group, name in written.rows} if misfires else set()
+    handled = {one.to.trigger.key: one.missed for one in misfires if one.to.trigger.key in done}
+    times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
+    over = tuple(m.trigger.key for m in moves if m.trigger.key in done and m.progress.next_fire_time is None)
+    return MisfireOutcome(now, handled, over, min(times, default=None), more=more)
+
+
+def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[tuple[Any, ...], str]]) -> list[Send]:
+    if not spoiled:
+        return []
+    return [
+        session.send(
+            SPOIL,
+            **at_node,
+            rows=[row[_PLACE] for row, _ in spoiled],
+            groups=[row[1] for row, _ in spoiled],
+            names=[row[2] for row, _ in spoiled],
+            generations=[row[_GENERATION] for row, _ in spoiled],
+            reasons=[storable_text(reason) for _, reason in spoiled],
+        )
+    ]
+
+
+def _move(
+    session: SqlSession, at_node: dict[str, Any], late: Sequence[_Late], misfires: Sequence[Misfire], at: datetime
+) -> list[Send]:
+    if not misfires:
+        return []
+    moves = [one.to for one in misfires]
+    return [
         session.send(
             MOVE,
             **at_node,
@@ -216,17 +278,14 @@ def recover_misfires(
             actions=[one.action for one in misfires],
             stands=[one.one_stands_for_all for one in misfires],
         ),
-    )
-    done = {TriggerKey(group, name) for group, name in written.rows}
-    handled = {one.to.trigger.key: one.missed for one in misfires if one.to.trigger.key in done}
-    times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
-    over = tuple(m.trigger.key for m in moves if m.trigger.key in done and m.progress.next_fire_time is None)
-    return MisfireOutcome(now, handled, over, min(times, default=None), more=len(found.rows) > limit)
+    ]
 
 
 def _late(row: tuple[Any, ...]) -> _Late:
     _, group, name, job_group, job_name, *columns = row[:-9]
     following, previous, times, generation, calendar, revision, stands, place, rule = row[-9:]
+    # Without its data: what that holds may be known to other programs only, and no fire time depends on it.
+    columns[-1] = None
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
     return _Late(
         trigger,

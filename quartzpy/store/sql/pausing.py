@@ -17,8 +17,8 @@ from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
 from quartzpy.store.sql.misfire import USUAL_RULE
-from quartzpy.store.sql.scheduling import MODE_FORBIDS, UNSCHEDULED, state_of
 from quartzpy.store.sql.session import SqlSession, Transaction
+from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, state_of
 
 # Which triggers a request is about.
 BY_TRIGGER = """
@@ -44,7 +44,8 @@ WITH held AS (
 ),
 paused AS (
     UPDATE $triggers t
-       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fence = NULL
+       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fence = NULL,
+           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
       FROM held
      WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
        AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
@@ -66,7 +67,8 @@ WITH held AS (
 UPDATE $triggers t
    SET trigger_state = CASE WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED')
                             THEN 'BLOCKED' ELSE 'WAITING' END,
-       misfire_rule = CASE WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
+       misfire_rule = CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
+                           WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
        catch_up_until = CASE WHEN {TREATED} THEN NULL ELSE t.catch_up_until END
   FROM held
  WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name

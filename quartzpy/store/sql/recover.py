@@ -16,9 +16,9 @@ from quartzpy.keys import JobKey
 from quartzpy.process_identity import own_process
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
-from quartzpy.store.sql.again import RECOVERY, again
+from quartzpy.store.sql.again import RECOVERY, again, repeatable
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
-from quartzpy.store.sql.complete import ORPHANED_JOBS, freed
+from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
 from quartzpy.store.sql.fire import RELEASE_OTHERS
 from quartzpy.store.sql.listen import channel, news
@@ -51,14 +51,21 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
 """
 
 FREE = f"""
-WITH taken AS (
-    DELETE FROM $fired_triggers f
-     USING (SELECT o.fence FROM $fired_triggers o
-             WHERE o.sched_name = %(sched)s
-               AND NOT EXISTS (SELECT FROM $scheduler_state s
-                                WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
-               FOR UPDATE SKIP LOCKED) AS orphan
-     WHERE f.fence = orphan.fence
+WITH orphans AS MATERIALIZED (
+    SELECT o.fence, o.job_group, o.job_name, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+      FROM $fired_triggers o
+     WHERE o.sched_name = %(sched)s
+       AND NOT EXISTS (SELECT FROM $scheduler_state s
+                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
+       FOR UPDATE SKIP LOCKED
+),
+{repeatable("repeatable", "(SELECT * FROM orphans WHERE runs_again)")},
+taken AS (
+    DELETE FROM $fired_triggers f USING orphans o
+     WHERE f.fence = o.fence
+       AND (NOT o.runs_again OR f.fence IN (SELECT fence FROM repeatable)
+            OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
+                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
     RETURNING f.*
 ),
 released AS (
@@ -76,7 +83,7 @@ released AS (
 ),
 {freed("SELECT DISTINCT job_group, job_name FROM taken WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'")}
 ),
-{again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", RECOVERY)}
+{again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
     RETURNING trigger_name
 ),
 died_of AS (
@@ -238,9 +245,9 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, ma
     )[1:5]
     # A COMPLETE trigger whose node died before it could end it is nothing odd.
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
-    jobs = sorted({(group, name) for _, group, name in repaired.rows})
+    jobs = {(group, name) for _, group, name in repaired.rows}
     if jobs:
-        session.locked(session.send(ORPHANED_JOBS, job_groups=[g for g, _ in jobs], job_names=[n for _, n in jobs]))
+        session.locked(*orphans(session, jobs))
     recovered, lost, released = given_back.rows[0]
     quarantined = [JobKey(group, name) for group, name in poison.rows]
     return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd, quarantined)

@@ -7,30 +7,34 @@ TRIGGER_ACCESS, where the steps skip held rows and so never wait for us.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime
 from typing import Any
 
+import psycopg
+
 from quartzpy import job_data
-from quartzpy.errors import JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.errors import JobNotFoundError, JobStoreError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
-from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.calendars import held_revisions
-from quartzpy.store.sql.complete import ORPHANED_JOBS
-from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import announcement
+from quartzpy.store.sql.complete import orphans
+from quartzpy.store.sql.flight import Result, Send
+from quartzpy.store.sql.listen import announcement, news
 from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.lookups import JOBS
 from quartzpy.store.sql.session import SqlSession, Transaction
+from quartzpy.store.sql.settling import COPIES, IS_ORDINARY, OUT_OF_DATE, SETTLE_NEW, STILL_ORDINARY, state_of
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 
 CHUNK = 2_000
 """Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
 
 STORE_JOBS = """
-INSERT INTO $job_details (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
+INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
        when_full, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.when_full,
        w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
@@ -44,64 +48,56 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
        max_concurrent = excluded.max_concurrent, when_full = excluded.when_full, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
-       timeout = excluded.timeout, job_data = excluded.job_data, owner = NULL
+       timeout = excluded.timeout,
+       job_data = CASE WHEN %(keeps_data)s::bool THEN j.job_data ELSE excluded.job_data END, owner = NULL
  WHERE %(replace)s::bool
-RETURNING job_group, job_name
+RETURNING j.job_group, j.job_name, j.xmax <> 0
 """
 
-# Triggers carry copies of what their job says.
-COPY_JOB = """
+# Of jobs that are to be replaced: whether what their triggers have copies of will be another.
+COMPARE_JOBS = """
+SELECT j.job_group, j.job_name,
+       (j.job_type, j.max_concurrent, j.when_full, j.placement)
+           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.when_full, w.placement)
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(when_full)s::text[],
+              %(placements)s::text[]) AS w(job_group, job_name, job_type, max_concurrent, when_full, placement)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+   FOR NO KEY UPDATE OF j
+"""
+
+# A claim was made for what the job was before, perhaps by a node that does not know what it is now: it is void.
+_COPY_JOB = f"""
 UPDATE $triggers t
-   SET job_type = j.job_type, max_concurrent = j.max_concurrent, when_full = j.when_full, placement = j.placement
+   SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+       fence = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fence END
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
- WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name
-   AND (t.job_type, t.max_concurrent, t.when_full, t.placement)
-       IS DISTINCT FROM (j.job_type, j.max_concurrent, j.when_full, j.placement)
+"""
+COPY_JOB = f"""
+{_COPY_JOB}
+ WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name AND {OUT_OF_DATE}
+"""
+# Under the lock: what was stored since. It skips what somebody holds.
+COPY_JOB_AGAIN = f"""
+{_COPY_JOB}
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM $triggers o
+     WHERE o.sched_name = %(sched)s AND o.job_group = j.job_group AND o.job_name = j.job_name
+       AND {OUT_OF_DATE.replace("t.", "o.")}
+       FOR NO KEY UPDATE SKIP LOCKED) AS own
+ WHERE t.ctid = own.row
+"""
+VOID_CLAIMS_OF_JOBS = """
+DELETE FROM $fired_triggers f
+ USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
+ WHERE f.sched_name = %(sched)s AND f.job_group = k.job_group AND f.job_name = k.job_name AND f.state = 'ACQUIRED'
+   AND (SELECT count(*) FROM $triggers t
+         WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
+           AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
 """
 
-# What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
-UNSCHEDULED = f"({', '.join(repr(group) for group in UNSCHEDULED_GROUPS)})"
-# The mode of its job, or manual mode, keeps a trigger from firing.
-MODE_FORBIDS = f"""
-(EXISTS (SELECT FROM $job_details m
-          WHERE m.sched_name = %(sched)s AND m.job_group = {{row}}.job_group AND m.job_name = {{row}}.job_name
-            AND (m.mode = 'DISABLED' OR (m.mode = 'MANUAL' AND {{row}}.trigger_group NOT IN {UNSCHEDULED})))
- OR ({{row}}.trigger_group NOT IN {UNSCHEDULED}
-     AND EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s AND p.scope = 'MANUAL')))
-"""
-NEW_STATE = f"""
-CASE WHEN EXISTS (SELECT FROM $paused_groups p
-                   WHERE p.sched_name = %(sched)s
-                     AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {{row}}.trigger_group)
-                          OR (p.scope = 'JOB' AND p.group_name = {{row}}.job_group)))
-          OR {MODE_FORBIDS}
-     THEN 'PAUSED' ELSE '' END ||
-CASE WHEN {{job}}.when_full = 'block' AND {{job}}.max_concurrent <= (
-              SELECT count(*) FROM $fired_triggers f
-               WHERE f.sched_name = %(sched)s AND f.job_group = {{row}}.job_group AND f.job_name = {{row}}.job_name
-                 AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
-     THEN '_BLOCKED' ELSE '' END
-"""
-# Nothing is paused, limited or by hand only: asked once a statement, not once a row.
-ORDINARY = """
-(SELECT NOT EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s)
-    AND NOT EXISTS (SELECT FROM $job_details m WHERE m.sched_name = %(sched)s AND m.mode <> 'ENABLED')
-    AND NOT EXISTS (SELECT FROM $fired_triggers f
-                     WHERE f.sched_name = %(sched)s AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL))
-"""
-_STATE_WORD = f"""
-CASE WHEN {ORDINARY} THEN 'WAITING'
-     ELSE CASE {{suffixes}} WHEN '' THEN 'WAITING' WHEN '_BLOCKED' THEN 'BLOCKED' ELSE {{suffixes}} END END
-"""
-
-
-def state_of(row: str, job: str) -> str:
-    """The SQL that says the state of a new trigger `row` of `job`."""
-    return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job)})")
-
-
-# Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent.
+# Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent. The jobs'
+# rows are held as their foreign key will hold them, but before they are read.
 STORE_TRIGGERS = f"""
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
        max_concurrent, when_full, placement, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time,
@@ -123,6 +119,7 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
             prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
             calendar, data)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+   FOR KEY SHARE OF j
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
    SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, when_full = excluded.when_full, placement = excluded.placement,
@@ -136,20 +133,8 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
        calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
        covers = NULL, catch_up_until = NULL, attempt = 1, fence = NULL, error = NULL, owner = NULL
  WHERE %(replace)s::bool
-RETURNING t.trigger_group, t.trigger_name
-"""
-
-# Under the lock: what was stored a moment ago, against the pauses and the running jobs of this moment.
-SETTLE_NEW = f"""
-UPDATE $triggers t SET trigger_state = {state_of("t", "t")}
-  FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
- CROSS JOIN LATERAL (
-    SELECT o.ctid AS row FROM $triggers o
-     WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
-     LIMIT 1) AS own
- WHERE t.ctid = own.row
-   AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-   AND t.trigger_state <> {state_of("t", "t")}
+RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.when_full,
+          t.placement
 """
 
 # The claim on a trigger that was replaced, removed or paused is void.
@@ -168,6 +153,12 @@ DELETE FROM $triggers t
  USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
  WHERE t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
 RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name
+"""
+
+HOLD_JOB = """
+SELECT FROM $job_details
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
 """
 
 # The jobs' rows first: nobody can add a trigger to them from here on.
@@ -219,23 +210,35 @@ CLEAR = (
 )
 
 
+class _NotOrdinaryError(JobStoreError):
+    """See `STILL_ORDINARY`; nothing was stored."""
+
+
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     for start in range(0, len(items), CHUNK):
         yield items[start : start + CHUNK]
 
 
-def _jobs(session: SqlSession, jobs: Sequence[JobDetail], replace: bool) -> Send:
+def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
+    """The keys of jobs, and what their triggers have copies of."""
+    return {
+        "groups": [job.group for job in jobs],
+        "names": [job.name for job in jobs],
+        "types": [job.job_type for job in jobs],
+        "limits": [job.max_concurrent for job in jobs],
+        "when_full": [str(job.when_full) for job in jobs],
+        "placements": [job.placement.as_text() for job in jobs],
+    }
+
+
+def _jobs(session: SqlSession, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool) -> Send:
     return session.send(
         STORE_JOBS,
         replace=replace,
-        groups=[job.group for job in jobs],
-        names=[job.name for job in jobs],
+        keeps_data=keeps_data,
+        **_copied(jobs),
         descriptions=[job.description for job in jobs],
-        types=[job.job_type for job in jobs],
         durable=[job.durable for job in jobs],
-        limits=[job.max_concurrent for job in jobs],
-        when_full=[str(job.when_full) for job in jobs],
-        placements=[job.placement.as_text() for job in jobs],
         persists=[job.persist_data for job in jobs],
         recovery=[job.requests_recovery for job in jobs],
         retries=[job.retry.as_text() if job.retry else None for job in jobs],
@@ -244,13 +247,15 @@ def _jobs(session: SqlSession, jobs: Sequence[JobDetail], replace: bool) -> Send
     )
 
 
-def _misfire_rule(prepared: PreparedTrigger) -> str:
+def _misfire_rule(prepared: PreparedTrigger, settles_later: bool) -> str:
+    if settles_later:
+        return "NEW"
     if prepared.trigger.ignores_misfires:
         return "IGNORE"
     return "SCHEDULER" if prepared.trigger.misfire_threshold is None else "OWN"
 
 
-def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], replace: bool) -> Send:
+def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, replace: bool, settles_later: bool) -> Send:
     triggers = [p.trigger for p in prepared]
     keys = [trigger.job_key for trigger in triggers]
     return session.send(
@@ -272,7 +277,7 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], replace:
         ends=[t.end_time for t in triggers],
         priorities=[t.priority for t in triggers],
         misfires=[str(t.misfire) for t in triggers],
-        rules=[_misfire_rule(p) for p in prepared],
+        rules=[_misfire_rule(p, settles_later) for p in prepared],
         thresholds=[t.misfire_threshold for t in triggers],
         calendars=[t.calendar for t in triggers],
         data=[job_data.encode(t.data) for t in triggers],
@@ -281,36 +286,95 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], replace:
 
 def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
-    jobs = [entry.job for entry in entries if entry.job is not None]
     prepared = [trigger for entry in entries for trigger in entry.triggers]
+    ordinary = True
 
     def work(transaction: Transaction) -> None:
-        for some in _chunks(jobs):
-            _store_some_jobs(session, transaction, some, replace)
-        _store_triggers(session, transaction, prepared, replace)
+        changed: list[JobKey] = []
+        for keeps_data in (False, True):
+            jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
+            for some in _chunks(jobs):
+                changed += _store_some_jobs(session, transaction, some, replace=replace, keeps_data=keeps_data)
+        _store_triggers(session, transaction, prepared, replace=replace, changed=changed, ordinary=ordinary)
 
-    session.transaction(work)
+    try:
+        session.transaction(work)
+    except _NotOrdinaryError:
+        # While so many were stored, a pause or another definition of a job was committed: they are settled one by one.
+        ordinary = False
+        session.transaction(work)
     return _soonest(prepared)
+
+
+def modify_job(
+    session: SqlSession, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+) -> JobDetail | None:
+    """Store a job as `change` says; see `JobStore.modify_job`."""
+
+    def work(transaction: Transaction) -> JobDetail | None:
+        hold = session.send(HOLD_JOB, group=key.group, name=key.name)
+        look = session.send(JOBS, groups=[key.group], names=[key.name])
+        found = transaction.send(hold, look)[1].rows
+        if not found:
+            return None
+        job = change(rows.job(*found[0]))
+        changed = _store_some_jobs(session, transaction, [job], replace=True, keeps_data=keeps_data)
+        _store_triggers(session, transaction, [], replace=True, changed=changed)
+        return job
+
+    return session.transaction(work)
 
 
 def _soonest(prepared: Sequence[PreparedTrigger]) -> datetime | None:
     return min((p.progress.next_fire_time for p in prepared if p.progress.next_fire_time), default=None)
 
 
-def _store_some_jobs(session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail], replace: bool) -> None:
-    sends = [_jobs(session, jobs, replace)]
-    if replace:
-        sends.append(session.send(COPY_JOB, groups=[job.group for job in jobs], names=[job.name for job in jobs]))
-    stored = {JobKey(*row) for row in transaction.send(*sends)[0].rows}
+def _keys(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> dict[str, list[str]]:
+    several = list(keys)
+    return {"groups": [key.group for key in several], "names": [key.name for key in several]}
+
+
+def _store_some_jobs(
+    session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool
+) -> list[JobKey]:
+    """Store jobs; those whose triggers have copies of what they no longer say."""
+    sends = [_jobs(session, jobs, replace=replace, keeps_data=keeps_data)]
+    compare = [session.send(COMPARE_JOBS, **_copied(jobs))] if replace else []
+    if session.decides_at_once:
+        *compared, sent = transaction.send(*compare, *sends)
+        differs = _differing(compared)
+    else:
+        differs = _differing(transaction.send(*compare) if compare else [])
+        # Before they change: whoever stores a trigger of theirs waits from here to the commit, or nobody would correct
+        # its copies.
+        hold = session.send(HOLD_JOBS, **_keys(key for key, other in differs.items() if other))
+        sent = transaction.send(hold, *sends)[1]
+    stored = {JobKey(group, name): was_there for group, name, was_there in sent.rows}
     for job in jobs:
         if job.key not in stored:
             raise ObjectAlreadyExistsError(f"job {job.key} exists already; pass replace=True to replace it")
+    # What was stored by somebody else since the comparison may differ.
+    changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
+    if changed:
+        keys = _keys(changed)
+        transaction.send(session.send(COPY_JOB, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys))
+    return changed
+
+
+def _differing(compared: Iterable[Result]) -> dict[JobKey, bool]:
+    return {JobKey(group, name): other for before in compared for group, name, other in before.rows}
 
 
 def _store_triggers(
-    session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
+    session: SqlSession,
+    transaction: Transaction,
+    prepared: Sequence[PreparedTrigger],
+    *,
+    replace: bool,
+    changed: Sequence[JobKey] = (),
+    ordinary: bool = True,
 ) -> None:
-    """Store triggers and commit."""
+    """Store triggers and commit. `ordinary`: it may be that nothing is paused, limited or by hand only."""
     names = {p.trigger.calendar for p in prepared if p.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
     # What was computed from a calendar that was replaced meanwhile is left to be computed again.
@@ -318,21 +382,48 @@ def _store_triggers(
         p if p.calendar_revision == revisions.get(p.trigger.calendar or "") else replace_in(p, horizon=Horizon())
         for p in prepared
     ]
+    many = len(prepared) > CHUNK
+    settles_later = not session.decides_at_once
+    if many and not settles_later:
+        # So many are not settled under the lock. As a rule there is nothing to settle.
+        settles_later = not (ordinary and transaction.send(session.send(IS_ORDINARY))[0].rows[0][0])
+    copies: set[tuple[Any, ...]] = set()
     for some in _chunks(prepared):
-        _store_some_triggers(session, transaction, some, replace)
-    transaction.commit(*_last_flight(session, prepared))
+        copies |= _store_some_triggers(session, transaction, some, replace=replace, settles_later=settles_later)
+    last = _settle_jobs(session, changed) if session.decides_at_once else []
+    if settles_later:
+        last += [news(session)] if prepared else []
+    elif many:
+        last += _check_many(session, copies)
+        last += [news(session)]
+    elif prepared:
+        last += [session.send(SETTLE_NEW, **_keys(p.trigger.key for p in prepared)), *_announcement(session, prepared)]
+    if last and session.decides_at_once:
+        last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
+    try:
+        transaction.commit(*last)
+    except psycopg.errors.DivisionByZero as error:
+        raise _NotOrdinaryError("something was paused, limited or redefined meanwhile") from error
 
 
 def _store_some_triggers(
-    session: SqlSession, transaction: Transaction, prepared: Sequence[PreparedTrigger], replace: bool
-) -> None:
-    sent = transaction.send(_triggers(session, prepared, replace))[0]
-    stored = {TriggerKey(*row) for row in sent.rows}
+    session: SqlSession,
+    transaction: Transaction,
+    prepared: Sequence[PreparedTrigger],
+    *,
+    replace: bool,
+    settles_later: bool,
+) -> set[tuple[Any, ...]]:
+    """Store triggers; their jobs with what was copied of these."""
+    sends = [_triggers(session, prepared, replace=replace, settles_later=settles_later)]
+    if replace:
+        sends.append(session.send(VOID_CLAIMS, **_keys(p.trigger.key for p in prepared)))
+    sent = transaction.send(*sends)[0]
+    stored = {TriggerKey(*row[:2]) for row in sent.rows}
     missing = [p.trigger for p in prepared if p.trigger.key not in stored]
     if not missing:
-        return
-    keys = sorted({trigger.job_key for trigger in missing if trigger.job_key})
-    held = session.send(HOLD_JOBS, groups=[k.group for k in keys], names=[k.name for k in keys])
+        return {row[2:] for row in sent.rows}
+    held = session.send(HOLD_JOBS, **_keys({trigger.job_key for trigger in missing if trigger.job_key}))
     present = {JobKey(*row) for row in transaction.send(held)[0].rows}
     for trigger in missing:
         if trigger.job_key not in present:
@@ -340,19 +431,26 @@ def _store_some_triggers(
     raise ObjectAlreadyExistsError(f"trigger {missing[0].key} exists already; pass replace=True to replace it")
 
 
-def _last_flight(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> list[Send]:
-    if not prepared:
-        return []
-    sends = [session.lock(LockName.TRIGGER_ACCESS)]
-    for some in _chunks(prepared):
-        keys = {"groups": [p.trigger.group for p in some], "names": [p.trigger.name for p in some]}
-        sends += [session.send(SETTLE_NEW, **keys), session.send(VOID_CLAIMS, **keys)]
+def _settle_jobs(session: SqlSession, changed: Sequence[JobKey]) -> list[Send]:
+    """What corrects, under the lock, the triggers of changed jobs that were stored meanwhile."""
+    return [
+        session.send(text, **_keys(some)) for some in _chunks(changed) for text in (COPY_JOB_AGAIN, VOID_CLAIMS_OF_JOBS)
+    ]
+
+
+def _check_many(session: SqlSession, copies: Collection[tuple[Any, ...]]) -> list[Send]:
+    names = ("groups", "names", "types", "limits", "when_full", "placements")
+    columns = [list(column) for column in zip(*copies, strict=True)]
+    return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
+
+
+def _announcement(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> list[Send]:
     due = [
         (p.trigger.job_key, p.progress.next_fire_time)
         for p in prepared
         if p.trigger.job_key is not None and p.progress.next_fire_time is not None
     ]
-    return [*sends, *announcement(session, due)]
+    return announcement(session, due)
 
 
 def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
@@ -376,9 +474,7 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
 
     def work(transaction: Transaction) -> set[TriggerKey]:
         went = transaction.send(session.send(DELETE_TRIGGERS, **values))[0].rows
-        jobs = sorted({row[2:] for row in went})
-        orphans = {"job_groups": [group for group, _ in jobs], "job_names": [name for _, name in jobs]}
-        transaction.commit(session.send(VOID_CLAIMS, **values), session.send(ORPHANED_JOBS, **orphans))
+        transaction.commit(session.send(VOID_CLAIMS, **values), *orphans(session, {row[2:] for row in went}))
         return {TriggerKey(group, name) for group, name, _, _ in went}
 
     return session.transaction(work) if keys else set()

@@ -43,6 +43,8 @@ class SqlSession:
         self.scheduler = scheduler
         self.names = names
         self._statements: dict[str, Statement] = {}
+        self.has_new = False
+        """Whether triggers waited to be settled when this was last looked at; see `settling`."""
 
     def send(self, text: str, **values: Any) -> Send:
         """The statement of this text with its values; the scheduler's name is given to all."""
@@ -62,9 +64,9 @@ class SqlSession:
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
         """
-        return self._with_lock_rows(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
+        return self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
 
-    def _with_lock_rows(self, ask: Callable[[], _T]) -> _T:
+    def with_locks(self, ask: Callable[[], _T]) -> _T:
         """Ask, once more where the rows of the locks were missing, and nothing was done: they are restored."""
         with self.diagnosis.explained(locks=True):
             try:
@@ -102,7 +104,7 @@ class SqlSession:
             finally:
                 transaction.roll_back_unless_committed()
 
-        return self._with_lock_rows(lambda: self.connections.transaction(whole))
+        return self.with_locks(lambda: self.connections.transaction(whole))
 
 
 class Transaction:

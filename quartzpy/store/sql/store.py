@@ -87,6 +87,7 @@ class SqlJobStore:
 
     def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
         self._config = config
+        self._left_to_others: set[int] = set()
         self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
         self._control = ControlConnection(self._connections)
@@ -104,7 +105,8 @@ class SqlJobStore:
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
         with self._connections.begin_work(is_ours=True) as connection:
             inside = self.within(connection)
-            inside._session.unlocked(self._session.lock(LockName.SYNC_ACCESS))
+            lock = self._session.lock(LockName.SYNC_ACCESS)
+            self._session.with_locks(lambda: inside._session.unlocked(lock))
             done = work(inside)
             connection.commit()
             return done
@@ -259,8 +261,10 @@ class SqlJobStore:
     def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
         fire.reject(self._session, node, reasons)
 
-    def complete(self, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
-        return complete.complete(self._session, node, completions)
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
+        return complete.complete(self._session, node, completions, wakes_others=wakes_others)
 
     def request_cancel(self, fence: int) -> bool:
         return complete.request_cancel(self._session, fence)
@@ -271,7 +275,9 @@ class SqlJobStore:
     def recover_misfires(
         self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        return misfire.recover_misfires(self._session, node, lanes, threshold=threshold, limit=limit)
+        return misfire.recover_misfires(
+            self._session, node, lanes, self._left_to_others, threshold=threshold, limit=limit
+        )
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
         return complete.purge(self._session, older_than, limit)
@@ -280,6 +286,11 @@ class SqlJobStore:
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
         return scheduling.store_jobs(self._session, entries, replace=replace)
+
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        return scheduling.modify_job(self._session, key, change, keeps_data=keeps_data)
 
     def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
         return scheduling.replace_trigger(self._session, old, new)

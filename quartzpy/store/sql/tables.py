@@ -133,7 +133,8 @@ triggers = Table(
     Column("end_time", Instant),
     Column("priority", Integer, nullable=False),
     Column("misfire_instruction", String(60), nullable=False),
-    # Who says when it is too late: the scheduler's threshold, the trigger's own, or nobody.
+    # Who says when it is too late: the scheduler's threshold, the trigger's own, or nobody. NEW, or HELD while it is
+    # paused: not looked at yet since a user's transaction stored it.
     Column("misfire_rule", String(10), nullable=False),
     Column("misfire_threshold", Interval),
     # It makes up for missed fires up to then, and nobody says meanwhile that it is too late.
@@ -160,9 +161,14 @@ triggers = Table(
     CheckConstraint(_one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(
-        "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE')"
+        "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
         " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
+    ),
+    # Within what an instant can be moved by, however the row was written: acquire subtracts it.
+    CheckConstraint(
+        "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
+        name="qrtz_triggers_misfire_threshold_check",
     ),
     CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
     CheckConstraint(
@@ -181,6 +187,13 @@ Index(
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state = 'WAITING'"),
+)
+# acquire: what users' transactions stored
+Index(
+    "qrtz_triggers_new",
+    triggers.c.sched_name,
+    triggers.c.next_fire_time,
+    postgresql_where=text("misfire_rule = 'NEW'"),
 )
 # acquire: which placements there are
 Index(

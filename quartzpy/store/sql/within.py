@@ -53,6 +53,8 @@ def driver_connection(given: Any) -> psycopg.Connection[Any]:
         driver.execute("SELECT 1")
     if driver.pgconn.pipeline_status != pq.PipelineStatus.OFF:
         raise InvalidValueError("using: the connection is in pipeline mode; leave that first")
+    if driver.info.encoding != "utf-8":
+        raise InvalidValueError(f"using: the connection's client_encoding must be UTF8 (it is {driver.info.encoding})")
     return driver
 
 

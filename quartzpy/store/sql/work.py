@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.errors import InvalidValueError, LeaseLostError, OutcomeUnknownError
+from quartzpy.states import CompletionInstruction
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import complete
 from quartzpy.store.sql.connections import Connections
@@ -28,12 +29,6 @@ SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_en
 PATIENCE = """
 SELECT set_config('lock_timeout', %(limit)s::text, true), set_config('statement_timeout', %(limit)s::text, true)
 """
-HOLD_JOB = """
-SELECT FROM $job_details
- WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
-   FOR NO KEY UPDATE
-"""
-
 # An error, which rolls back all before it and the COMMIT behind it, where this execution was not recorded just now.
 STANDS = """
 SELECT 1 / count(*) FROM $executions
@@ -49,6 +44,18 @@ SELECT 1 / count(*)
            AND EXISTS (SELECT FROM $scheduler_state s
                         WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = f.epoch)
            FOR KEY SHARE OF f) AS claim
+"""
+
+# Waited for before the lock, and held from there on: under it such rows are skipped.
+HOLD_JOB = """
+SELECT 1 FROM $job_details
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
+"""
+HOLD_TRIGGERS = """
+SELECT 1 FROM $triggers
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
 """
 
 
@@ -68,20 +75,21 @@ class WorkTransaction:
         return self._connection
 
     def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
+        job = {"group": completion.fired.job_group, "name": completion.fired.job_name}
+        held = []
+        if completion.job_data is not None or completion.retry_after is not None:
+            held.append(self._session.send(HOLD_JOB, **job))
+        if completion.instruction is not CompletionInstruction.NOOP:
+            held.append(self._session.send(HOLD_TRIGGERS, **job))
+        if held:
+            held.insert(0, self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"))
         sends = [
             self._session.lock(LockName.TRIGGER_ACCESS),
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fence=completion.fired.fence, epoch=node.epoch),
         ]
-        held = []
-        if completion.job_data is not None:
-            # Whoever holds the job's row is waited for here, before the lock that others wait for.
-            fired = completion.fired
-            held = [
-                self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"),
-                self._session.send(HOLD_JOB, group=fired.job_group, name=fired.job_name),
-            ]
-        now, _, _, earliest = self._commit([*held, self._ours, *sends], completion.fired.fence)[len(held) + 2].rows[0]
+        answers = self._commit([*held, self._ours, *sends], completion.fired.fence)
+        now, _, _, earliest, _ = answers[len(held) + 2].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fence: int) -> None:
