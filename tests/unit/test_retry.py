@@ -96,5 +96,5 @@ def test_a_stored_policy_that_was_tampered_with_is_an_error_of_ours(value: str) 
     tampered = text.replace('"max_delay_us": 3600000000', f'"max_delay_us": {value}')
     assert tampered != text
     for stored in (tampered, text[:-5], "[]", "{}", "[" * 50_000):
-        with pytest.raises(InvalidJobError, match="^retry: "):
+        with pytest.raises(InvalidJobError, match=r"^retry: "):
             RetryPolicy.from_text(stored)
