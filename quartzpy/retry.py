@@ -100,7 +100,9 @@ class RetryPolicy:
             )
         except KeyError as missing:
             raise InvalidJobError(f"retry: {quoted(missing.args[0])} is missing in what is stored") from None
-        except (TypeError, ArithmeticError) as error:
+        except InvalidJobError:
+            raise
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidJobError(f"retry: what is stored cannot be read: {reason(error)}") from error
 
 
