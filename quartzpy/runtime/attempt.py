@@ -228,7 +228,7 @@ class Attempt:
             if self._runner.listeners:
                 self._runner.tells(self._execution, completion)
                 self._tell(self._runner.listeners, completion)
-            self._runner.end(self._execution, completion)
+            self._runner.end_as(self._execution, completion)
         except BaseException as error:
             self._runner.fail(self._execution, error, self._started_at)
 

@@ -108,7 +108,7 @@ class JobRunner:
         """Run one execution; its completion goes to `ended`, None where this node may not run it any more."""
         try:
             if not execution.epoch.wait_until_trusted():
-                self.end(execution, None)
+                self.end_as(execution, None)
                 return
             with self._lock:
                 self._running[execution.fired.fence] = execution
@@ -128,7 +128,7 @@ class JobRunner:
         error; nothing of it reaches the thread.
         """
         try:
-            self.end(execution, self._failed(execution, error, started_at))
+            self.end_as(execution, self._failed(execution, error, started_at))
         finally:
             self._free(execution)
 
@@ -140,7 +140,7 @@ class JobRunner:
         began = min(started_at or ended_at, ended_at)
         return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
 
-    def end(self, execution: Execution, completion: Completion | None) -> None:
+    def end_as(self, execution: Execution, completion: Completion | None) -> None:
         try:
             self._record(execution, completion)
         finally:
