@@ -51,7 +51,9 @@ def checked_schema(schema: object) -> str | None:
     if schema is None:
         return None
     if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
-        raise SettingsError(f"schema: letters A-Z and a-z, digits and _, no digit first, at most 63 (got {schema!r})")
+        raise SettingsError(
+            f"schema: letters a-z, digits and _, upper case too, no digit first, at most 63 (got {schema!r})"
+        )
     if schema.startswith("pg_") or schema == "information_schema":
         raise SettingsError(f"schema: {schema!r} is a name that PostgreSQL keeps for itself")
     return schema
