@@ -74,7 +74,7 @@ def checked_schema(schema: object) -> str | None:
         return None
     if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
         raise SettingsError(
-            f"schema: letters A-Z and a-z, digits and _, no digit first, at most 63 (got {quoted(schema)})"
+            f"schema: letters a-z, digits and _, upper case too, no digit first, at most 63 (got {quoted(schema)})"
         )
     if schema.startswith("pg_") or schema == "information_schema":
         raise SettingsError(f"schema: {schema!r} is a name that PostgreSQL keeps for itself")

@@ -49,6 +49,7 @@ def completer_of(store: SqlJobStore) -> Completer:
         store_time=StoreTime(CLOCK),
         unblocked=lambda earliest: None,
         epoch_lost=lambda execution: None,
+        takes_more=lambda: True,
     )
 
 

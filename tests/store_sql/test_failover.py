@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import tempfile
 import threading
@@ -14,6 +15,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
+from quartzpy.cli.main import cli
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.events import DatabaseFailedOver, Event
@@ -190,3 +192,26 @@ def test_a_standby_can_be_read_and_says_that_it_cannot_be_written(pair: Pair) ->
     with pytest.raises(StoreUnavailableError, match="standby"):
         reader.start()
     reader.shutdown()
+
+
+def test_several_hosts_work_wherever_a_url_is_taken(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    url = make_url(pair.primary.dsn)
+    ports = f"{pair.standby.port},{pair.primary.port}"
+    standby_first = f"postgresql://{url.username}:{url.password}@/{url.database}?host=127.0.0.1,127.0.0.1&port={ports}"
+    assert migrations.current(pair.dsn) == migrations.HEAD
+    migrations.upgrade(standby_first, "elsewhere")
+    migrations.check(standby_first, "elsewhere")
+    for arguments in (["db", "current"], ["jobs"], ["nodes", "--schema", "elsewhere"]):
+        cli.main(args=[*arguments, "--dsn", standby_first], prog_name="quartzpy", standalone_mode=False)
+    assert migrations.HEAD in capsys.readouterr().out
+
+
+def test_the_time_to_connect_counts_for_each_host(pair: Pair, make_store: MakeStore) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        # It takes the connection, and says nothing.
+        url = make_url(pair.primary.dsn)
+        hosts = f"127.0.0.1:{silent.getsockname()[1]},127.0.0.1:{pair.primary.port}"
+        store = make_store(
+            f"postgresql://{url.username}:{url.password}@{hosts}/{url.database}", **{**QUICK, "connect_timeout": "2s"}
+        )
+        assert port_of(store) == pair.primary.port

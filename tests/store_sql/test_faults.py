@@ -372,7 +372,7 @@ def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_withou
         user.execute("DELETE FROM qrtz_locks WHERE lock_name = %s", [lock])
         caplog.clear()
         done = step()
-        assert (lock == "TRIGGER_ACCESS" or step.__name__ == "leave") == ("was deleted" in caplog.text)
+        assert (lock == "TRIGGER_ACCESS" or step.__name__ == "leave") == ("are restored" in caplog.text)
         return done
 
     def leave() -> None:
@@ -460,11 +460,13 @@ def test_late_triggers_that_no_node_here_can_handle_do_not_starve_the_others(
             break
     assert handled == ["well"]
     states = user.execute("SELECT DISTINCT job_name, trigger_state, error FROM qrtz_triggers ORDER BY 1").fetchall()
-    assert states == [
-        ("edited", "ERROR", "its next fire time cannot be computed: KeyError: 'interval_us'"),
-        ("newer", "WAITING", None),
-        ("well", "WAITING", None),
+    assert [(job, state) for job, state, _ in states] == [
+        ("edited", "ERROR"),
+        ("newer", "WAITING"),
+        ("well", "WAITING"),
     ]
+    assert "next fire time cannot be computed" in states[0][2]
+    assert "'interval_us' is missing" in states[0][2]
 
 
 def test_a_misfire_is_handled_whatever_the_data_of_its_trigger_holds(store: SqlJobStore, connect: Connect) -> None:

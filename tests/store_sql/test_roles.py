@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg import sql
 from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
+from quartzpy.cli.main import cli
 from quartzpy.errors import QuartzpyError, SchemaError
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations, roles
@@ -156,3 +158,28 @@ def test_a_node_that_lacks_any_privilege_is_told_which(users: Users, schema: str
 def test_names_that_are_no_roles_are_refused(wrong: str) -> None:
     with pytest.raises(QuartzpyError, match="role: "):
         roles.statements({Use.NODE: wrong})
+
+
+def quartzpy(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, ["db", "roles", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_roles_are_printed_or_made_by_command(fresh_database: Callable[[], str]) -> None:
+    dsn, reader = fresh_database(), f"q_reader_{uuid.uuid4().hex[:8]}"
+    migrations.upgrade(dsn)
+    names = ("--node", f"{reader}_n", "--client", f"{reader}_c", "--reader", reader)
+    script = quartzpy(*names)
+    assert script.startswith("BEGIN;\n")
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(script.encode())
+        assert "granted what they need" in quartzpy("--apply", "--dsn", dsn, *names)
+        [row] = connection.execute(
+            "SELECT has_table_privilege(%(who)s, 'qrtz_triggers', 'SELECT'),"
+            " has_table_privilege(%(who)s, 'qrtz_triggers', 'UPDATE')",
+            {"who": reader},
+        ).fetchall()
+        assert row == (True, False)
+        for name in names[1::2]:
+            connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())

@@ -112,7 +112,7 @@ def test_an_encoding_other_than_utf8_is_told_with_what_it_means(postgres_dsn: st
         assert found(dsn)["encoding"][0] is Severity.WARNING
         scheduler = Scheduler(dsn)
         trigger = SimpleTrigger("t", start_time=LATER)
-        with pytest.raises(Exception, match="encoding has no form for a character"):
+        with pytest.raises(Exception, match="encoding has no such character"):
             scheduler.schedule_job(JobDetail(Nothing, "job", description="\u4e2d"), trigger)
         scheduler.shutdown()
     finally:

@@ -33,7 +33,7 @@ def test_values_in_the_text_form_of_postgresql(value: Any, text: bytes | None) -
 
 def test_names_and_values_are_put_in_their_places() -> None:
     statement = prepare("x", "SELECT $now FROM $triggers WHERE a = %(a)s AND b = %(b)s OR c = %(a)s", names("app"))
-    assert statement.sql == b"SELECT clock_timestamp() FROM app.qrtz_triggers WHERE a = $1 AND b = $2 OR c = $1"
+    assert statement.sql == b'SELECT clock_timestamp() FROM "app".qrtz_triggers WHERE a = $1 AND b = $2 OR c = $1'
     assert statement.bind({"a": 1, "b": None}) == [b"1", None]
     with pytest.raises(KeyError):
         statement.bind({"a": 1})

@@ -148,13 +148,13 @@ def repair(session: SqlSession) -> Repairs:
     mended, freed, left, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(MEND_COPIES),
-        session.send(FREE),
+        session.send(FREE, died=[]),
         session.send(UNKNOWN_EPOCHS),
         session.send(REPAIR),
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]
-    again, lost, _ = freed.rows[0]
+    again, lost, *_ = freed.rows[0]
     return Repairs(
         lock_rows=missing,
         copies=mended.touched,

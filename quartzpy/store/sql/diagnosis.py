@@ -111,8 +111,13 @@ class Diagnosis:
         return [
             (
                 f"pid {pid} (user {user or '?'}, application {application or '-'}, host {host or 'local'},"
-                f" {state or 'unknown'}, transaction of {seconds or 0:.0f} s)",
+                f" {state or 'state unknown'}, transaction {_age(seconds)})",
                 seconds or 0.0,
             )
             for pid, user, application, host, state, seconds in found.rows
         ]
+
+
+def _age(seconds: float | None) -> str:
+    # Of other users' sessions only who may read all statistics is told.
+    return "of unknown age" if seconds is None else f"of {seconds:.0f} s"

@@ -22,6 +22,8 @@ from quartzpy.store.sql.statement import Statement
 logger = logging.getLogger(__name__)
 
 READ_ONLY = "25006"
+# Whoever asks for these wants to read, wherever that is.
+_STANDBY_WILL_DO = frozenset({"any", "read-only", "standby", "prefer-standby"})
 _GENERATION = "_quartzpy_generation"
 
 # The log that the server writes has the timeline in its name; the control file tells of a promotion later.
@@ -91,7 +93,7 @@ class Servers:
                 raise wrong from error
             place = connection.info.host, str(connection.info.port)
             try:
-                self.recognise(connection)
+                self.recognise(connection, standby_will_do=arguments.get("target_session_attrs") in _STANDBY_WILL_DO)
                 connection.autocommit = autocommit
                 return connection
             except WrongServerError as error:
@@ -115,7 +117,9 @@ class Servers:
         with self._lock:
             self._generation += 1
 
-    def recognise(self, connection: psycopg.Connection[Any], seconds: float | None = None) -> None:
+    def recognise(
+        self, connection: psycopg.Connection[Any], seconds: float | None = None, *, standby_will_do: bool = False
+    ) -> None:
         """Ask a new connection which server it leads to, for so many seconds.
 
         Raises:
@@ -128,7 +132,7 @@ class Servers:
         with self._lock:
             known, found = self._primary, Server(system, timeline, place)
             if standby:
-                if known is not None:
+                if known is not None and not standby_will_do:
                     raise WrongServerError(
                         f"the server at {place} is a standby; the data is where it can be written, last at"
                         f" {known.place}",
