@@ -123,7 +123,9 @@ class Registration:
             patience.total_seconds(),
         )
         deadline = self._clock.monotonic() + patience.total_seconds()
-        while self._clock.monotonic() < deadline and not self._aborted.wait(LOOK_EVERY):
+        asked_at = self._clock.monotonic()
+        # However slow a try was: the last one begins when patience is over.
+        while asked_at < deadline and not self._aborted.wait(LOOK_EVERY):
             now = self._holder()
             if now is not None and (now.epoch, now.checkin_count) != (holder.epoch, holder.checkin_count):
                 break

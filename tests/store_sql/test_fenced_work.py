@@ -62,7 +62,7 @@ def save(store: SqlJobStore, node: Node, fence: int) -> None:
 
 def until_one_waits(connection: psycopg.Connection[Any], commit: Future[None]) -> None:
     tick = Event()
-    while connection.execute(WAITS_FOR_A_LOCK, ["%:jobs:%"]).fetchone() != (1,):
+    while connection.execute(WAITS_FOR_A_LOCK, ["%:jobs"]).fetchone() != (1,):
         assert not commit.done(), "it did not wait"
         tick.wait(0.01)
 

@@ -58,6 +58,16 @@ def session_prefix(process: str, scheduler: str) -> str:
     return f"quartzpy:{session_tag(process, scheduler)}:"
 
 
+def _session_name(scheduler: str, role: str) -> str:
+    """What a session is called, within the 63 bytes that the server keeps.
+
+    The tag that recovery finds the sessions of a dead node by comes first, and of a long name only the beginning.
+    """
+    prefix = session_prefix(own_process(), scheduler)
+    readable = scheduler.encode("ascii", "replace").decode()
+    return f"{prefix}{readable[: 62 - len(prefix) - len(role)]}:{role}"
+
+
 def connect_arguments(
     url: URL, config: SchedulerConfig, role: str, *, pooled: bool = False, settings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
@@ -75,8 +85,7 @@ def connect_arguments(
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
-        # The tag first: it is what recovery finds the sessions of a dead node by, and the name may be long.
-        "application_name": f"{session_prefix(own_process(), config.name)}{role}:{config.name}"[:63],
+        "application_name": _session_name(config.name, role),
     }
     arguments = {name: given.get(name, value) for name, value in arguments.items()}
     if "connect_timeout" in given:
