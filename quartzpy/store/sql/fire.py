@@ -190,6 +190,8 @@ def release(session: SqlSession, node: Node, fences: Collection[int]) -> None:
     """Give claims back; see `JobStore.release`."""
     if fences:
         session.locked(session.send(RELEASE, epoch=node.epoch, fences=list(fences)), news(session))
+    else:
+        session.unlocked(news(session))
 
 
 def settle(session: SqlSession, node: Node, known: Collection[int]) -> Acquisition:
@@ -201,5 +203,6 @@ def settle(session: SqlSession, node: Node, known: Collection[int]) -> Acquisiti
         session.send(GUARD, instance=node.instance_id, epoch=node.epoch),
     )
     (now,) = still_standing(node, standing)
-    release(session, node, claims.rows[0][0])
+    if unknown := claims.rows[0][0]:
+        release(session, node, unknown)
     return Acquisition(now, parted(fires.rows)[0])
