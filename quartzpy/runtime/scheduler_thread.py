@@ -137,7 +137,9 @@ class SchedulerThread(EpochService):
             self._release(epoch, self._held)
             if not self._standby:
                 return SHORTEST_REST
-            self._resting.set()
+            if not self._resting.is_set():
+                self._wake_others(epoch)
+                self._resting.set()
             return LONGEST_HELD_REST if self._held else STANDBY_REST
         self._fire_held(epoch)
         openings = self._capacity.openings(claim.placement for claim in self._held)
@@ -314,6 +316,11 @@ class SchedulerThread(EpochService):
         epoch = self._held_by
         if epoch is not None and not epoch.lost:
             self._release(epoch, self._held)
+            self._wake_others(epoch)
+
+    def _wake_others(self, epoch: Epoch) -> None:
+        # This node may have been the only one that was awake for what is due next.
+        self._store.release(epoch.node, ())
 
 
 class _HeldBack:

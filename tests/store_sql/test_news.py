@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from quartzpy import Scheduler
 from quartzpy.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
@@ -14,7 +15,7 @@ from quartzpy.store.protocol import Completion, JobEntry, Opening, Subscription
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
-from tests.store_sql.conftest import register
+from tests.store_sql.conftest import NAME, register
 
 SOON = 5.0
 NEVER = 0.15
@@ -83,6 +84,18 @@ def test_a_leaving_node_wakes_the_others_also_where_it_holds_nothing(store: SqlJ
     node = register(store)
     store.leave(node)
     assert news.wait(SOON)
+    news.close()
+
+
+@pytest.mark.parametrize("ends", [Scheduler.standby, Scheduler.shutdown])
+def test_a_node_that_takes_no_more_wakes_the_others(
+    postgres_dsn: str, news: Subscription, ends: Callable[[Scheduler], object]
+) -> None:
+    with Scheduler(postgres_dsn, name=NAME, idle_wait="60s") as scheduler:
+        while news.wait(NEVER):
+            pass
+        ends(scheduler)
+        assert news.wait(SOON)
     news.close()
 
 

@@ -38,12 +38,22 @@ freed AS (
      WHERE t.ctid = held.row"""
 
 
+def _executing(of: str, columns: str) -> str:
+    # LATERAL with a limit: joined otherwise, all fired rows may be planned to be gone through for each of `of`.
+    return f"""
+     CROSS JOIN LATERAL (
+        SELECT {columns} FROM $fired_triggers r
+         WHERE r.fence = {of}.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f"""
+
+
+_ITS_JOB = "r.sched_name, r.job_group, r.job_name"
+
 # Where jobs ask for something: the executions that have to wait for a trigger that they ask about.
-_HELD_UP = """
+_HELD_UP = f"""
 asked AS MATERIALIZED (
     SELECT a.fence, about.trigger_group, about.trigger_name
       FROM unnest(%(ask_fences)s::bigint[], %(ask_all)s::bool[]) AS a(fence, all_triggers)
-      JOIN $fired_triggers f ON f.fence = a.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+{_executing("a", f"{_ITS_JOB}, r.trigger_group, r.trigger_name, r.generation")}
      CROSS JOIN LATERAL (
         SELECT o.trigger_group, o.trigger_name FROM $triggers o
          WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
@@ -66,18 +76,18 @@ held_up AS MATERIALIZED (
 
 # `stored` writes where its row was locked: a version that somebody committed since is not seen by this statement, so
 # nothing is written, and the execution goes on to the next try.
-_STORED = """
+_STORED = f"""
 storable AS MATERIALIZED (
     SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
       FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
-      JOIN $fired_triggers f ON f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+{_executing("e", _ITS_JOB)}
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM $job_details o
          WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
      WHERE j.ctid = s.row
@@ -85,9 +95,8 @@ stored AS (
 ),
 """
 _IS_STORED = "(NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))"
-_RETRIED = """(
-    SELECT e.fence, r.job_group, r.job_name FROM ended e
-      JOIN $fired_triggers r ON r.fence = e.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
+_RETRIED = f"""(
+    SELECT e.fence, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NOT NULL)"""
 _IS_REPEATABLE = "(e.retry_after IS NULL OR e.fence IN (SELECT fence FROM repeatable))"
 _NO_JOB = """
@@ -119,8 +128,9 @@ WITH ended AS MATERIALIZED (
 {_STORED if stores else ""}
 {repeatable("repeatable", _RETRIED) + "," if retries else ""}
 done AS (
-    DELETE FROM $fired_triggers f USING ended e
-     WHERE f.fence = e.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING' {ends}
+    DELETE FROM $fired_triggers f
+     USING ended e {_executing("e", "r.ctid AS row").replace("AS f", "AS own")}
+     WHERE f.ctid = own.row {ends}
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
 ),
 history AS (

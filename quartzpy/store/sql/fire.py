@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from quartzpy.store.protocol import Firing, Holdings, Move, Node, Reconciliation
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
 from quartzpy.store.sql.flight import Result
-from quartzpy.store.sql.listen import channel
+from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, still_standing
@@ -230,6 +230,7 @@ def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
 def release(session: SqlSession, node: Node, fences: Collection[int]) -> frozenset[int]:
     """Give claims back; see `JobStore.release`."""
     if not fences:
+        session.unlocked(news(session))
         return frozenset()
     values = {"epoch": node.epoch, "fences": list(fences)}
     *_, left = session.locked(
