@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -107,7 +108,9 @@ class DrivenNode:
                 self.runtime._epoch = self.runtime._register()
             except (StoreUnavailableError, OutcomeUnknownError):
                 continue
-            self.runtime._learn_types()
+            # Learned at each check-in, too.
+            with suppress(StoreUnavailableError, OutcomeUnknownError):
+                self.runtime._learn_types()
             return
         raise AssertionError("the node cannot register")
 
@@ -294,7 +297,11 @@ class Stage(Harness):
             "runs": Counter(self.runs),
             "executions": executions,
             "triggers": triggers,
-            "jobs": self.rows("SELECT job_name, job_data, mode FROM qrtz_job_details ORDER BY 1"),
+            # One that is not durable stays where its row was held when its last trigger went.
+            "jobs": self.rows(
+                "SELECT job_name, job_data, mode FROM qrtz_job_details j WHERE is_durable"
+                " OR EXISTS (SELECT FROM qrtz_triggers t WHERE t.job_name = j.job_name) ORDER BY 1"
+            ),
             "calendars": self.rows("SELECT calendar_name, calendar FROM qrtz_calendars ORDER BY 1"),
             "paused": self.rows("SELECT scope, group_name FROM qrtz_paused_trigger_groups ORDER BY 1, 2"),
             "misfires": Counter(

@@ -29,6 +29,8 @@ from tests.protocol.faults import Faults, Mode
 
 MOST_FLIGHTS = 40
 """No operation of so small a stage takes so many: a loop that does not end is found."""
+LATEST = 10
+"""By then the node that gave a flight up has long looked what became of it."""
 Act = Callable[[], Any]
 
 
@@ -331,9 +333,10 @@ references: dict[str, Any] = {}
 """What each operation comes to where nothing goes wrong."""
 
 
-def play(stage: Stage, faults: Faults, name: str, mode: Mode | None, number: int) -> bool:
+def play(stage: Stage, faults: Faults, name: str, mode: Mode | None, number: int, *, goes_on_after: int = 0) -> bool:
     """One life with one fault, up to its rest; whether there was a flight of this number."""
     stage.reset()
+    faults.goes_on_after = goes_on_after
     other = stage.living("b")
     other.check_in()
     prepared = OPERATIONS[name](stage, other)
@@ -383,6 +386,17 @@ def test_whatever_becomes_of_a_flight_all_ends_as_without_the_fault(
             return
         assert stage.outcome() == expected, f"flight {number} of {name}, {mode}"
     raise AssertionError("the operation does not end")
+
+
+@pytest.mark.parametrize("name", ["acquire", "fire", "release", "settle", "complete", "misfire", "recover"])
+def test_a_flight_that_was_given_up_commits_at_each_later_moment(stage: Stage, faults: Faults, name: str) -> None:
+    """Between any two flights of the node that gave it up: while it looks what became of it, and after."""
+    expected = reference(stage, faults, name)
+    for number in range(1, MOST_FLIGHTS):
+        for behind in range(1, LATEST):
+            if not play(stage, faults, name, Mode.LATE, number, goes_on_after=behind):
+                return
+            assert stage.outcome() == expected, f"flight {number} of {name} commits behind {behind} others"
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
