@@ -7,11 +7,11 @@ This module is the one place that knows how a node is put together.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -20,6 +20,7 @@ from quartzpy import Job, JobExecutionContext
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
 from quartzpy.job import JobTypes
+from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
 from quartzpy.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.listeners import Listeners
@@ -27,7 +28,7 @@ from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.runtime.executors import Executor
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.worker_pool import Task, WorkerPool
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
 
@@ -52,13 +53,27 @@ class Report(Job):
     """Counts its runs in its data, and fails where its trigger tells it to."""
 
     def execute(self, context: JobExecutionContext) -> None:
+        key, data = context.trigger_key, context.job_data
         context.scheduler.append(
-            _instant(context.trigger_key.group, context.trigger_key.name, context.scheduled_fire_time)
+            _instant(key.group, key.name, context.scheduled_fire_time, data.get(RETRIED_NAME), data.get(ORIGINAL_NAME))
         )
         if context.job_detail.persist_data:
             context.job_detail_data["n"] = context.job_detail_data.get("n", 0) + 1
         if context.job_data.get("fails") and context.attempt == 1:
             raise ValueError("told to fail")
+
+
+class Runs(list[JobExecutionContext]):
+    """All that ran, on whichever node."""
+
+    def instants(self) -> Counter[Any]:
+        return Counter(
+            _instant(
+                *(run.trigger_key.group, run.trigger_key.name, run.scheduled_fire_time),
+                *(run.job_data.get(name) for name in (RETRIED_NAME, ORIGINAL_NAME)),
+            )
+            for run in self
+        )
 
 
 class Waiting(WorkerPool):
@@ -67,12 +82,16 @@ class Waiting(WorkerPool):
     def __init__(self, size: int, name: str) -> None:
         super().__init__(size, name)
         self.waiting: list[Task] = []
+        self.handed_over: list[FiredTrigger] = []
 
     def submit(self, tasks: Iterable[Task]) -> None:
         tasks = list(tasks)
         with self._lock:
             self._taken += len(tasks)
         self.waiting += tasks
+        for task in tasks:
+            assert isinstance(task, partial)
+            self.handed_over.append(task.args[0].fired)
 
     def run_all(self) -> None:
         while self.waiting:
@@ -82,7 +101,7 @@ class Waiting(WorkerPool):
 class DrivenNode:
     """A node of the cluster."""
 
-    def __init__(self, name: str, store: JobStore, clock: ManualClock, runs: list[Any]) -> None:
+    def __init__(self, name: str, store: JobStore, clock: ManualClock, runs: Any) -> None:
         self.name = name
         types = JobTypes()
         types.register(Report, REPORT)
@@ -130,7 +149,10 @@ class DrivenNode:
         self.runtime._scheduler.set_standby(False)
 
     def run(self) -> None:
-        self.workers.run_all()
+        """What was handed to workers; under a lease that lapsed each of them waits."""
+        epoch = self.runtime._present_epoch()
+        if epoch.trusted or epoch.lost:
+            self.workers.run_all()
 
     def complete(self) -> None:
         self.runtime._completer._pass()
@@ -155,6 +177,14 @@ class DrivenNode:
             self.run()
             self.complete()
 
+    def doubt(self) -> None:
+        """Take a step's answer for lost: the next pass of the scheduler thread looks what became of it."""
+        self.runtime._scheduler.after_failure(OutcomeUnknownError("doubted by the test"))
+
+    @property
+    def node(self) -> Node:
+        return self.runtime._present_epoch().node
+
     @property
     def held(self) -> int:
         return len(self.runtime._scheduler._held)
@@ -165,18 +195,20 @@ class Stage(Harness):
 
     store: SqlJobStore
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, **settings: Any) -> None:
         self.dsn = dsn
+        self._settings = {**SETTINGS, **settings}
         self.admin = self.connect()
         self.admin.execute("CREATE TABLE IF NOT EXISTS test_clock (instant timestamptz NOT NULL)")
-        self.runs: list[Any] = []
-        self._stores = {name: self._open() for name in "abcu"}
-        self._made: list[DrivenNode] = []
+        self.runs = Runs()
+        self._stores = {name: self._open() for name in "abcdeu"}
+        self.nodes: list[DrivenNode] = []
+        """All that were made since the stage was set, those that died among them."""
         super().__init__(self._stores["u"], ManualClock(self._write_time))
         self.reset()
 
     def _open(self) -> SqlJobStore:
-        store = SqlJobStore(self.dsn, SchedulerConfig.of(SETTINGS), now_sql=NOW)
+        store = SqlJobStore(self.dsn, SchedulerConfig.of(self._settings), now_sql=NOW)
         store.open()
         return store
 
@@ -194,9 +226,9 @@ class Stage(Harness):
         self.clock = ManualClock(self._write_time)
         self.clock.set(START)
         self.runs.clear()
-        for made in self._made:
+        for made in self.nodes:
             made.runtime._deadlines.close()
-        self._made.clear()
+        self.nodes.clear()
 
     def close(self) -> None:
         for store in self._stores.values():
@@ -205,8 +237,8 @@ class Stage(Harness):
 
     def new_node(self, name: str) -> DrivenNode:
         """A node that is not registered yet."""
-        self._made.append(DrivenNode(name, self._stores[name], self.clock, self.runs))
-        return self._made[-1]
+        self.nodes.append(DrivenNode(name, self._stores[name], self.clock, self.runs))
+        return self.nodes[-1]
 
     def living(self, name: str) -> DrivenNode:
         node = self.new_node(name)
@@ -281,20 +313,23 @@ class Stage(Harness):
     def outcome(self) -> dict[str, Any]:
         """What is left when all is done, free of the numbers that differ from one life to another."""
         executions = Counter(
-            (*_instant(group, name, at), outcome, attempt)
-            for group, name, at, outcome, attempt in self.rows(
-                "SELECT trigger_group, trigger_name, scheduled_time, outcome, attempt FROM qrtz_executions"
+            (*_instant(*instant), outcome, attempt)
+            for outcome, attempt, *instant in self.rows(
+                f"SELECT outcome, attempt, trigger_group, trigger_name, scheduled_time,"
+                f" trigger_data->>'{RETRIED_NAME}', trigger_data->>'{ORIGINAL_NAME}' FROM qrtz_executions"
             )
         )
         triggers = Counter(
-            (_plain(group, name), *rest)
-            for group, name, *rest in self.rows(
-                "SELECT trigger_group, trigger_name, job_name, trigger_state, next_fire_time, prev_fire_time,"
-                " times_triggered, calendar_name FROM qrtz_triggers"
+            (*_instant(*instant), *rest)
+            for *instant, job, state, before, times, calendar in self.rows(
+                f"SELECT trigger_group, trigger_name, next_fire_time, job_data->>'{RETRIED_NAME}',"
+                f" job_data->>'{ORIGINAL_NAME}', job_name, trigger_state, prev_fire_time, times_triggered,"
+                " calendar_name FROM qrtz_triggers"
             )
+            for rest in [(job, state, before, times, calendar)]
         )
         return {
-            "runs": Counter(self.runs),
+            "runs": self.runs.instants(),
             "executions": executions,
             "triggers": triggers,
             # One that is not durable stays where its row was held when its last trigger went.
@@ -327,13 +362,10 @@ class Stage(Harness):
         raise AssertionError(f"waited in vain for {what}")
 
 
-def _instant(group: str, name: str, at: datetime) -> tuple[str, datetime | None]:
-    """What was to run when; a retry comes some time after its failure."""
-    return _plain(group, name), None if group == RETRYING_JOBS else at
-
-
-def _plain(group: str, name: str) -> str:
-    """A trigger's name; without the fence, and the node, where the protocol made it."""
-    if group == RECOVERING_JOBS:
-        return f"{group}.recovery"
-    return f"{group}.{re.sub(r'_[0-9]+$', '', name)}" if group == RETRYING_JOBS else f"{group}.{name}"
+def _instant(
+    group: str, name: str, at: datetime, retried: str | None, recovered: str | None
+) -> tuple[str, datetime | None]:
+    """What was to run when, by names that are the same in each life; a retry comes some time after its failure."""
+    if group == RETRYING_JOBS:
+        return f"retry of {retried}", None
+    return f"recovery of {recovered}" if group == RECOVERING_JOBS else f"{group}.{name}", at
