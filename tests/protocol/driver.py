@@ -53,10 +53,7 @@ class Report(Job):
     """Counts its runs in its data, and fails where its trigger tells it to."""
 
     def execute(self, context: JobExecutionContext) -> None:
-        key, data = context.trigger_key, context.job_data
-        context.scheduler.append(
-            _instant(key.group, key.name, context.scheduled_fire_time, data.get(RETRIED_NAME), data.get(ORIGINAL_NAME))
-        )
+        context.scheduler.append(context)
         if context.job_detail.persist_data:
             context.job_detail_data["n"] = context.job_detail_data.get("n", 0) + 1
         if context.job_data.get("fails") and context.attempt == 1:
@@ -204,7 +201,7 @@ class Stage(Harness):
         self._stores = {name: self._open() for name in "abcdeu"}
         self.nodes: list[DrivenNode] = []
         """All that were made since the stage was set, those that died among them."""
-        super().__init__(self._stores["u"], ManualClock(self._write_time))
+        super().__init__(self._stores["u"], ManualClock(self.write_time))
         self.reset()
 
     def _open(self) -> SqlJobStore:
@@ -212,10 +209,14 @@ class Stage(Harness):
         store.open()
         return store
 
+    def store_of(self, name: str) -> SqlJobStore:
+        """The store, with connections of its own, of a process of this name."""
+        return self._stores[name]
+
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self.dsn.replace("+psycopg", ""), autocommit=True)
 
-    def _write_time(self, instant: Any) -> None:
+    def write_time(self, instant: Any) -> None:
         self.admin.execute("DELETE FROM test_clock")
         self.admin.execute("INSERT INTO test_clock VALUES (%s)", [instant])
 
@@ -223,7 +224,7 @@ class Stage(Harness):
         """Begin anew, on tables that are empty but for the locks."""
         for table in TABLES:
             self.admin.execute(f"DELETE FROM qrtz_{table}")
-        self.clock = ManualClock(self._write_time)
+        self.clock = ManualClock(self.write_time)
         self.clock.set(START)
         self.runs.clear()
         for made in self.nodes:
