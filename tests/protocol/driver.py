@@ -217,13 +217,12 @@ class Stage(Harness):
         return psycopg.connect(self.dsn.replace("+psycopg", ""), autocommit=True)
 
     def write_time(self, instant: Any) -> None:
-        self.admin.execute("DELETE FROM test_clock")
-        self.admin.execute("INSERT INTO test_clock VALUES (%s)", [instant])
+        if not self.admin.execute("UPDATE test_clock SET instant = %s", [instant]).rowcount:
+            self.admin.execute("INSERT INTO test_clock VALUES (%s)", [instant])
 
     def reset(self) -> None:
         """Begin anew, on tables that are empty but for the locks."""
-        for table in TABLES:
-            self.admin.execute(f"DELETE FROM qrtz_{table}")
+        self.admin.execute("; ".join(f"DELETE FROM qrtz_{table}" for table in TABLES))
         self.clock = ManualClock(self.write_time)
         self.clock.set(START)
         self.runs.clear()

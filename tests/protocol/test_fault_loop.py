@@ -59,7 +59,7 @@ def scheduled(stage: Stage) -> None:
     """What is due, what is soon, two of a serial job that counts its runs, one that fails and is retried."""
     stage.schedule(job("plain"), every(5, "due", times=2))
     stage.store.store_jobs([_exhausted(stage)], replace=False)
-    stage.schedule(serial("serial", persist_data=True, data={"n": 0}), once("s1"), once("s2"))
+    stage.schedule(serial("serial", persist_data=True, data={"n": 0}), once("s1", priority=9), once("s2"))
     failing = job("failing", retry=RetryPolicy(attempts=2, delay=SECOND, jitter=0.0), durable=True)
     stage.schedule(failing, once("fails", data={"fails": True}))
 
