@@ -43,6 +43,8 @@ MADE_BY_PROTOCOL = (RECOVERING_JOBS, RETRYING_JOBS)
 HELD = (TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 FAILURES = ["before", "after", "late"]
 """The step is not sent, or its answer is lost, or it is done only when the node has given it up."""
+a_failure = st.one_of(st.none(), st.tuples(st.sampled_from(FAILURES), st.integers(0, 1)))
+"""What becomes of a pass of a node: of its first step that asks the store, or of its second."""
 
 
 class WorldClock(ManualClock):
@@ -227,46 +229,48 @@ class Cluster(RuleBasedStateMachine):
     def thaw(self, name: str) -> None:
         self.frozen.discard(name)
 
-    @rule(name=st.sampled_from(NODES), mode=st.sampled_from(FAILURES), behind=st.integers(0, 2))
-    def spoil(self, name: str, mode: str, behind: int) -> None:
-        if name in self.lines:
-            self.lines[name].spoil(mode, behind)
-
     @rule(name=st.sampled_from(NODES))
     def arrive(self, name: str) -> None:
         if name in self.lines:
             self.lines[name].arrive()
 
-    @rule(name=st.sampled_from(NODES))
-    def check_in(self, name: str) -> None:
+    def _step(self, name: str, step: Callable[[DrivenNode], None], failure: tuple[str, int] | None) -> None:
         if (node := self._awake(name)) is not None:
-            node.check_in()
+            if failure is not None:
+                self.lines[name].spoil(*failure)
+            step(node)
+            self.lines[name].heal()
 
-    @rule(name=st.sampled_from(NODES))
-    def fire(self, name: str) -> None:
+    @rule(name=st.sampled_from(NODES), failure=a_failure)
+    def check_in(self, name: str, failure: tuple[str, int] | None) -> None:
+        self._step(name, DrivenNode.check_in, failure)
+
+    @rule(name=st.sampled_from(NODES), failure=a_failure)
+    def fire(self, name: str, failure: tuple[str, int] | None) -> None:
         """Settle, fire what is claimed and due, claim and fire what is next."""
-        if (node := self._awake(name)) is not None:
-            node.schedule()
+        self._step(name, DrivenNode.schedule, failure)
 
-    @rule(name=st.sampled_from(NODES))
-    def release(self, name: str) -> None:
-        if (node := self._awake(name)) is not None:
-            node.release()
+    @rule(name=st.sampled_from(NODES), failure=a_failure)
+    def fire_again(self, name: str, failure: tuple[str, int] | None) -> None:
+        """A while later, when what was claimed is due."""
+        self.clock.advance(3 * SECOND)
+        self._step(name, DrivenNode.schedule, failure)
+
+    @rule(name=st.sampled_from(NODES), failure=a_failure)
+    def release(self, name: str, failure: tuple[str, int] | None) -> None:
+        self._step(name, DrivenNode.release, failure)
 
     @rule(name=st.sampled_from(NODES))
     def run(self, name: str) -> None:
-        if (node := self._awake(name)) is not None:
-            node.run()
+        self._step(name, DrivenNode.run, None)
 
-    @rule(name=st.sampled_from(NODES))
-    def complete(self, name: str) -> None:
-        if (node := self._awake(name)) is not None:
-            node.complete()
+    @rule(name=st.sampled_from(NODES), failure=a_failure)
+    def complete(self, name: str, failure: tuple[str, int] | None) -> None:
+        self._step(name, DrivenNode.complete, failure)
 
-    @rule(name=st.sampled_from(NODES))
-    def misfire(self, name: str) -> None:
-        if (node := self._awake(name)) is not None:
-            node.misfire()
+    @rule(name=st.sampled_from(NODES), failure=a_failure)
+    def misfire(self, name: str, failure: tuple[str, int] | None) -> None:
+        self._step(name, DrivenNode.misfire, failure)
 
     @rule()
     def everybody_lives(self) -> None:
@@ -415,7 +419,7 @@ def test_random_lives_in_memory() -> None:
         harness.store.open()
         return World(harness, clock, lambda name: harness.store)
 
-    run_state_machine_as_test(lambda: Cluster(new_world), settings=how_often(100, 50))
+    run_state_machine_as_test(lambda: Cluster(new_world), settings=how_often(120, 50))
 
 
 @pytest.fixture
@@ -432,4 +436,4 @@ def test_random_lives_on_postgresql(stage: Stage) -> None:
         clock.set(START)
         return World(stage, clock, lambda name: stage.store_of(name[0]))
 
-    run_state_machine_as_test(lambda: Cluster(new_world), settings=how_often(10, 40))
+    run_state_machine_as_test(lambda: Cluster(new_world), settings=how_often(20, 40))
