@@ -224,14 +224,17 @@ def bring_to_rest(stage: Stage) -> None:
     if not lives:
         lives = [stage.living("d")]
     stage.bring_to_rest(*lives)
-    assert stage.violations() == []
+    assert stage.violations(at_rest=True) == []
     twice = {instant: count for instant, count in stage.outcome()["runs"].items() if count > 1}
     assert not twice
-    ended = {
-        (group, name, fired_at)
-        for group, name, fired_at in stage.rows("SELECT trigger_group, trigger_name, fired_time FROM qrtz_executions")
-    }
+    jobs = {name for (name,) in stage.rows("SELECT job_name FROM qrtz_job_details")}
+    ended = stage.rows("SELECT job_name, trigger_name, outcome, attempt FROM qrtz_executions")
     assert ended, "something ran"
+    ran = {name for name, _ in stage.outcome()["runs"]}
+    for of, trigger, outcome, attempt in ended:
+        if of == "failing" and of in jobs and (outcome, attempt) == ("FAILED", 1):
+            assert f"retry of {trigger}" in ran
+        assert not (of == "slow" and of in jobs and outcome == "TERMINATED"), f"{trigger} was to be recovered"
 
 
 @pytest.mark.parametrize("second", OPERATIONS)
