@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.protocol.explorer import Cures, Finding, Scope, explore
+from tests.protocol.explored_state import Cures, Scope
+from tests.protocol.explorer import Finding, explore
 
 DEEPER = int(os.environ.get("QUARTZPY_EXPLORER_DEPTH", "0"))
 ONE_FAULT = Scope(triggers=1, instants=1, faults=1)
