@@ -1,0 +1,206 @@
+"""The states of the explored protocol: what its tables hold, what its nodes know, and which states are one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NODES = (0, 1)
+NOBODY = -1
+"""The owner of a row that an epoch wrote which is no longer registered."""
+
+
+@dataclass(frozen=True)
+class Cures:
+    """What the protocol does about its faults; each can be taken out."""
+
+    settles_by_hand: bool = True
+    """C1: a lost answer is resolved against what was handed to workers, not against the claims held."""
+    ends_abandoned: bool = True
+    """C2: a connection that was given up is ended on the server before its work is judged."""
+    release_answers: bool = True
+    """C3: a node forgets the claims that were released, and no others."""
+    compares: bool = True
+    """At each check-in a node compares what it has in hand with what the database says that its epoch holds."""
+    compares_in_turn: bool = True
+    """The thread that compares is the one that fires, so that no answer is under way meanwhile."""
+    checks_lease: bool = True
+    """S5: no job body starts on a node whose lease has run out."""
+    guards_epoch: bool = True
+    """S4: a step of an epoch that is not registered changes nothing."""
+    guards_misfires: bool = True
+    """S2: a misfire is handled only where the trigger is still as it was read."""
+    frees_owned: bool = True
+    """S8: recovery frees what the dead node held."""
+    repairs: bool = True
+    """A row that says it is held, where nothing holds it, is freed at a check-in."""
+
+
+ALL_CURES = Cures()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much is explored."""
+
+    triggers: int = 1
+    instants: int = 1
+    faults: int = 2
+    serial: bool = False
+    """Whether the triggers are of one job that disallows concurrent execution."""
+
+
+class Trigger(NamedTuple):
+    """A row of `triggers`: WAITING, ACQUIRED, BLOCKED, PAUSED or COMPLETE by its first letter."""
+
+    state: str = "W"
+    fence: int = 0
+    next: int = 0
+    held: bool = False
+
+
+class Fired(NamedTuple):
+    """A row of `fired_triggers`."""
+
+    fence: int
+    trigger: int
+    instant: int
+    owner: int
+    executing: bool
+
+
+class Node(NamedTuple):
+    """What a node's process knows; `registered` is what the database says of its epoch."""
+
+    up: bool = True
+    registered: bool = True
+    trusted: bool = True
+    unsettled: bool = False
+    held: tuple[int, ...] = ()
+    hand: tuple[Fired, ...] = ()
+    done: tuple[Fired, ...] = ()
+    answer: tuple = ()
+
+
+class Flight(NamedTuple):
+    """A transaction that a node sent: what it does, on whose behalf, to what."""
+
+    step: str
+    owner: int
+    about: tuple = ()
+
+
+class Fate(NamedTuple):
+    """What became of one instant of one trigger."""
+
+    fires: int = 0
+    skips: int = 0
+    runs: int = 0
+    ends: int = 0
+    lost: bool = False
+
+
+class State(NamedTuple):
+    """All that exists. `late` are misfires that a node read and has not moved yet."""
+
+    triggers: tuple[Trigger, ...]
+    fired: tuple[Fired, ...]
+    nodes: tuple[Node, ...]
+    abandoned: tuple[Flight, ...]
+    late: tuple[tuple[int, int], ...]
+    fates: tuple[tuple[Fate, ...], ...]
+    faults: int
+    zombie: bool = False
+
+
+class Edge(NamedTuple):
+    """A step from a state: what happened, whether it needs no fault, and where it leads."""
+
+    label: str
+    is_progress: bool
+    to: State
+
+
+def first(scope: Scope) -> State:
+    fates = ((Fate(),) * scope.instants,) * scope.triggers
+    return State((Trigger(),) * scope.triggers, (), (Node(), Node()), (), (), fates, scope.faults)
+
+
+def fences_of(answer: tuple) -> list[int]:
+    """The fences within an answer or the arguments of a flight."""
+    found: list[int] = []
+    for part in answer:
+        if isinstance(part, Fired):
+            found.append(part.fence)
+        elif isinstance(part, tuple):
+            found += fences_of(part)
+        elif isinstance(part, int):
+            found.append(part)
+    return found
+
+
+def _renamed(part: object, fences: dict[int, int]) -> object:
+    if isinstance(part, Fired):
+        return part._replace(fence=fences[part.fence])
+    if isinstance(part, tuple):
+        return tuple(_renamed(one, fences) for one in part)
+    return fences[part] if isinstance(part, int) else part
+
+
+def _is_about_fences(flight: Flight) -> bool:
+    return flight.step not in ("claim", "take")
+
+
+def canonical(state: State) -> State:
+    """The one state that stands for all that differ by the numbers of fences and the order of nodes only."""
+    numbers = {row.fence for row in state.fired} | {trigger.fence for trigger in state.triggers} | {0}
+    for node in state.nodes:
+        numbers.update(node.held)
+        numbers.update(row.fence for row in node.hand)
+        numbers.update(row.fence for row in node.done)
+        numbers.update(fences_of(node.answer))
+    for flight in state.abandoned:
+        if _is_about_fences(flight):
+            numbers.update(fences_of(flight.about))
+    if max(numbers) >= len(numbers):
+        new = {old: rank for rank, old in enumerate(sorted(numbers))}
+        state = state._replace(
+            triggers=tuple(trigger._replace(fence=new[trigger.fence]) for trigger in state.triggers),
+            fired=_renamed(state.fired, new),
+            nodes=tuple(
+                node._replace(
+                    held=_renamed(node.held, new),
+                    hand=_renamed(node.hand, new),
+                    done=_renamed(node.done, new),
+                    answer=_renamed(node.answer, new),
+                )
+                for node in state.nodes
+            ),
+            abandoned=tuple(
+                flight._replace(about=_renamed(flight.about, new)) if _is_about_fences(flight) else flight
+                for flight in state.abandoned
+            ),
+        )
+    return min(state, _swapped(state))
+
+
+def _swapped(state: State) -> State:
+    def other(owner: int) -> int:
+        return owner if owner == NOBODY else 1 - owner
+
+    def rows(of: tuple[Fired, ...]) -> tuple[Fired, ...]:
+        return tuple(sorted(row._replace(owner=other(row.owner)) for row in of))
+
+    def answer(of: tuple) -> tuple:
+        return tuple(
+            rows(part) if isinstance(part, tuple) and part and isinstance(part[0], Fired) else part for part in of
+        )
+
+    if not state.fired and not state.abandoned and state.nodes[0] == state.nodes[1]:
+        return state
+    nodes = tuple(
+        node._replace(hand=rows(node.hand), done=rows(node.done), answer=answer(node.answer))
+        for node in reversed(state.nodes)
+    )
+    abandoned = tuple(sorted(flight._replace(owner=other(flight.owner)) for flight in state.abandoned))
+    return state._replace(fired=rows(state.fired), nodes=nodes, abandoned=abandoned)

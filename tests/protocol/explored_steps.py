@@ -1,0 +1,210 @@
+"""The transactions of the explored protocol, each of which happens whole, and what a node makes of their answers."""
+
+from __future__ import annotations
+
+from tests.protocol.explored_state import NOBODY, Cures, Fired, Flight, Node, Scope, State, fences_of
+
+
+class Draft:
+    """A state under change. The methods named after steps are transactions: each happens whole."""
+
+    def __init__(self, state: State, scope: Scope, cures: Cures) -> None:
+        self.scope = scope
+        self.cures = cures
+        self.triggers = list(state.triggers)
+        self.fired = {row.fence: row for row in state.fired}
+        self.nodes = list(state.nodes)
+        self.abandoned = list(state.abandoned)
+        self.late = list(state.late)
+        self.fates = [list(fates) for fates in state.fates]
+        self.faults = state.faults
+        self.zombie = state.zombie
+
+    # --- words
+
+    def set(self, trigger: int, **values: object) -> None:
+        self.triggers[trigger] = self.triggers[trigger]._replace(**values)
+
+    def node(self, node: int, **values: object) -> None:
+        self.nodes[node] = self.nodes[node]._replace(**values)
+
+    def fate(self, row: Fired, **more: int) -> None:
+        fates = self.fates[row.trigger]
+        old = fates[row.instant]
+        fates[row.instant] = old._replace(**{name: getattr(old, name) + n for name, n in more.items()})
+
+    def _fence(self) -> int:
+        numbers = [*self.fired, *(trigger.fence for trigger in self.triggers)]
+        for node in self.nodes:
+            numbers += [*node.held, *(row.fence for row in (*node.hand, *node.done))]
+            numbers += fences_of(node.answer)
+        for flight in self.abandoned:
+            numbers += fences_of(flight.about)
+        return max(numbers, default=0) + 1
+
+    def _is_full(self) -> bool:
+        return self.scope.serial and any(row.executing for row in self.fired.values())
+
+    def _stands(self, owner: int) -> bool:
+        return owner != NOBODY and self.nodes[owner].registered
+
+    def _begin_executing(self, row: Fired) -> Fired:
+        """The trigger moves on, and the others of its job are blocked; rows that the user holds are skipped."""
+        row = row._replace(executing=True)
+        self.fired[row.fence] = row
+        self.fate(row, fires=1)
+        following = row.instant + 1
+        over = following == self.scope.instants
+        self.set(row.trigger, next=following, fence=0, state="C" if over else "B" if self.scope.serial else "W")
+        if self.scope.serial:
+            for number, other in enumerate(self.triggers):
+                if number != row.trigger and not other.held and other.state in "WA":
+                    self.fired.pop(other.fence, None)
+                    self.set(number, state="B", fence=0)
+        return row
+
+    def _free_siblings(self) -> None:
+        if not self._is_full():
+            for number, trigger in enumerate(self.triggers):
+                if trigger.state == "B" and not trigger.held:
+                    self.set(number, state="W")
+
+    # --- transactions; the answer is None where the epoch is found to be gone
+
+    def commit(self, flight: Flight) -> tuple | None:
+        owner = flight.owner
+        if not self._stands(owner):
+            if self.cures.guards_epoch or flight.step not in ("claim", "take"):
+                return None
+            owner = NOBODY
+        return getattr(self, f"_{flight.step}")(owner, *flight.about)
+
+    def _claim(self, owner: int, number: int) -> tuple:
+        """Acquire, ahead of the instant."""
+        return self._acquire(owner, number, at_once=False)
+
+    def _take(self, owner: int, number: int) -> tuple:
+        """Acquire and fire at once what is due."""
+        return self._acquire(owner, number, at_once=True)
+
+    def _acquire(self, owner: int, number: int, *, at_once: bool) -> tuple:
+        trigger = self.triggers[number]
+        if trigger.held or trigger.state != "W":
+            return ("acquired", (), ())
+        if self._is_full():
+            self.set(number, state="B")
+            return ("acquired", (), ())
+        row = Fired(self._fence(), number, trigger.next, owner, False)
+        if at_once:
+            return ("acquired", (), (self._begin_executing(row),))
+        self.fired[row.fence] = row
+        self.set(number, state="A", fence=row.fence)
+        return ("acquired", (row.fence,), ())
+
+    def _fire(self, owner: int, fence: int) -> tuple:
+        row = self.fired.get(fence)
+        if row is None or row.owner != owner or row.executing:
+            return ("fired", fence, ())
+        trigger = self.triggers[row.trigger]
+        if trigger.fence != fence:
+            del self.fired[fence]
+            return ("fired", fence, ())
+        if trigger.held:
+            return ("acquired", (), ())
+        if self._is_full():
+            del self.fired[fence]
+            self.set(row.trigger, state="B", fence=0)
+            return ("fired", fence, ())
+        return ("fired", fence, (self._begin_executing(row),))
+
+    def _release(self, owner: int, fences: tuple[int, ...]) -> tuple:
+        gone = []
+        for fence in fences:
+            row = self.fired.get(fence)
+            if row is None or row.owner != owner or row.executing:
+                gone.append(fence)
+            elif not self.triggers[row.trigger].held:
+                gone.append(fence)
+                del self.fired[fence]
+                if self.triggers[row.trigger].fence == fence:
+                    self.set(row.trigger, state="W", fence=0)
+        return ("released", fences, tuple(gone))
+
+    def _settle(self, owner: int, known: tuple[int, ...]) -> tuple:
+        if self.cures.ends_abandoned:
+            self.abandoned = [flight for flight in self.abandoned if flight.owner != owner]
+        mine = [row for row in self.fired.values() if row.owner == owner and row.fence not in known]
+        found = tuple(row for row in mine if row.executing)
+        _, _, released = self._release(owner, tuple(row.fence for row in mine if not row.executing))
+        return ("settled", found, released)
+
+    def _complete(self, owner: int, fence: int) -> tuple:
+        row = self.fired.get(fence)
+        if row is not None and row.owner == owner and row.executing:
+            del self.fired[fence]
+            self.fate(row, ends=1)
+            self._free_siblings()
+        return ("completed", fence)
+
+    def recover(self, dead: int) -> None:
+        """An epoch goes, and with it all that it held; rows that the user holds are skipped."""
+        self.node(dead, registered=False, trusted=False)
+        for row in list(self.fired.values()):
+            if row.owner != dead:
+                continue
+            if not self.cures.frees_owned:
+                self.fired[row.fence] = row._replace(owner=NOBODY)
+                continue
+            del self.fired[row.fence]
+            if row.executing:
+                self.fate(row, ends=1)
+                fates = self.fates[row.trigger]
+                fates[row.instant] = fates[row.instant]._replace(lost=True)
+                self._free_siblings()
+            elif self.triggers[row.trigger].fence == row.fence and not self.triggers[row.trigger].held:
+                self.set(row.trigger, state="W", fence=0)
+        kept = [flight._replace(owner=NOBODY) if flight.owner == dead else flight for flight in self.abandoned]
+        self.abandoned = [flight for flight in kept if flight.owner != NOBODY or not self.cures.guards_epoch]
+
+    def repair(self) -> None:
+        for number, trigger in enumerate(self.triggers):
+            unowned = trigger.state == "A" and trigger.fence not in self.fired
+            if not trigger.held and (unowned or (trigger.state == "B" and not self._is_full())):
+                self.set(number, state="W", fence=0)
+
+    # --- what a node does with an answer
+
+    def learn(self, number: int) -> None:
+        node = self.nodes[number]
+        kind, *what = node.answer
+        held, hand, unsettled = set(node.held), set(node.hand), node.unsettled
+        match kind:
+            case "acquired":
+                held |= set(what[0])
+                hand |= set(what[1])
+            case "fired":
+                held.discard(what[0])
+                hand |= set(what[1])
+            case "released":
+                held -= set(what[1] if self.cures.release_answers else what[0])
+            case "settled":
+                hand |= set(what[0]) - set(node.done)
+                if self.cures.settles_by_hand:
+                    held -= {*what[1], *(row.fence for row in what[0])}
+                unsettled = False
+        self.node(number, held=tuple(sorted(held)), hand=tuple(sorted(hand)), answer=(), unsettled=unsettled)
+
+    def rejoin(self, number: int) -> None:
+        self.nodes[number] = Node()
+
+    def freeze(self) -> State:
+        return State(
+            tuple(self.triggers),
+            tuple(sorted(self.fired.values())),
+            tuple(self.nodes),
+            tuple(sorted(self.abandoned)),
+            tuple(sorted(self.late)),
+            tuple(map(tuple, self.fates)),
+            self.faults,
+            self.zombie,
+        )

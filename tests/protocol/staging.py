@@ -1,0 +1,116 @@
+"""One operation is held at the end of one of its flights, with all its locks, while another begins: without sleeping.
+
+The held flight waits for an advisory lock of the test behind its last statement. Whether the other operation came to
+its end, or waits for somebody, is read from the server.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from quartzpy.store.sql import connections
+from quartzpy.store.sql.flight import Result, Send
+from quartzpy.store.sql.statement import prepare
+from tests.protocol.driver import Stage
+
+HELD_AT = 4712
+HOLD = Send(prepare("protocol_hold", f"SELECT pg_advisory_xact_lock({HELD_AT})", {}), {})
+JOIN_SECONDS = 60.0
+
+
+class Actor:
+    """An operation on a thread of its own."""
+
+    def __init__(self, act: Callable[[], Any], name: str) -> None:
+        self._act = act
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._act()
+        except BaseException as error:  # told to the test, on its own thread
+            self.error = error
+
+    @property
+    def is_done(self) -> bool:
+        return self.thread.ident is not None and not self.thread.is_alive()
+
+    def join(self) -> None:
+        self.thread.join(JOIN_SECONDS)
+        assert not self.thread.is_alive(), f"{self.thread.name} does not end"
+        if self.error is not None:
+            raise self.error
+
+
+class Staging:
+    """Holds one flight, and knows who waits for whom."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._fly = connections.fly
+        self._lock = threading.Lock()
+        self._holder = stage.connect()
+        self._thread: threading.Thread | None = None
+        self._at = self._calls = 0
+        self.pid: int | None = None
+        """The backend of the held flight."""
+        self.deadlocks: list[str] = []
+
+    def close(self) -> None:
+        self.let_go()
+        self._holder.close()
+
+    def fly(self, connection: psycopg.Connection[Any], sends: Sequence[Send], **how: Any) -> list[Result]:
+        """Stands for `connections.fly`."""
+        holds = False
+        if threading.current_thread() is self._thread:
+            self._calls += 1
+            holds = self._calls == self._at
+        try:
+            if not holds:
+                return self._fly(connection, sends, **how)
+            self.pid = connection.info.backend_pid
+            return self._fly(connection, [*sends, HOLD], **how)[:-1]
+        except psycopg.errors.DeadlockDetected as error:
+            with self._lock:
+                self.deadlocks.append(f"{threading.current_thread().name}: {error}")
+            raise
+
+    def start_held(self, actor: Actor, at: int) -> bool:
+        """Start an operation, and hold it at the end of its flight of this number; whether it has one."""
+        self._thread, self._at, self._calls, self.pid = actor.thread, at, 0, None
+        self._holder.execute("SELECT pg_advisory_lock(%s)", [HELD_AT])
+        actor.thread.start()
+        self._stage.wait_until(lambda: actor.is_done or self._is_held(), "the first operation to be held, or to end")
+        return not actor.is_done
+
+    def _is_held(self) -> bool:
+        return self.pid is not None and bool(
+            self._stage.rows("SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'advisory'", self.pid)
+        )
+
+    def let_go(self) -> None:
+        self._holder.execute("SELECT pg_advisory_unlock_all()")
+
+    def start(self, actor: Actor, beside: int) -> bool:
+        """Start an operation; whether it came to wait for what the backend `beside` holds."""
+        actor.thread.start()
+        self._stage.wait_until(
+            lambda: actor.is_done or self.waits_for(beside), f"{actor.thread.name} to wait, or to end"
+        )
+        return not actor.is_done
+
+    def waits_for(self, pid: int) -> bool:
+        """Whether somebody waits for this backend, or for somebody who does."""
+        return bool(self._stage.rows("SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))", pid))
+
+    def is_locked(self) -> bool:
+        """Whether somebody holds TRIGGER_ACCESS."""
+        return not self._stage.rows(
+            "SELECT 1 FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE SKIP LOCKED"
+        )

@@ -1,0 +1,410 @@
+"""Each operation, at each of its flights, each way to fail: afterwards the cluster comes to the same end by itself.
+
+An operation is done once without a fault, for what its end is. Then its first flight goes wrong, then its second, and
+so on until there is no such flight any more: what is sent in future is covered without a new test. After the fault the
+node does what its runtime does, a second node works, what was stuck or held goes on, and both live until nothing is
+left to do. Every instant has then run exactly once, and the tables say what they say without the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from quartzpy.calendars.holiday import HolidayCalendar
+from quartzpy.errors import ObjectAlreadyExistsError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.matchers import GroupMatcher
+from quartzpy.retry import RetryPolicy
+from quartzpy.states import JobMode
+from quartzpy.store.protocol import JobEntry, TriggerMove
+from quartzpy.store.sql import connections
+from tests.contract.harness import SECOND, WINDOW, at, every, job, job_key, key, once, serial
+from tests.protocol.driver import DrivenNode, Stage
+from tests.protocol.faults import Faults, Mode
+
+MOST_FLIGHTS = 40
+"""No operation of so small a stage takes so many: a loop that does not end is found."""
+LATEST = 10
+"""By then the node that gave a flight up has long looked what became of it."""
+Act = Callable[[], Any]
+
+
+@dataclass
+class Prepared:
+    """An operation that is about to happen."""
+
+    act: Act
+    lives: list[DrivenNode] = field(default_factory=list)
+    """Who goes on living, besides node b."""
+    by_user: bool = False
+
+
+OPERATIONS: dict[str, Callable[[Stage, DrivenNode], Prepared]] = {}
+
+
+def operation(prepare: Callable[[Stage, DrivenNode], Prepared]) -> Callable[[Stage, DrivenNode], Prepared]:
+    OPERATIONS[prepare.__name__.replace("_", "-")] = prepare
+    return prepare
+
+
+# --- the stage
+
+
+def scheduled(stage: Stage) -> None:
+    """What is due, what is soon, two of a serial job that counts its runs, one that fails and is retried."""
+    stage.schedule(job("plain"), every(5, "due", times=2))
+    stage.store.store_jobs([_exhausted(stage)], replace=False)
+    stage.schedule(serial("serial", persist_data=True, data={"n": 0}), once("s1", priority=9), once("s2"))
+    failing = job("failing", retry=RetryPolicy(attempts=2, delay=SECOND, jitter=0.0), durable=True)
+    stage.schedule(failing, once("fails", data={"fails": True}))
+
+
+def _exhausted(stage: Stage) -> Any:
+    """Its following instants are not computed: each of its fires goes by way of a claim."""
+    detail = job("slow", requests_recovery=True)
+    return JobEntry(detail, [stage.exhausted(every(5, "soon", start=at(6), times=2), detail.key)])
+
+
+# --- a node's operations
+
+
+@operation
+def register(stage: Stage, other: DrivenNode) -> Prepared:
+    scheduled(stage)
+    node = stage.new_node("a")
+    return Prepared(node.register, [node])
+
+
+@operation
+def check_in(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    return Prepared(node.check_in, [node])
+
+
+@operation
+def acquire(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    return Prepared(node.schedule, [node])
+
+
+@operation
+def fire(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    node.schedule()
+    node.schedule()
+    assert node.held == 2, "the second instant of due, and soon"
+    stage.clock.advance(6 * SECOND)
+    return Prepared(node.schedule, [node])
+
+
+@operation
+def release(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    node.schedule()
+    assert node.held
+    return Prepared(node.release, [node])
+
+
+@operation
+def settle(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    faults = Faults(stage)
+    with pytest.MonkeyPatch.context() as patch, faults.armed(Mode.ANSWER_LOST, 1):
+        patch.setattr(connections, "fly", faults.fly)
+        node.schedule()
+    faults.close()
+    return Prepared(node.schedule, [node])
+
+
+@operation
+def complete(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    scheduled(stage)
+    node.schedule()
+    node.run()
+    return Prepared(node.complete, [node])
+
+
+@operation
+def misfire(stage: Stage, other: DrivenNode) -> Prepared:
+    stage.schedule(
+        job("late", durable=True),
+        every(5, "now", times=2, misfire="fire_now"),
+        every(5, "next", times=20, misfire="reschedule_next_with_remaining_count"),
+        every(5, "all", times=2, misfire="fire_all", catch_up_max=9),
+    )
+    for _ in range(18):  # node b sees everybody's check-ins, and fires nothing
+        stage.clock.advance(5 * SECOND)
+        other.check_in()
+    node = stage.living("a")
+    node.check_in()
+    return Prepared(node.misfire, [node])
+
+
+def _a_node_dies(stage: Stage) -> None:
+    """It dies with executions, of which one is to be recovered, and a claim; node a sees it silent for its window."""
+    victim = stage.living("c")
+    scheduled(stage)
+    victim.schedule()
+    stage.clock.advance(6 * SECOND)
+    victim.schedule()
+
+
+@operation
+def recover(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    _a_node_dies(stage)
+    for _ in range(int(WINDOW / (5 * SECOND))):
+        node.check_in()
+        stage.clock.advance(5 * SECOND)
+    node.check_in()
+    stage.clock.advance(SECOND)
+    return Prepared(node.check_in, [node])
+
+
+@operation
+def leave(stage: Stage, other: DrivenNode) -> Prepared:
+    node = stage.living("a")
+    stage.store.store_jobs([_exhausted(stage)], replace=False)
+    node.schedule()
+    assert node.held
+    return Prepared(node.leave)
+
+
+# --- a user's operations
+
+
+def by_user(act: Callable[[Stage], Any], name: str = "") -> None:
+    """An operation on what is scheduled, while node a holds claims and executions."""
+
+    def prepare(stage: Stage, other: DrivenNode) -> Prepared:
+        node = stage.living("a")
+        scheduled(stage)
+        stage.put_calendar("holidays", HolidayCalendar(frozenset({at(0).date()})))
+        node.schedule()
+        return Prepared(partial(act, stage), [node], by_user=True)
+
+    OPERATIONS[name or act.__name__.replace("_", "-")] = prepare
+
+
+def store_new(stage: Stage) -> None:
+    stage.schedule(job("new"), once("new", at(3)))
+
+
+def store_again(stage: Stage) -> None:
+    stage.schedule(serial("serial", persist_data=True), once("s1", at(8)), replace=True)
+
+
+def replace_trigger(stage: Stage) -> None:
+    stage.store.replace_trigger(key("soon"), stage.prepare(every(5, "sooner", start=at(3), times=2), job_key("slow")))
+
+
+def pause_trigger(stage: Stage) -> None:
+    stage.store.pause_triggers([key("soon"), key("s2")])
+
+
+def resume_trigger(stage: Stage) -> None:
+    stage.store.resume_triggers([key("soon"), key("s2")])
+
+
+def pause_all(stage: Stage) -> None:
+    stage.store.pause_all()
+
+
+def pause_group(stage: Stage) -> None:
+    stage.store.pause_job_groups(GroupMatcher.equals("DEFAULT"))
+
+
+def disable(stage: Stage) -> None:
+    stage.store.set_job_mode(job_key("slow"), JobMode.DISABLED)
+
+
+def delete_trigger(stage: Stage) -> None:
+    stage.store.delete_triggers([key("soon"), key("s2")])
+
+
+def delete_job(stage: Stage) -> None:
+    stage.store.delete_jobs([job_key("slow"), job_key("serial")])
+
+
+def clear(stage: Stage) -> None:
+    stage.store.clear()
+
+
+def replace_calendar(stage: Stage) -> None:
+    stage.put_calendar("holidays", HolidayCalendar(frozenset({at(90_000).date()})), replace=True)
+
+
+def delete_calendar(stage: Stage) -> None:
+    stage.store.delete_calendar("holidays")
+
+
+def own(stage: Stage) -> None:
+    stage.store.own("somebody", [job_key("plain")], [key("soon")])
+
+
+def purge(stage: Stage) -> None:
+    stage.store.purge_history(timedelta(days=1), limit=100)
+
+
+def move_triggers(stage: Stage) -> None:
+    record = stage.store.trigger(key("s2"))
+    assert record is not None
+    moved = stage.prepare(once("s2", at(4)), job_key("serial"))
+    stage.store.move_triggers([TriggerMove(record, moved)])
+
+
+for each in (
+    store_new,
+    store_again,
+    replace_trigger,
+    pause_trigger,
+    pause_all,
+    pause_group,
+    disable,
+    delete_trigger,
+    delete_job,
+    clear,
+    replace_calendar,
+    delete_calendar,
+    own,
+    purge,
+    move_triggers,
+):
+    by_user(each)
+
+
+def _paused(act: Callable[[Stage], Any]) -> Callable[[Stage, DrivenNode], Prepared]:
+    """An operation on what was paused before."""
+
+    def prepare(stage: Stage, other: DrivenNode) -> Prepared:
+        node = stage.living("a")
+        scheduled(stage)
+        node.schedule()
+        stage.store.pause_all()
+        return Prepared(partial(act, stage), [node], by_user=True)
+
+    return prepare
+
+
+OPERATIONS["resume-trigger"] = _paused(resume_trigger)
+OPERATIONS["resume-all"] = _paused(lambda stage: stage.store.resume_all())
+
+
+# --- the loop
+
+
+@pytest.fixture(scope="module")
+def stages() -> Iterator[dict[str, Stage]]:
+    """The stage of this module, made by the first test: its stores and their connections serve them all."""
+    made: dict[str, Stage] = {}
+    yield made
+    for one in made.values():
+        one.close()
+
+
+@pytest.fixture
+def stage(stages: dict[str, Stage], request: pytest.FixtureRequest) -> Stage:
+    if "stage" not in stages:
+        stages["stage"] = Stage(request.getfixturevalue("postgres_dsn"))
+    return stages["stage"]
+
+
+@pytest.fixture
+def faults(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
+    made = Faults(stage)
+    monkeypatch.setattr(connections, "fly", made.fly)
+    yield made
+    made.end()
+    made.close()
+
+
+references: dict[str, Any] = {}
+"""What each operation comes to where nothing goes wrong."""
+
+
+def play(stage: Stage, faults: Faults, name: str, mode: Mode | None, number: int, *, goes_on_after: int = 0) -> bool:
+    """One life with one fault, up to its rest; whether there was a flight of this number."""
+    stage.reset()
+    faults.goes_on_after = goes_on_after
+    other = stage.living("b")
+    other.check_in()
+    prepared = OPERATIONS[name](stage, other)
+    failed = False
+    with faults.armed(mode, number):
+        try:
+            prepared.act()
+        except (StoreUnavailableError, OutcomeUnknownError):
+            assert prepared.by_user, "a node handles this by itself"
+            failed = True
+    if mode is not None and not faults.was_reached:
+        return False
+    if prepared.by_user:
+        if mode is not None and mode.holds_rows:
+            faults.end()
+        if failed:
+            try:
+                prepared.act()
+            except ObjectAlreadyExistsError:
+                assert name == "store-new", "it was stored by the call whose answer was lost"
+        faults.end()
+    for node in (*prepared.lives, other):
+        node.live()
+    assert stage.violations() == []
+    faults.end()
+    stage.bring_to_rest(*prepared.lives, other)
+    assert stage.violations(at_rest=True) == []
+    return True
+
+
+def reference(stage: Stage, faults: Faults, name: str) -> Any:
+    if name not in references:
+        play(stage, faults, name, None, 0)
+        references[name] = stage.outcome()
+    return references[name]
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_whatever_becomes_of_a_flight_all_ends_as_without_the_fault(
+    stage: Stage, faults: Faults, name: str, mode: Mode
+) -> None:
+    expected = reference(stage, faults, name)
+    for number in range(1, MOST_FLIGHTS):
+        if not play(stage, faults, name, mode, number):
+            assert number > 1, "the operation sends nothing"
+            return
+        assert stage.outcome() == expected, f"flight {number} of {name}, {mode}"
+    raise AssertionError("the operation does not end")
+
+
+@pytest.mark.parametrize("name", ["acquire", "fire", "release", "settle", "complete", "misfire", "recover"])
+def test_a_flight_that_was_given_up_commits_at_each_later_moment(stage: Stage, faults: Faults, name: str) -> None:
+    """Between any two flights of the node that gave it up: while it looks what became of it, and after."""
+    expected = reference(stage, faults, name)
+    for number in range(1, MOST_FLIGHTS):
+        for behind in range(1, LATEST):
+            if not play(stage, faults, name, Mode.LATE, number, goes_on_after=behind):
+                return
+            assert stage.outcome() == expected, f"flight {number} of {name} commits behind {behind} others"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_without_a_fault_each_instant_runs_once(stage: Stage, faults: Faults, name: str) -> None:
+    """The reference itself is right."""
+    outcome = reference(stage, faults, name)
+    assert all(count == 1 for count in outcome["runs"].values())
+    assert all(count == 1 for count in outcome["executions"].values())
+    if name not in ("misfire", "recover", "leave", "clear"):
+        ran = {instant[0] for instant in outcome["runs"]}
+        assert {"DEFAULT.due", "DEFAULT.s1", "DEFAULT.fails"} <= ran
