@@ -1,0 +1,78 @@
+"""`python -m tests.chaos --mode smoke|quick|long --seed N [--minutes M] [--report file.json]`: a run and its figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import faults, sabotage
+from tests.chaos.checker import Report
+from tests.chaos.conductor import MODES, Conductor, nodes_of
+
+
+def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:
+    """One run: prints its seed and its list of faults first."""
+    mode = MODES[mode_name]
+    families = options.pop("families", None)
+    plan = faults.plan(mode_name, seed, nodes_of(mode), options.pop("count", None))
+    if families:
+        plan = [fault for fault in plan if fault.family in families]
+    say(f"chaos {mode_name}, seed {seed}, {len(plan)} faults, records in {directory}")
+    for number, fault in enumerate(plan):
+        say(f"    {number + 1:3} {fault}")
+    for name, reason in faults.left_out().items():
+        say(f"    left out: {name}: {reason}")
+    return Conductor(mode, seed, directory, plan=plan, say=say, **options).run()
+
+
+def show(report: Report, say: Any = print) -> None:
+    """The figures as a table, and what was violated."""
+    for name, value in report.figures.items():
+        shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
+        say(f"{name:24} {shown}")
+    counts = report.counts()
+    say("")
+    for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
+        say(f"VIOLATED {kind:20} {count}")
+        for text in [text for one, text in report.violations if one == kind][:8]:
+            say(f"    {text}")
+    say("nothing was violated" if not counts else f"{sum(counts.values())} violations")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mode", choices=sorted(MODES), default="smoke")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--minutes", type=float, help="end a long run after so many minutes of faults")
+    parser.add_argument("--report", type=Path, help="write figures and violations there, as JSON")
+    parser.add_argument("--directory", type=Path, help="where the records go; a temporary one by default")
+    parser.add_argument("--families", help="only these families of the plan: X9,X4")
+    parser.add_argument("--no-poison", action="store_true")
+    parser.add_argument("--sabotage", choices=sorted(sabotage.SABOTAGES))
+    given = parser.parse_args()
+    seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="quartzpy-chaos-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    report = play(
+        given.mode,
+        seed,
+        directory,
+        minutes=given.minutes,
+        poison=not given.no_poison,
+        sabotage=given.sabotage,
+        families=given.families.split(",") if given.families else None,
+    )
+    show(report)
+    if given.report:
+        found = {"mode": given.mode, "seed": seed, "figures": report.figures, "violations": report.violations}
+        given.report.write_text(json.dumps(found, indent=1))
+    sys.exit(1 if report.violations else 0)
+
+
+if __name__ == "__main__":
+    main()
