@@ -222,11 +222,10 @@ def _leave(stage: Stage) -> dict[str, int | None]:
 
 def _counters(scheduler: Scheduler) -> dict[str, int]:
     found = {}
-    for record in scheduler.jobs(10_000):
-        if record.job_key.name.startswith("counter-"):
-            detail = scheduler.get_job_detail(record.job_key)
-            if detail is not None:
-                found[record.job_key.name] = int((detail.data or {}).get("n", 0))
+    for key in scheduler.job_keys(workload.GROUP):
+        detail = scheduler.get_job_detail(key) if key.name.startswith("counter-") else None
+        if detail is not None:
+            found[key.name] = int((detail.data or {}).get("n", 0))
     return found
 
 
