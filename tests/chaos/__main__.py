@@ -10,9 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import faults, sabotage
-from tests.chaos.checker import Report
-from tests.chaos.conductor import MODES, Conductor, nodes_of
+from tests.chaos import faults, history, sabotage
+from tests.chaos.checker import Report, check
+from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
+from tests.chaos.records import Records
 
 
 def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:
@@ -28,6 +29,12 @@ def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **opti
     for name, reason in faults.left_out().items():
         say(f"    left out: {name}: {reason}")
     return Conductor(mode, seed, directory, plan=plan, say=say, **options).run()
+
+
+def look_again(directory: Path) -> Report:
+    """What the checker says of the records of an earlier run."""
+    end = json.loads((directory / "end.json").read_text())
+    return check(Records.of(history.read(directory / "history.jsonl"), end), LIMITS)
 
 
 def show(report: Report, say: Any = print) -> None:
@@ -54,7 +61,11 @@ def main() -> None:
     parser.add_argument("--families", help="only these families of the plan: X9,X4")
     parser.add_argument("--no-poison", action="store_true")
     parser.add_argument("--sabotage", choices=sorted(sabotage.SABOTAGES))
+    parser.add_argument("--check", type=Path, help="look again at the records of a run that ended, and play nothing")
     given = parser.parse_args()
+    if given.check:
+        show(look_again(given.check))
+        return
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     directory = given.directory or Path(tempfile.mkdtemp(prefix="quartzpy-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)

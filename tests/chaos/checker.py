@@ -94,8 +94,10 @@ class Check:
 
     # --- what others need
 
-    def excused(self, node: str, begin: int, end: int) -> Disturbance | None:
-        """What was done to a node in this span that lets others take over its work."""
+    def excused(self, node: str, begin: int, end: int, *, after: bool = True) -> Disturbance | None:
+        """What was done to a node in this span, or `after` allowing until it is known just before, that lets others
+        take over its work.
+        """
         for one in self.records.disturbances:
             long = one.healed - one.begin >= self.limits.lease * SECOND
             serious = (
@@ -106,7 +108,7 @@ class Check:
                 or (one.what == "machine_stall" and one.healed - one.begin >= SECOND)
                 or (one.what == "vandalise" and one.values.get("row") in ("state", "fired"))
             )
-            if serious and one.touches(node) and one.begin <= end and one.healed + self._slack >= begin:
+            if serious and one.touches(node) and one.begin <= end and one.healed + after * self._slack >= begin:
                 return one
         return None
 
@@ -171,8 +173,10 @@ class Check:
             figures["matched"] += 1
         elif life.policy == "merge" and (about in self.missed or self._is_covered(about)):
             figures["misfired"] += 1
-        elif life.policy == "merge" and not self._has_passed(about):
+        elif not self._has_passed(about):
             figures["backlog"] += 1
+            if life.policy == "exact":
+                self.report.wrong("late", f"{about_text(about)}: its trigger had not come to it when the run ended")
         elif life.policy == "merge":
             self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
         else:
@@ -187,7 +191,7 @@ class Check:
         """Whether its trigger has moved on beyond this instant."""
         for row in self.records.end["triggers"]:
             if row["trigger"] == about[0]:
-                return row["next"] is None or wall_ns(row["next"]) > about[1]
+                return row["next"] is None or wall_ns(row["next"]) > about[1] or row["state"] == "ERROR"
         return True
 
     def _retries(self, life: Life, about: tuple[str, int], runs: list[Run]) -> None:

@@ -129,7 +129,7 @@ def verdicts(check: Check) -> None:
         for node in line["nodes"]:
             found += 1
             silent = line["at"] - round((check.limits.window + 2) * SECOND)
-            if check.excused(node, silent, line["at"]) is None:
+            if check.excused(node, silent, line["at"], after=False) is None:
                 check.report.wrong("false_verdict", f"{node}, by {line['node']}{_under_way(check, line['at'])}")
     check.report.figures["verdicts"] = found
 

@@ -75,6 +75,8 @@ class Flight:
     commits: bool = False
     commit_at: int | None = None
     """The message that begins the COMMIT."""
+    transaction: set[str] = field(default_factory=set)
+    """The kinds of all flights of its transaction up to this one."""
 
     @property
     def data(self) -> bytes:
@@ -88,6 +90,7 @@ class FlightReader:
         self._buffer = bytearray()
         self._names: dict[bytes, str] = {}
         self._flight = Flight()
+        self._transaction: set[str] = set()
 
     def feed(self, data: bytes) -> list[Flight]:
         self._buffer += data
@@ -100,9 +103,14 @@ class FlightReader:
             del self._buffer[:length]
             self._note(message)
             if message[:1] not in (b"P", b"B", b"D", b"E", b"C"):
-                done.append(self._flight)
-                self._flight = Flight()
+                done.append(self._ended())
         return done
+
+    def _ended(self) -> Flight:
+        flight, self._flight = self._flight, Flight()
+        flight.transaction = flight.kinds | (set() if flight.begins else self._transaction)
+        self._transaction = set() if flight.commits else flight.transaction
+        return flight
 
     def _note(self, message: bytes) -> None:
         flight, kind, body = self._flight, message[:1], message[5:]
@@ -146,9 +154,8 @@ class Loss:
     def fits(self, connection: Connection, flight: Flight) -> bool:
         if self.left <= 0 or connection.node.name != self.node or self.role not in (None, connection.role):
             return False
-        if self.at == "half" and not (flight.begins and flight.commit_at):
-            return False
-        return (flight.commits if self.kind == "any" else self.kind in flight.kinds) and connection.role != "listen"
+        # Only what decides: an answer that is missing before the COMMIT is no doubt about anything.
+        return flight.commits and bool(flight.commit_at) and (self.kind == "any" or self.kind in flight.transaction)
 
 
 class Gates:

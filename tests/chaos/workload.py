@@ -81,7 +81,7 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
     yield recurring("fenced-0", jobs.Fenced, 0, 1.0)
     for i in number(2):
         yield recurring(f"transactional-{i}", jobs.Transactional, 0, 2.0, flags={"may_fail": True})
-    yield recurring("limited-0", jobs.Plain, 700, 0.5, max_concurrent=2)
+    yield recurring("limited-0", jobs.Plain, 300, 0.5, max_concurrent=2)
     for name, policy in (("skip", SKIP), ("ignore", "ignore")):
         misfire = {"misfire": policy, "misfire_threshold": OWN_THRESHOLD}
         yield recurring(f"misfire-{name}", jobs.Plain, 0, misfire=misfire)
