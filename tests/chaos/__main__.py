@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --mode smoke|quick|long --seed N [--minutes M] [--report file.json]`: a run and its figures."""
+"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long --seed N [--minutes M] [--report FILE]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import faults, history, sabotage
+from tests.chaos import history, plans, sabotage
 from tests.chaos.checker import Report, check
 from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
 from tests.chaos.records import Records
@@ -20,13 +20,13 @@ def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **opti
     """One run: prints its seed and its list of faults first."""
     mode = MODES[mode_name]
     families = options.pop("families", None)
-    plan = faults.plan(mode_name, seed, nodes_of(mode), options.pop("count", None))
+    plan = plans.plan(mode_name, seed, nodes_of(mode), options.pop("count", None))
     if families:
         plan = [fault for fault in plan if fault.family in families]
     say(f"chaos {mode_name}, seed {seed}, {len(plan)} faults, records in {directory}")
     for number, fault in enumerate(plan):
         say(f"    {number + 1:3} {fault}")
-    for name, reason in faults.left_out().items():
+    for name, reason in plans.left_out().items():
         say(f"    left out: {name}: {reason}")
     return Conductor(mode, seed, directory, plan=plan, say=say, **options).run()
 
@@ -39,10 +39,14 @@ def look_again(directory: Path) -> Report:
 
 def show(report: Report, say: Any = print) -> None:
     """The figures as a table, and what was violated."""
+    counts, targets = report.counts(), report.figures.get("targets", 0)
+    for kind in ("lost", "duplicated", "unexpected", "claim_overlap", "body_overlap", "false_verdict", "stuck"):
+        least = f" (0 of {targets}: fewer than {3 / targets:.2%} at 95 %)" if kind == "lost" and targets else ""
+        say(f"{kind:24} {counts.get(kind, 0)}{'' if counts.get(kind) else least}")
+    say(f"{'late':24} {counts.get('late', 0)}")
     for name, value in report.figures.items():
         shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
         say(f"{name:24} {shown}")
-    counts = report.counts()
     say("")
     for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
         say(f"VIOLATED {kind:20} {count}")

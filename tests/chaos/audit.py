@@ -100,9 +100,7 @@ class Auditor:
         row = connection.execute(EPOCHS).fetchone()
         assert row is not None
         nodes, held, connections, deadlocks = row
-        history.append(
-            "epochs", before=before, nodes=nodes, held=held, connections=connections, deadlocks=deadlocks
-        )
+        history.append("epochs", before=before, nodes=nodes, held=held, connections=connections, deadlocks=deadlocks)
         if not whole:
             return
         found = {name: [one for (one,) in connection.execute(sql).fetchall()] for name, sql in AUDIT.items()}

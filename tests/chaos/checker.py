@@ -71,9 +71,7 @@ class Check:
         self.missed: set[tuple[str, int]] = {
             (row["trigger"], wall_ns(instant)) for row in records.end["misfires"] for instant in row["missed"]
         }
-        self.vandalised = {
-            (line["trigger"], wall_ns(line["instant"])) for line in records.named("vandalised")
-        }
+        self.vandalised = {(line["trigger"], wall_ns(line["instant"])) for line in records.named("vandalised")}
 
     def all(self) -> Report:
         """Every rule; the report."""
@@ -139,7 +137,9 @@ class Check:
         if target.required:
             figures["targets"] += 1
         if len({run.fence for run in first}) > 1 or len(first) > 1:
-            self.report.wrong("duplicated", f"{about_text(about)}: {len(first)} runs, fences {[r.fence for r in first]}")
+            self.report.wrong(
+                "duplicated", f"{about_text(about)}: {len(first)} runs, fences {[r.fence for r in first]}"
+            )
         if first:
             late = (first[0].at - target.at) / SECOND
             calm = target.deadline <= target.at + round(self.limits.epsilon * SECOND)
@@ -209,14 +209,13 @@ class Check:
     def _blind(self, life: Life, expected: Sequence[Target]) -> None:
         """Match starts to windows without looking at what they say they are about."""
         starts = sorted(
-            run.at
-            for run in self.records.runs
-            if run.about[0] == life.key and not run.recovering and run.attempt == 1
+            run.at for run in self.records.runs if run.about[0] == life.key and not run.recovering and run.attempt == 1
         )
         without = {
             target.instant
             for target in expected
-            if target.required and not any(
+            if target.required
+            and not any(
                 not run.recovering and run.attempt == 1 for run in self.runs_about.get((life.key, target.instant), [])
             )
         }
@@ -224,7 +223,8 @@ class Check:
         unmatched, extra = match([(t.at - SECOND // 200, t.deadline, t.required) for t in expected], starts)
         if late == 0 and (unmatched > len(without) or extra > self._named_extra(life, expected)):
             self.report.wrong(
-                "labels_lie", f"{life.key}: blind {unmatched} without a run and {extra} too many, by name {len(without)}"
+                "labels_lie",
+                f"{life.key}: blind {unmatched} without a run and {extra} too many, by name {len(without)}",
             )
 
     def _named_extra(self, life: Life, expected: Sequence[Target]) -> int:
@@ -259,7 +259,8 @@ class Check:
             for begin, end in life.quiet:
                 if begin + SECOND // 20 < fired < end:
                     self.report.wrong(
-                        "fired_while_quiet", f"{about_text(run.about)}: {(fired - begin) / SECOND:.3f} s after the answer"
+                        "fired_while_quiet",
+                        f"{about_text(run.about)}: {(fired - begin) / SECOND:.3f} s after the answer",
                     )
 
     def _clock_is_wrong(self, run: Run) -> bool:

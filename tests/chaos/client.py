@@ -187,5 +187,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

@@ -1,4 +1,4 @@
-"""The conductor: sets the stage, plays a plan of faults over the workload, lets all come right, collects the records."""
+"""The conductor: sets the stage, plays a plan of faults over the workload, lets all come right, takes the records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psycopg
 
 from quartzpy import Scheduler
 from quartzpy.errors import QuartzpyError
-from tests.chaos import faults, history, workload
+from tests.chaos import faults, history, plans, workload
 from tests.chaos.audit import Auditor
 from tests.chaos.checker import Limits, Report, check
 from tests.chaos.faults import Fault
@@ -49,7 +49,8 @@ MODES = {
 
 END = {
     "triggers": """
-        SELECT trigger_group || '.' || trigger_name AS trigger, trigger_state AS state, next_fire_time::text AS next, error
+        SELECT trigger_group || '.' || trigger_name AS trigger, trigger_state AS state, next_fire_time::text AS next,
+               error
           FROM qrtz_triggers""",
     "fired": """
         SELECT trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, state, fence,
@@ -69,7 +70,14 @@ class Conductor:
     """Plays one run."""
 
     def __init__(
-        self, mode: Mode, seed: int, directory: Path, *, plan: Sequence[Fault], say: Callable[[str], None], **options: Any
+        self,
+        mode: Mode,
+        seed: int,
+        directory: Path,
+        *,
+        plan: Sequence[Fault],
+        say: Callable[[str], None],
+        **options: Any,
     ) -> None:
         self.mode, self.seed, self.directory, self.say = mode, seed, directory, say
         self.plan = list(plan)
@@ -122,7 +130,8 @@ class Conductor:
             # A second lane, of faults that do not touch processes.
             chance = random.Random(f"beside {self.seed}")
             lane = [
-                faults.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n) for n in range(len(self.plan))
+                plans.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n)
+                for n in range(len(self.plan))
             ]
             beside = threading.Thread(target=self._lane, args=(stage, lane, until, chance), daemon=True)
             beside.start()

@@ -72,7 +72,7 @@ def overlaps(check: Check) -> None:
 
 
 def effects(check: Check) -> None:
-    """What is fenced is never followed by a smaller fence; what is committed with a success has one, and the reverse."""
+    """No fenced effect follows one of a larger fence; what is committed with a success has one, and the reverse."""
     last: dict[str, int] = {}
     for row in check.records.end["fenced"]:
         if row["kind"] != "fenced":
@@ -107,7 +107,9 @@ def counters(check: Check) -> None:
     """A persisted counter is a chain: each accepted execution went on where the one accepted before had ended."""
     for job in sorted({str(life.flags.get("job")) for life in check.lives.values() if life.flags.get("counter")}):
         accepted = {
-            row["fence"] for row in check.records.end["executions"] if row["job"] == job and row["outcome"] == "SUCCEEDED"
+            row["fence"]
+            for row in check.records.end["executions"]
+            if row["job"] == job and row["outcome"] == "SUCCEEDED"
         }
         runs = sorted((run for run in check.records.runs if run.job == job), key=lambda run: run.fence)
         reached = 0
@@ -151,7 +153,9 @@ def end_state(check: Check) -> None:
         about = (row["trigger"], wall_ns(row["instant"]))
         started = [run for run in check.records.runs if run.fence == row["fence"]]
         what = "its body ended" if started and started[0].end else "its body began" if started else "it never began"
-        check.report.wrong("stuck", f"{_text(about)} is {row['state']} on {row['instance']} (fence {row['fence']}): {what}")
+        check.report.wrong(
+            "stuck", f"{_text(about)} is {row['state']} on {row['instance']} (fence {row['fence']}): {what}"
+        )
     for row in end["triggers"]:
         planted = "poison-init" in row["trigger"]
         if row["state"] == "ERROR" and not planted:

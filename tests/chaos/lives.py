@@ -16,6 +16,8 @@ from tests.chaos.records import SECOND, Disturbance, Records, wall_ns
 
 FOR_EVER = 1 << 62
 MARGIN = SECOND // 20
+STANDSTILLS = frozenset({"server_stop", "gate", "read_only", "sqlstates", "swizzle", "machine_stall"})
+"""What lets nobody work, where it is done to all."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Deadlines:
         for one in disturbances:
             # What piled up has to be worked off, and a whole cluster that stood still has more of it.
             length = one.healed - one.begin
-            rest = recovered_within + 2 * length if one.node == "all" else recovered_within + length // 2
+            rest = recovered_within + (2 * length if one.what in STANDSTILLS and one.node == "all" else length // 2)
             spans.append((one.begin, one.healed + rest))
         self._spans = sorted(spans)
 

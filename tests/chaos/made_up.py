@@ -78,7 +78,9 @@ class History:
         if seconds is not None:
             ended = more.get("ended", "end")
             self.say(ended, at + seconds, **common, **({"wrote": more["wrote"]} if "wrote" in more else {}))
-            self.executed(key, instant, fence, "FAILED" if ended == "fail" else more.get("outcome", "SUCCEEDED"), job=job)
+            self.executed(
+                key, instant, fence, "FAILED" if ended == "fail" else more.get("outcome", "SUCCEEDED"), job=job
+            )
         return fence
 
     def executed(self, key: str, instant: float, fence: int, outcome: str, **more: Any) -> None:

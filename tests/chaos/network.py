@@ -23,8 +23,11 @@ class Network:
         self._url = make_url(dsn)
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.proxy", "--host", str(self._url.host), "--port"]
-                + [str(self._url.port or 5432), "--nodes", ",".join(nodes)],
+                [
+                    *(sys.executable, "-m", "tests.chaos.proxy"),
+                    *("--host", str(self._url.host), "--port", str(self._url.port or 5432)),
+                    *("--nodes", ",".join(nodes)),
+                ],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -26,9 +26,7 @@ def listen(scheduler: Scheduler) -> None:
 
     def told(event: Event) -> None:
         if isinstance(event, NodesRecovered):
-            history.append(
-                "verdict", nodes=list(event.nodes), recovered=event.recovered, terminated=event.terminated
-            )
+            history.append("verdict", nodes=list(event.nodes), recovered=event.recovered, terminated=event.terminated)
 
     scheduler.listeners.add_listener(told, NodesRecovered)
 

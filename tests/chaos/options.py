@@ -13,5 +13,7 @@ def add_chaos_option(parser: pytest.Parser) -> None:
         default="smoke",
         help="the chaos run to play: smoke (12 faults), quick (46 faults, some ten minutes), long (--chaos-minutes)",
     )
-    parser.addoption("--chaos-seed", type=int, default=1, help="the seed of the chaos run; several: use the command line")
+    parser.addoption(
+        "--chaos-seed", type=int, default=1, help="the seed of the chaos run; several: use the command line"
+    )
     parser.addoption("--chaos-minutes", type=float, default=30.0, help="how long a long chaos run goes on")

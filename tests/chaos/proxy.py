@@ -22,7 +22,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import re
 import socket
 import struct
 import time
@@ -30,112 +29,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.chaos.flights import Flight, FlightReader
+
 _CHUNK = 65_536
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
 _FLUSH = b"H\x00\x00\x00\x04"
 _RESET = struct.pack("ii", 1, 0)
 _SETTLE_SECONDS = 15.0
 
-KINDS = ("acquire", "fire", "complete", "check_in", "schedule", "recover", "misfire", "settle", "release", "pause")
 POINTS = ("before", "sent", "committed", "late", "half")
-
-# What a statement is, by words that only it has; the first that matches decides.
-_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern, re.S))
-    for kind, pattern in (
-        ("check_in", r"SET last_checkin"),
-        ("recover", r"its node stopped while executing"),
-        ("register", r"INSERT INTO \S*scheduler_state"),
-        ("leave", r"DELETE FROM \S*scheduler_state"),
-        ("misfire", r"INSERT INTO \S*qrtz_misfires"),
-        ("complete", r"INSERT INTO \S*qrtz_executions.*retry_after|retry_after.*INSERT INTO \S*qrtz_executions"),
-        ("acquire", r"'CLAIM'"),
-        ("fire", r"SET state = 'EXECUTING'"),
-        ("settle", r"fence <> ALL"),
-        ("schedule", r"INSERT INTO \S*qrtz_triggers"),
-        ("release", r"SET trigger_state = 'WAITING', fence = NULL"),
-        ("pause", r"'PAUSED_BLOCKED'.*SET trigger_state|SET trigger_state.*'PAUSED_BLOCKED'"),
-        ("lock", r"FROM \S*qrtz_locks.*FOR UPDATE"),
-    )
-)
-
-
-def kind_of(sql: str) -> str:
-    """What a statement of the scheduler is for; "other" where no mark fits."""
-    return next((kind for kind, mark in _MARKS if mark.search(sql)), "other")
-
-
-@dataclass
-class Flight:
-    """What a client sent up to a Sync."""
-
-    messages: list[bytes] = field(default_factory=list)
-    kinds: set[str] = field(default_factory=set)
-    begins: bool = False
-    commits: bool = False
-    commit_at: int | None = None
-    """The message that begins the COMMIT."""
-    transaction: set[str] = field(default_factory=set)
-    """The kinds of all flights of its transaction up to this one."""
-
-    @property
-    def data(self) -> bytes:
-        return b"".join(self.messages)
-
-
-class FlightReader:
-    """Cuts a client's bytes into flights, and knows what was prepared under which name."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._names: dict[bytes, str] = {}
-        self._flight = Flight()
-        self._transaction: set[str] = set()
-
-    def feed(self, data: bytes) -> list[Flight]:
-        self._buffer += data
-        done = []
-        while len(self._buffer) >= 5:
-            length = int.from_bytes(self._buffer[1:5], "big") + 1
-            if len(self._buffer) < length:
-                break
-            message = bytes(self._buffer[:length])
-            del self._buffer[:length]
-            self._note(message)
-            if message[:1] not in (b"P", b"B", b"D", b"E", b"C"):
-                done.append(self._ended())
-        return done
-
-    def _ended(self) -> Flight:
-        flight, self._flight = self._flight, Flight()
-        flight.transaction = flight.kinds | (set() if flight.begins else self._transaction)
-        self._transaction = set() if flight.commits else flight.transaction
-        return flight
-
-    def _note(self, message: bytes) -> None:
-        flight, kind, body = self._flight, message[:1], message[5:]
-        if kind == b"P":
-            name, sql, _ = body.split(b"\0", 2)
-            text = sql.decode(errors="replace")
-            self._names[name] = text if len(text) < 10 else kind_of(text)
-        elif kind == b"B":
-            _, name, _ = body.split(b"\0", 2)
-            self._executes(self._names.get(name, "other"))
-        elif kind == b"Q":
-            text = body[:-1].decode(errors="replace").strip()
-            self._executes(text if len(text) < 10 else kind_of(text))
-        flight.messages.append(message)
-
-    def _executes(self, what: str) -> None:
-        flight = self._flight
-        if what.upper() == "BEGIN":
-            flight.begins = True
-        elif what.upper() == "COMMIT":
-            flight.commits = True
-            # The Parse of the COMMIT is the message before its Bind.
-            flight.commit_at = max(0, len(flight.messages) - 1)
-        else:
-            flight.kinds.add(what)
 
 
 @dataclass
@@ -197,6 +99,8 @@ class Connection:
         self.server_port = 0
         self._swallow = False
         self._ready = asyncio.Event()
+        self._answer = bytearray()
+        self._tags: list[str] = []
         self._to_server: asyncio.StreamWriter | None = None
 
     async def run(self) -> None:
@@ -260,19 +164,22 @@ class Connection:
                 else:
                     loss.left -= 1
                     loss.hits.append(boottime_ns())
-                    await self._lose(flight, loss)
-                    return
+                    if await self._lose(flight, loss):
+                        return
+                    loss.left += 1
+                    loss.hits.pop()
 
     async def _send(self, data: bytes) -> None:
         assert self._to_server is not None
         self._to_server.write(data)
         await self._to_server.drain()
 
-    async def _lose(self, flight: Flight, loss: Loss) -> None:
+    async def _lose(self, flight: Flight, loss: Loss) -> bool:
+        """Lose a flight; whether it was lost: one that changed nothing is answered after all."""
         self._swallow = True
         if loss.at == "before":
             self.reset()
-            return
+            return True
         if loss.at in ("late", "half"):
             if loss.at == "half":
                 assert flight.commit_at is not None
@@ -283,15 +190,27 @@ class Connection:
                     pass
             await asyncio.sleep(loss.delay)
             if loss.at == "half":
-                return
+                return True
         self._ready.clear()
+        self._answer.clear()
+        self._tags.clear()
         await self._send(flight.data)
         if loss.at == "sent":
             self.reset()
         # A server that finds the connection broken before it has read the flight would not run it.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ready.wait(), _SETTLE_SECONDS)
+        if loss.at == "committed" and self._changed_nothing(flight):
+            self._swallow = False
+            self.writer.write(bytes(self._answer))
+            await self.writer.drain()
+            return False
         self.reset()
+        return True
+
+    def _changed_nothing(self, flight: Flight) -> bool:
+        """Whether a claim or a fire found nothing: BEGIN, the lock, and then no row."""
+        return not {"acquire", "fire"}.isdisjoint(flight.kinds) and self._tags[2:3] == ["SELECT 0"]
 
     async def _down(self, reader: asyncio.StreamReader, gates: Gates) -> None:
         buffer = bytearray()
@@ -299,6 +218,7 @@ class Connection:
             while data := await reader.read(_CHUNK):
                 if self._swallow:
                     buffer += data
+                    self._answer += data
                     self._look_for_ready(buffer)
                     continue
                 await gates.down.wait()
@@ -316,7 +236,9 @@ class Connection:
             length = int.from_bytes(buffer[1:5], "big") + 1
             if len(buffer) < length:
                 return
-            if buffer[:1] == b"Z":
+            if buffer[:1] == b"C":
+                self._tags.append(bytes(buffer[5 : length - 1]).decode(errors="replace"))
+            elif buffer[:1] == b"Z":
                 self._ready.set()
             del buffer[:length]
 
@@ -353,7 +275,13 @@ class Proxy:
             assert told["at"] in POINTS
             values = {"role": None, "times": 1, "delay": 1.0, **told}
             loss = Loss(
-                len(self.losses), node.name, values["kind"], values["at"], values["role"], values["times"], values["delay"]
+                len(self.losses),
+                node.name,
+                values["kind"],
+                values["at"],
+                values["role"],
+                values["times"],
+                values["delay"],
             )
             self.losses.append(loss)
             return loss.number

@@ -164,7 +164,9 @@ class Stage:
             **node.environment,
         }
         with (self.directory / f"{log_name}.log").open("ab") as log:
-            return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            return subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
     def _supervise(self) -> None:
         while not self._stopping.wait(0.2):

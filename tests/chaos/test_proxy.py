@@ -16,9 +16,9 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
-from tests.chaos import faults
+from tests.chaos import plans
+from tests.chaos.flights import FlightReader
 from tests.chaos.network import Network
-from tests.chaos.proxy import FlightReader
 from tests.chaos.stage import plain
 
 
@@ -97,9 +97,8 @@ def test_a_flight_comes_late(network: Network, postgres_dsn: str) -> None:
         client = psycopg.connect(plain(network.through("n1")), autocommit=True, application_name="a:work")
         give_up = threading.Timer(0.5, lambda: _shut(client))
         give_up.start()
-        with pytest.raises(psycopg.Error), client.pipeline():
-            for sql in ("BEGIN", f"INSERT INTO {table} VALUES (1) /* INSERT INTO qrtz_misfires */", "COMMIT"):
-                client.execute(sql.encode(), prepare=False)
+        with pytest.raises(psycopg.Error):
+            _fly(client, "BEGIN", f"INSERT INTO {table} VALUES (1) /* INSERT INTO qrtz_misfires */", "COMMIT")
         give_up.join()
         client.close()
         assert _count(direct, table) == 0
@@ -108,6 +107,12 @@ def test_a_flight_comes_late(network: Network, postgres_dsn: str) -> None:
             time.sleep(0.02)
         assert _count(direct, table) == 1
         direct.execute(f"DROP TABLE {table}")
+
+
+def _fly(connection: psycopg.Connection[Any], *statements: str) -> None:
+    with connection.pipeline():
+        for sql in statements:
+            connection.execute(sql.encode(), prepare=False)
 
 
 def _shut(connection: psycopg.Connection[Any]) -> None:
@@ -143,9 +148,18 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 def test_bytes_are_cut_into_flights_wherever_they_are_split() -> None:
     def statement(sql: bytes) -> list[bytes]:
-        return [_message(b"P", b"\0" + sql + b"\0\0\0"), _message(b"B", b"\0\0\0\0\0\0\0\0"), _message(b"E", b"\0\0\0\0\0")]
+        return [
+            _message(b"P", b"\0" + sql + b"\0\0\0"),
+            _message(b"B", b"\0\0\0\0\0\0\0\0"),
+            _message(b"E", b"\0\0\0\0\0"),
+        ]
 
-    sent = [*statement(b"BEGIN"), *statement(b"UPDATE x SET last_checkin = 1"), *statement(b"COMMIT"), _message(b"S", b"")]
+    sent = [
+        *statement(b"BEGIN"),
+        *statement(b"UPDATE x SET last_checkin = 1"),
+        *statement(b"COMMIT"),
+        _message(b"S", b""),
+    ]
     data = b"".join(sent)
     for size in (1, 7, len(data)):
         reader = FlightReader()
@@ -161,7 +175,7 @@ def test_bytes_are_cut_into_flights_wherever_they_are_split() -> None:
 
 def test_a_seed_is_always_the_same_plan() -> None:
     nodes = ["n1", "n2", "n3"]
-    assert faults.plan("quick", 7, nodes) == faults.plan("quick", 7, nodes)
-    assert faults.plan("quick", 7, nodes) != faults.plan("quick", 8, nodes)
-    assert len({fault.family for fault in faults.plan("smoke", 1, nodes)}) == len(faults.SMOKE) == 12
-    assert sum(faults.QUICK.values()) == 46
+    assert plans.plan("quick", 7, nodes) == plans.plan("quick", 7, nodes)
+    assert plans.plan("quick", 7, nodes) != plans.plan("quick", 8, nodes)
+    assert len({fault.family for fault in plans.plan("smoke", 1, nodes)}) == len(plans.SMOKE) == 12
+    assert sum(plans.QUICK.values()) == 46

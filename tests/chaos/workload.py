@@ -157,9 +157,8 @@ def asked(op: str, key: TriggerKey | JobKey | str, call: Callable[[], Any], **de
 
 def store(scheduler: Scheduler, planned: Planned) -> str:
     """Schedule a job with its triggers, and record each trigger."""
-    answer = "unknown"
     details = [(t.key, spec) for t, spec in zip(planned.triggers, planned.specs, strict=True)]
-    answer = asked(
+    return asked(
         "schedule",
         details[0][0],
         lambda: scheduler.schedule_job(planned.job, planned.triggers, replace=True),
@@ -168,7 +167,6 @@ def store(scheduler: Scheduler, planned: Planned) -> str:
         also=[[f"{key.group}.{key.name}", spec] for key, spec in details[1:]],
         **planned.flags,
     )
-    return answer
 
 
 def soon(seconds: float) -> datetime:
