@@ -59,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mode", choices=sorted(MODES), default="smoke")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--runs", type=int, default=1, help="so many runs, one seed after the other")
     parser.add_argument("--minutes", type=float, help="end a long run after so many minutes of faults")
     parser.add_argument("--report", type=Path, help="write figures and violations there, as JSON")
     parser.add_argument("--directory", type=Path, help="where the records go; a temporary one by default")
@@ -70,23 +71,38 @@ def main() -> None:
     if given.check:
         show(look_again(given.check))
         return
-    seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
+    first = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     directory = given.directory or Path(tempfile.mkdtemp(prefix="quartzpy-chaos-"))
-    directory.mkdir(parents=True, exist_ok=True)
-    report = play(
-        given.mode,
-        seed,
-        directory,
-        minutes=given.minutes,
-        poison=not given.no_poison,
-        sabotage=given.sabotage,
-        families=given.families.split(",") if given.families else None,
+    runs = []
+    for seed in range(first, first + given.runs):
+        records = directory / str(seed) if given.runs > 1 else directory
+        records.mkdir(parents=True, exist_ok=True)
+        report = play(
+            given.mode,
+            seed,
+            records,
+            minutes=given.minutes,
+            poison=not given.no_poison,
+            sabotage=given.sabotage,
+            families=given.families.split(",") if given.families else None,
+        )
+        show(report)
+        runs.append({"mode": given.mode, "seed": seed, "figures": report.figures, "violations": report.violations})
+        if given.report:
+            given.report.write_text(json.dumps(runs, indent=1))
+    if given.runs > 1:
+        _show_sums(runs)
+    sys.exit(1 if any(run["violations"] for run in runs) else 0)
+
+
+def _show_sums(runs: list[dict[str, Any]]) -> None:
+    faults = sum(sum(run["figures"]["faults"].values()) for run in runs)
+    targets = sum(run["figures"].get("targets", 0) for run in runs)
+    wrong = sum(len(run["violations"]) for run in runs)
+    print(
+        f"{len(runs)} runs, seeds {runs[0]['seed']} to {runs[-1]['seed']}: {faults} faults, {targets} targets,"
+        f" {wrong} violations"
     )
-    show(report)
-    if given.report:
-        found = {"mode": given.mode, "seed": seed, "figures": report.figures, "violations": report.violations}
-        given.report.write_text(json.dumps(found, indent=1))
-    sys.exit(1 if report.violations else 0)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from tests.chaos import history
-from tests.chaos.stage import Stage, faketime_library
+from tests.chaos.stage import CLIENT, Stage, faketime_library
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,8 @@ def latency(stage: Stage, fault: Fault) -> Iterator[None]:
 def lose(stage: Stage, fault: Fault) -> Iterator[None]:
     """X9: flights of a kind are lost before the send, after it, after the commit, or come late."""
     told = {name: fault.values[name] for name in ("at", "times", "delay")}
-    for node in _links(stage, fault):
-        for kind in fault.values["kind"].split("+"):
+    for kind in fault.values["kind"].split("+"):
+        for node in [CLIENT] if kind == "schedule" else _links(stage, fault):
             stage.network.tell("lose", node, kind=kind, **told)
     yield
     stage.network.tell("disarm")

@@ -234,6 +234,16 @@ def figures(check: Check) -> None:
             "max": max(line["connections"] for line in samples),
             "last": samples[-1]["connections"],
         }
+    sizes: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for line in records.named("size"):
+        sizes[line["pid"]].append(line)
+    longest = max(sizes.values(), key=len, default=[])
+    if longest:
+        # Of the process that lived longest: from its second sample to its last.
+        first, last = longest[min(1, len(longest) - 1)], longest[-1]
+        report.figures["size_of_a_node"] = {
+            name: f"{first[name]} -> {last[name]}" for name in ("rss_kb", "threads", "files")
+        }
     stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
     report.figures["machine_stalls"] = len(stalls)
     report.figures["flights"] = records.end.get("flights", {})

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 
 from quartzpy import Scheduler
 from quartzpy.cli.node import run_until_signal
@@ -34,12 +35,23 @@ def listen(scheduler: Scheduler) -> None:
 def pulse() -> None:
     """Write down when this process did not get to run: nobody can do in that time what he should."""
     last = time.monotonic()
+    beats = 0
     while True:
         time.sleep(PULSE_SECONDS)
+        beats += 1
+        if beats % 200 == 100:
+            history.append(
+                "size", rss_kb=rss_kb(), threads=threading.active_count(), files=len(os.listdir("/proc/self/fd"))
+            )
         now = time.monotonic()
         if now - last > STALL_SECONDS:
             history.append("stall", seconds=round(now - last, 3))
         last = now
+
+
+def rss_kb() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
 
 
 def main() -> None:

@@ -36,12 +36,16 @@ def _x8(chance: random.Random, node: str) -> Fault:
             return Fault("X8", "gate", EVERYBODY, round(chance.uniform(1, 2 * WINDOW), 1), values)
 
 
-def _x9(chance: random.Random, node: str) -> Fault:
+def _x9(chance: random.Random, node: str, number: int) -> Fault:
+    """In turn all kinds at once at one point, and one kind of one node at a point."""
+    delay = {"delay": 1.5}
+    if number % 2 == 0:
+        at = ("committed", "late", "sent", "before")[number // 2 % 4]
+        values = {"kind": "acquire+fire+complete+check_in+schedule", "at": at, "times": 1, **delay}
+        return Fault("X9", "lose", EVERYBODY, 6.0, values)
     at = chance.choice([point for point in proxy.POINTS if point != "half"])
-    kind = chance.choice(COMMITTING) if chance.random() < 0.9 else "schedule"
-    who = "client" if kind == "schedule" else node
-    values = {"kind": kind, "at": at, "times": chance.choice([1, 2, 3]), "delay": 1.5}
-    return Fault("X9", "lose", who, 5.0 if at == "late" else 3.0, values)
+    values = {"kind": chance.choice(COMMITTING), "at": at, "times": chance.choice([1, 2, 3]), **delay}
+    return Fault("X9", "lose", node, 5.0, values)
 
 
 def _x1(chance: random.Random, node: str) -> Fault:
@@ -80,7 +84,7 @@ def make(family: str, chance: random.Random, nodes: list[str], number: int = 0) 
         case "X8":
             return _x8(chance, node)
         case "X9":
-            return _x9(chance, node)
+            return _x9(chance, node, number)
         case "X10":
             states = ("40001", "40P01", "57014", "53100")
             return Fault("X10", "sqlstates", EVERYBODY, 8.0, {"sqlstate": chance.choice(states), "chance": 0.2})

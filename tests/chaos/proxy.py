@@ -37,6 +37,7 @@ _FLUSH = b"H\x00\x00\x00\x04"
 _RESET = struct.pack("ii", 1, 0)
 _SETTLE_SECONDS = 15.0
 
+ROLES = ("work", "control", "jobs", "listen", "cancel", "other")
 POINTS = ("before", "sent", "committed", "late", "half")
 
 
@@ -80,13 +81,8 @@ class NodeLink:
 
     name: str
     port: int = 0
-    gates: dict[str, Gates] = field(default_factory=dict)
+    gates: dict[str, Gates] = field(default_factory=lambda: {role: Gates() for role in ROLES})
     connections: set[Connection] = field(default_factory=set)
-
-    def gates_of(self, role: str) -> Gates:
-        if role not in self.gates:
-            self.gates[role] = Gates()
-        return self.gates[role]
 
 
 class Connection:
@@ -95,7 +91,7 @@ class Connection:
     def __init__(self, proxy: Proxy, node: NodeLink, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.proxy, self.node = proxy, node
         self.reader, self.writer = reader, writer
-        self.role = "unknown"
+        self.role = "other"
         self.server_port = 0
         self._swallow = False
         self._ready = asyncio.Event()
@@ -109,13 +105,12 @@ class Connection:
             startup = await self._startup()
             if startup is None:
                 return
-            gates = self.node.gates_of(self.role)
-            await gates.up.wait()
+            await self._gates.up.wait()
             from_server, self._to_server = await asyncio.open_connection(*self.proxy.upstream)
             self.server_port = self._to_server.get_extra_info("sockname")[1]
             self._to_server.write(startup)
-            pump = asyncio.create_task(self._down(from_server, gates))
-            await self._up(gates)
+            pump = asyncio.create_task(self._down(from_server))
+            await self._up()
         except (OSError, asyncio.IncompleteReadError, ValueError):
             pass
         finally:
@@ -126,6 +121,10 @@ class Connection:
                 if one is not None:
                     with contextlib.suppress(OSError):
                         one.close()
+
+    @property
+    def _gates(self) -> Gates:
+        return self.node.gates[self.role]
 
     async def _startup(self) -> bytes | None:
         while True:
@@ -138,7 +137,8 @@ class Connection:
             fields = body.split(b"\0")
             named = dict(zip(fields[::2], fields[1::2], strict=False))
             application = named.get(b"application_name", b"").decode(errors="replace")
-            self.role = "cancel" if code == _CANCEL else application.rpartition(":")[2] or "unknown"
+            parts = ["cancel"] if code == _CANCEL else application.split(":")
+            self.role = next((role for role in ROLES if role in parts), "other")
             return head + body
 
     def reset(self) -> None:
@@ -149,15 +149,18 @@ class Connection:
                     one.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 one.transport.abort()
 
-    async def _up(self, gates: Gates) -> None:
+    async def _up(self) -> None:
         flights = FlightReader()
         while data := await self.reader.read(_CHUNK):
             for flight in flights.feed(data):
                 self.proxy.stats[self.node.name].update(flight.kinds)
-                await gates.up.wait()
-                if gates.latency:
-                    await asyncio.sleep(gates.latency)
-                    await gates.up.wait()
+                if "check_in" in flight.kinds:
+                    # Whatever the connection is called, it is the one that keeps its node alive.
+                    self.role = "control"
+                await self._gates.up.wait()
+                if self._gates.latency:
+                    await asyncio.sleep(self._gates.latency)
+                    await self._gates.up.wait()
                 loss = next((one for one in self.proxy.losses if one.fits(self, flight)), None)
                 if loss is None:
                     await self._send(flight.data)
@@ -212,7 +215,7 @@ class Connection:
         """Whether a claim or a fire found nothing: BEGIN, the lock, and then no row."""
         return not {"acquire", "fire"}.isdisjoint(flight.kinds) and self._tags[2:3] == ["SELECT 0"]
 
-    async def _down(self, reader: asyncio.StreamReader, gates: Gates) -> None:
+    async def _down(self, reader: asyncio.StreamReader) -> None:
         buffer = bytearray()
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK):
@@ -221,13 +224,13 @@ class Connection:
                     self._answer += data
                     self._look_for_ready(buffer)
                     continue
-                await gates.down.wait()
+                await self._gates.down.wait()
                 if not self._swallow:
                     self.writer.write(data)
                     await self.writer.drain()
         self._ready.set()
         if not self._swallow:
-            await gates.down.wait()
+            await self._gates.down.wait()
             with contextlib.suppress(OSError):
                 self.writer.close()
 
@@ -301,8 +304,7 @@ class Proxy:
                 if roles is None or one.role in roles:
                     one.reset()
             return True
-        gates = [node.gates_of(role) for role in roles or ("work", "control", "jobs", "listen", "unknown")]
-        for gate in gates + ([] if roles else list(node.gates.values())):
+        for gate in (node.gates[role] for role in roles or ROLES):
             if do == "heal":
                 gate.open()
             elif do == "latency":
