@@ -61,6 +61,7 @@ class Check:
             (one for one in records.disturbances if one.what != "twin"),
             round(limits.epsilon * SECOND),
             round(limits.recovered_within * SECOND),
+            min((line["before"] for line in records.named("api") if line["op"] == "pause_all"), default=self.until),
         )
         self.runs_about: dict[tuple[str, int], list[Run]] = defaultdict(list)
         for run in records.runs:

@@ -145,10 +145,18 @@ def fire_times(spec: dict[str, Any], until: int) -> Iterator[int]:
 
 
 class Deadlines:
-    """Until when an instant has to have run: as late as the disturbances allow, and no later."""
+    """Until when an instant has to have run: as late as the disturbances allow, and no later.
 
-    def __init__(self, disturbances: Iterable[Disturbance], epsilon: int, recovered_within: int) -> None:
+    A run ends (`end`) with a phase in which nothing disturbs: however one fault followed the other, by then all that
+    was due before that phase has run.
+    """
+
+    def __init__(
+        self, disturbances: Iterable[Disturbance], epsilon: int, recovered_within: int, end: int = FOR_EVER
+    ) -> None:
         self._epsilon = epsilon
+        self._end = end - 2 * MARGIN
+        self._settled = end - epsilon - recovered_within
         spans = []
         for one in disturbances:
             # What piled up has to be worked off, and a whole cluster that stood still has more of it.
@@ -163,8 +171,8 @@ class Deadlines:
             if begin > deadline:
                 break
             if end >= at:
-                deadline = max(deadline, end + self._epsilon)
-        return deadline
+                deadline = max(deadline, end)
+        return min(deadline, self._end) if at <= self._settled else deadline
 
 
 def targets(records: Records, life: Life, deadlines: Deadlines, until: int) -> list[Target]:

@@ -58,6 +58,14 @@ def a_fire_ended_as_terminated_on_a_node_that_nobody_harmed(made: History) -> No
     made.executed("chaos.plain", 20, 9_999, "TERMINATED")
 
 
+@breaks("lost")
+def an_instant_without_a_run_where_one_fault_followed_the_other(made: History) -> None:
+    """However long the chain of excuses: in the end it had to run."""
+    _without(made, "chaos.plain", 15)
+    for second in range(14, 30, 2):
+        made.fault("cut", "n1", second, second + 0.5, "X8")
+
+
 @breaks("duplicated")
 def an_instant_run_twice(made: History) -> None:
     made.run("chaos.plain", 20, at=20.5)
