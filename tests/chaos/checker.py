@@ -167,9 +167,8 @@ class Check:
         elif "TERMINATED" in outcomes and not life.flags.get("recovers"):
             figures["terminated_before_start"] += 1
             [row] = [row for row in ended if row["outcome"] == "TERMINATED"][:1]
-            at = self.records.boottime(wall_ns(row["fired"]))
-            if self.excused(row["instance"], at, self.records.boottime(wall_ns(row["ended"]))) is None:
-                self.report.wrong("lost", f"{about_text(about)}: terminated on {row['instance']}, which nobody harmed")
+            if not self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"]))):
+                self.report.wrong("lost", f"{about_text(about)}: fired on {row['instance']}, which was well, not begun")
         elif life.flags.get("poison") == "init" and "FAILED" in outcomes:
             figures["matched"] += 1
         elif life.policy == "merge" and (about in self.missed or self._is_covered(about)):
@@ -182,6 +181,14 @@ class Check:
             self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
         else:
             self.report.wrong("lost", f"{about_text(about)}: no run; history {outcomes or 'has nothing'}")
+
+    def _ended_soon(self, node: str, fired: int) -> bool:
+        """Whether something ended a node before it had to have begun what it fired."""
+        begins_by = fired + 5 * SECOND
+        for one in self.records.disturbances:
+            if one.touches(node) and one.what != "lose" and one.begin <= begins_by and one.healed >= fired - SECOND:
+                begins_by = max(begins_by, one.healed + round(self.limits.recovered_within * SECOND))
+        return self.excused(node, fired, begins_by) is not None
 
     def _is_covered(self, about: tuple[str, int]) -> bool:
         if not hasattr(self, "_covered"):

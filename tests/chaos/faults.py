@@ -192,10 +192,11 @@ def latency(stage: Stage, fault: Fault) -> Iterator[None]:
 @act
 def lose(stage: Stage, fault: Fault) -> Iterator[None]:
     """X9: flights of a kind are lost before the send, after it, after the commit, or come late."""
-    told = {name: fault.values[name] for name in ("at", "times", "delay")}
+    told = {name: fault.values[name] for name in ("times", "delay")}
     for kind in fault.values["kind"].split("+"):
         for node in [CLIENT] if kind == "schedule" else _links(stage, fault):
-            stage.network.tell("lose", node, kind=kind, **told)
+            for at in fault.values["at"].split("+"):
+                stage.network.tell("lose", node, kind=kind, at=at, **told)
     yield
     stage.network.tell("disarm")
     history.append("losses", hits=stage.network.tell("hits"))

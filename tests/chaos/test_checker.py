@@ -66,6 +66,13 @@ def an_instant_without_a_run_where_one_fault_followed_the_other(made: History) -
         made.fault("cut", "n1", second, second + 0.5, "X8")
 
 
+@breaks("lost")
+def a_fire_that_never_began_on_a_node_that_died_much_later(made: History) -> None:
+    _without(made, "chaos.plain", 14)
+    made.executed("chaos.plain", 14, 9_999, "TERMINATED", ended=26)
+    made.fault("kill", "n1", 23.5, 24)
+
+
 @breaks("duplicated")
 def an_instant_run_twice(made: History) -> None:
     made.run("chaos.plain", 20, at=20.5)
