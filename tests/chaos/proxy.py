@@ -95,6 +95,7 @@ class Connection:
         self.server_port = 0
         self._swallow = False
         self._ready = asyncio.Event()
+        self._gone = asyncio.Event()
         self._answer = bytearray()
         self._tags: list[str] = []
         self._to_server: asyncio.StreamWriter | None = None
@@ -149,6 +150,10 @@ class Connection:
                     one.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 one.transport.abort()
 
+    def give_up(self) -> None:
+        """Let go of what is held back: half a flight is never completed."""
+        self._gone.set()
+
     async def _up(self) -> None:
         flights = FlightReader()
         while data := await self.reader.read(_CHUNK):
@@ -191,7 +196,9 @@ class Connection:
             with contextlib.suppress(OSError):
                 while await self.reader.read(_CHUNK):
                     pass
-            await asyncio.sleep(loss.delay)
+            # The network comes back at the latest with the end of the fault, and the server learns of it.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), loss.delay)
             if loss.at == "half":
                 return True
         self._ready.clear()
@@ -303,6 +310,7 @@ class Proxy:
             for one in list(node.connections):
                 if roles is None or one.role in roles:
                     one.reset()
+                    one.give_up()
             return True
         for gate in (node.gates[role] for role in roles or ROLES):
             if do == "heal":
