@@ -112,13 +112,8 @@ def a_run_long_after_its_instant(made: History) -> None:
 
 
 @breaks("labels_lie")
-def runs_whose_labels_do_not_fit_when_they_ran(made: History) -> None:
-    """By name each instant has its run, in time; but two ran at once where one was due."""
-    made.fault("freeze", "n1", 18.4, 24, "X2")
-    made.schedule("chaos.sparse", start=20, period=30)
-    made.run("chaos.sparse", 20)
-    line = _start(made, "chaos.sparse", 20)
-    line["at"] = round(19.99 * SECOND)
+def a_run_at_its_time_under_the_label_of_another_instant(made: History) -> None:
+    _start(made, "chaos.plain", 20)["instant"] = iso(19)
 
 
 @breaks("recovery_not_owed")
