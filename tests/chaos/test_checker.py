@@ -113,7 +113,7 @@ def a_run_long_after_its_instant(made: History) -> None:
 
 @breaks("labels_lie")
 def a_run_at_its_time_under_the_label_of_another_instant(made: History) -> None:
-    _start(made, "chaos.plain", 20)["instant"] = iso(19)
+    _start(made, "chaos.plain", 20).update(instant=iso(19), covers=[iso(19)])
 
 
 @breaks("recovery_not_owed")
