@@ -185,6 +185,8 @@ class Check:
             figures["backlog"] += 1
             if life.policy == "exact":
                 self.report.wrong("late", f"{about_text(about)}: its trigger had not come to it when the run ended")
+        elif about in self.missed:
+            self.report.wrong("late", f"{about_text(about)}: so late that it misfired")
         elif life.policy == "merge":
             self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import threading
 import time
 from collections.abc import Iterator
@@ -41,6 +42,11 @@ _lock = threading.Lock()
 
 def now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def rest(seconds: float) -> None:
+    """Sleep, also where libfaketime has given this process another clock: `time.sleep` fails there."""
+    select.select([], [], [], max(0.0, seconds))
 
 
 def append(event: str, path: str | None = None, **fields: Any) -> None:

@@ -55,7 +55,7 @@ def body(context: JobExecutionContext, *, beats: bool = False) -> None:
     until = time.monotonic() + float(context.job_data.get("ms", 0)) / 1000
     told = False
     while (left := until - time.monotonic()) > 0:
-        time.sleep(min(BEAT_SECONDS, left))
+        history.rest(min(BEAT_SECONDS, left))
         if beats:
             beat(context)
         if context.lease_lost and not told:
@@ -112,7 +112,7 @@ class Async(Job, type_name="chaos.async"):
 class InProcess(Job, type_name="chaos.process"):
     def execute(self, context: JobExecutionContext) -> None:
         note("start", context)
-        time.sleep(float(context.job_data.get("ms", 0)) / 1000)
+        history.rest(float(context.job_data.get("ms", 0)) / 1000)
         note("end", context)
 
 
@@ -178,7 +178,7 @@ class Poison(Job, type_name="chaos.poison"):
                 os._exit(9)
             case "loop":
                 while True:
-                    time.sleep(0.01)
+                    history.rest(0.01)
         return None
 
 

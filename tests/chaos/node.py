@@ -37,7 +37,7 @@ def pulse() -> None:
     last = time.monotonic()
     beats = 0
     while True:
-        time.sleep(PULSE_SECONDS)
+        history.rest(PULSE_SECONDS)
         beats += 1
         if beats % 200 == 100:
             history.append(
