@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
+from tests.chaos.options import add_chaos_option
 from tests.conformance.options import add_conformance_option
 from tests.database import TEMPLATE, Server, empty_tables, server
 
@@ -28,6 +29,7 @@ settings.load_profile("quartzpy")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_conformance_option(parser)
+    add_chaos_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

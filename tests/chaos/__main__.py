@@ -1,0 +1,109 @@
+"""A run and its figures: `python -m tests.chaos --mode smoke|quick|long --seed N [--minutes M] [--report FILE]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import history, plans, sabotage
+from tests.chaos.checker import Report, check
+from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
+from tests.chaos.records import Records
+
+
+def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:
+    """One run: prints its seed and its list of faults first."""
+    mode = MODES[mode_name]
+    families = options.pop("families", None)
+    plan = plans.plan(mode_name, seed, nodes_of(mode), options.pop("count", None))
+    if families:
+        plan = [fault for fault in plan if fault.family in families]
+    say(f"chaos {mode_name}, seed {seed}, {len(plan)} faults, records in {directory}")
+    for number, fault in enumerate(plan):
+        say(f"    {number + 1:3} {fault}")
+    for name, reason in plans.left_out().items():
+        say(f"    left out: {name}: {reason}")
+    return Conductor(mode, seed, directory, plan=plan, say=say, **options).run()
+
+
+def look_again(directory: Path) -> Report:
+    """What the checker says of the records of an earlier run."""
+    end = json.loads((directory / "end.json").read_text())
+    return check(Records.of(history.read(directory / "history.jsonl"), end), LIMITS)
+
+
+def show(report: Report, say: Any = print) -> None:
+    """The figures as a table, and what was violated."""
+    counts, targets = report.counts(), report.figures.get("targets", 0)
+    for kind in ("lost", "duplicated", "unexpected", "claim_overlap", "body_overlap", "false_verdict", "stuck"):
+        least = f" (0 of {targets}: fewer than {3 / targets:.2%} at 95 %)" if kind == "lost" and targets else ""
+        say(f"{kind:24} {counts.get(kind, 0)}{'' if counts.get(kind) else least}")
+    say(f"{'late':24} {counts.get('late', 0)}")
+    for name, value in report.figures.items():
+        shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
+        say(f"{name:24} {shown}")
+    say("")
+    for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
+        say(f"VIOLATED {kind:20} {count}")
+        for text in [text for one, text in report.violations if one == kind][:8]:
+            say(f"    {text}")
+    say("nothing was violated" if not counts else f"{sum(counts.values())} violations")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mode", choices=sorted(MODES), default="smoke")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--runs", type=int, default=1, help="so many runs, one seed after the other")
+    parser.add_argument("--minutes", type=float, help="end a long run after so many minutes of faults")
+    parser.add_argument("--report", type=Path, help="write figures and violations there, as JSON")
+    parser.add_argument("--directory", type=Path, help="where the records go; a temporary one by default")
+    parser.add_argument("--families", help="only these families of the plan: X9,X4")
+    parser.add_argument("--no-poison", action="store_true")
+    parser.add_argument("--sabotage", choices=sorted(sabotage.SABOTAGES))
+    parser.add_argument("--check", type=Path, help="look again at the records of a run that ended, and play nothing")
+    given = parser.parse_args()
+    if given.check:
+        show(look_again(given.check))
+        return
+    first = secrets.randbelow(1_000_000) if given.seed is None else given.seed
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="quartzpy-chaos-"))
+    runs = []
+    for seed in range(first, first + given.runs):
+        records = directory / str(seed) if given.runs > 1 else directory
+        records.mkdir(parents=True, exist_ok=True)
+        report = play(
+            given.mode,
+            seed,
+            records,
+            minutes=given.minutes,
+            poison=not given.no_poison,
+            sabotage=given.sabotage,
+            families=given.families.split(",") if given.families else None,
+        )
+        show(report)
+        runs.append({"mode": given.mode, "seed": seed, "figures": report.figures, "violations": report.violations})
+        if given.report:
+            given.report.write_text(json.dumps(runs, indent=1))
+    if given.runs > 1:
+        _show_sums(runs)
+    sys.exit(1 if any(run["violations"] for run in runs) else 0)
+
+
+def _show_sums(runs: list[dict[str, Any]]) -> None:
+    faults = sum(sum(run["figures"]["faults"].values()) for run in runs)
+    targets = sum(run["figures"].get("targets", 0) for run in runs)
+    wrong = sum(len(run["violations"]) for run in runs)
+    print(
+        f"{len(runs)} runs, seeds {runs[0]['seed']} to {runs[-1]['seed']}: {faults} faults, {targets} targets,"
+        f" {wrong} violations"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The standing audit of a run: the invariants as SQL, asked each second past the network, and who was alive when."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from tests.chaos import history
+
+# Each returns one column that names the offender; it must return nothing for longer than a claim may be settled in.
+AUDIT = {
+    # S4a: a trigger says that it is claimed, and no claim says so.
+    "claim_without_fire": """
+        SELECT t.trigger_group || '.' || t.trigger_name || '#' || t.fence FROM qrtz_triggers t
+          LEFT JOIN qrtz_fired_triggers f ON f.fence = t.fence AND f.state = 'ACQUIRED'
+         WHERE t.trigger_state = 'ACQUIRED' AND f.fence IS NULL""",
+    # S4b: a claim of an epoch that is not registered.
+    "fire_without_node": """
+        SELECT f.fence::text FROM qrtz_fired_triggers f
+          LEFT JOIN qrtz_scheduler_state s USING (sched_name, epoch) WHERE s.epoch IS NULL""",
+    # Blocked, and nothing runs that blocks it.
+    "blocked_by_nobody": """
+        SELECT t.trigger_group || '.' || t.trigger_name FROM qrtz_triggers t
+         WHERE t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           AND NOT EXISTS (SELECT FROM qrtz_fired_triggers f WHERE f.sched_name = t.sched_name
+                              AND f.job_group = t.job_group AND f.job_name = t.job_name AND f.state = 'EXECUTING')""",
+    # L1: due, untouched, and not held up by its own job.
+    "overdue": """
+        SELECT t.trigger_group || '.' || t.trigger_name || '@' || t.next_fire_time FROM qrtz_triggers t
+         WHERE t.trigger_state IN ('WAITING', 'ACQUIRED') AND t.job_type <> 'chaos.not_known_here'
+           AND t.next_fire_time < clock_timestamp() - interval '3 s'""",
+    # Fired, and running for longer than any job of the workload does.
+    "endless_fire": """
+        SELECT f.fence || ' of ' || f.trigger_group || '.' || f.trigger_name FROM qrtz_fired_triggers f
+         WHERE f.state = 'EXECUTING' AND f.fired_time < clock_timestamp() - interval '12 s'""",
+}
+# S3, which nothing excuses.
+TWO_CLAIMS = """
+SELECT job_group || '.' || job_name FROM qrtz_fired_triggers
+ WHERE state = 'EXECUTING' AND max_concurrent = 1 GROUP BY job_group, job_name HAVING count(*) > 1
+"""
+EPOCHS = """
+SELECT (SELECT coalesce(json_agg(json_build_array(instance_id, epoch)), '[]') FROM qrtz_scheduler_state),
+       (SELECT coalesce(json_agg(DISTINCT epoch), '[]') FROM qrtz_fired_triggers),
+       (SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'quartzpy:%'),
+       (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database())
+"""
+EPOCHS_EVERY, AUDIT_EVERY = 0.25, 4
+STALL_SECONDS = 0.4
+
+
+class Auditor:
+    """A thread that writes into the history what the database says, and when this machine stood still."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        self._connect = connect
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="auditor", daemon=True)
+        self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._heart.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._heart.join()
+
+    def _beat(self) -> None:
+        last = history.now_ns()
+        while not self._stopping.wait(0.05):
+            now = history.now_ns()
+            if (now - last) / 1e9 > STALL_SECONDS:
+                history.append("machine_stall", since=last)
+            last = now
+
+    def _run(self) -> None:
+        connection: psycopg.Connection[Any] | None = None
+        passes = 0
+        while not self._stopping.wait(EPOCHS_EVERY):
+            try:
+                connection = connection or self._connect()
+                self._look(connection, passes % AUDIT_EVERY == 0)
+                passes += 1
+            except psycopg.Error as error:
+                history.append("audit_failed", error=str(error)[:200])
+                if connection is not None:
+                    connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
+
+    @staticmethod
+    def _look(connection: psycopg.Connection[Any], whole: bool) -> None:
+        before = history.now_ns()
+        row = connection.execute(EPOCHS).fetchone()
+        assert row is not None
+        nodes, held, connections, deadlocks = row
+        history.append("epochs", before=before, nodes=nodes, held=held, connections=connections, deadlocks=deadlocks)
+        if not whole:
+            return
+        found = {name: [one for (one,) in connection.execute(sql).fetchall()] for name, sql in AUDIT.items()}
+        twice = [one for (one,) in connection.execute(TWO_CLAIMS).fetchall()]
+        history.append("audit", found={name: rows for name, rows in found.items() if rows}, twice=twice)

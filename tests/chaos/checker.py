@@ -1,0 +1,341 @@
+"""The checker: from the records of a run to its figures and its violations. Pure, and itself checked."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from tests.chaos.faults import DEADLY, ZOMBIES
+from tests.chaos.lives import Deadlines, Life, Target, lives, targets
+from tests.chaos.records import SECOND, Disturbance, Records, Run, wall_ns
+
+RECOVERING, RETRYING, MANUAL = "RECOVERING_JOBS", "RETRYING_JOBS", "MANUAL_TRIGGERS"
+EXACT = (
+    "lost", "duplicated", "unexpected", "wrong_order", "claim_overlap", "body_overlap", "stale_effect", "lost_data",
+    "lost_recovery", "recovery_not_owed", "lost_retry", "fired_while_quiet", "rolled_back_ran", "false_verdict",
+    "stuck", "error_state", "not_accounted", "labels_lie", "half_committed", "unplanned_failure",
+)  # fmt: skip
+"""What is never excused by a slow machine."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run's settings allow, in seconds."""
+
+    window: float
+    recovered_within: float
+    epsilon: float = 4.0
+
+    @property
+    def lease(self) -> float:
+        return 0.75 * self.window
+
+
+@dataclass
+class Report:
+    """What a run showed."""
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    violations: list[tuple[str, str]] = field(default_factory=list)
+
+    def wrong(self, kind: str, text: str) -> None:
+        self.violations.append((kind, text))
+
+    def counts(self) -> dict[str, int]:
+        return dict(Counter(kind for kind, _ in self.violations))
+
+
+class Check:
+    """One run under the checker."""
+
+    def __init__(self, records: Records, limits: Limits) -> None:
+        self.records = records
+        self.limits = limits
+        self.report = Report()
+        self.lives = lives(records)
+        self.until = records.end["checked_at"]
+        self.deadlines = Deadlines(
+            (one for one in records.disturbances if one.what != "twin"),
+            round(limits.epsilon * SECOND),
+            round(limits.recovered_within * SECOND),
+            min((line["before"] for line in records.named("api") if line["op"] == "pause_all"), default=self.until),
+        )
+        self.runs_about: dict[tuple[str, int], list[Run]] = defaultdict(list)
+        self.first_runs: dict[str, list[Run]] = defaultdict(list)
+        for run in records.runs:
+            self.runs_about[run.about].append(run)
+            # A run that stands for missed instants is about each of them.
+            for instant in run.covers:
+                if not run.recovering and run.attempt == 1 and instant != run.instant:
+                    self.runs_about[run.trigger, instant].append(run)
+            if not run.recovering and run.attempt == 1:
+                self.first_runs[run.about[0]].append(run)
+        self.next_times = {row["trigger"]: row for row in records.end["triggers"]}
+        self.executions: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+        for row in records.end["executions"]:
+            self.executions[row["trigger"], wall_ns(row["instant"])].append(row)
+        self.missed: set[tuple[str, int]] = {
+            (row["trigger"], wall_ns(instant)) for row in records.end["misfires"] for instant in row["missed"]
+        }
+        self.vandalised = {(line["trigger"], wall_ns(line["instant"])) for line in records.named("vandalised")}
+
+    def all(self) -> Report:
+        """Every rule; the report."""
+        from tests.chaos import invariants
+
+        self._targets()
+        self._strangers()
+        invariants.recoveries(self)
+        invariants.overlaps(self)
+        invariants.effects(self)
+        invariants.counters(self)
+        invariants.verdicts(self)
+        invariants.end_state(self)
+        invariants.audits(self)
+        invariants.failures(self)
+        invariants.figures(self)
+        return self.report
+
+    # --- what others need
+
+    def excused(self, node: str, begin: int, end: int, *, after: bool = True) -> Disturbance | None:
+        """What was done to a node in this span, or `after` allowing until it is known just before, that lets others
+        take over its work.
+        """
+        for one in self.records.disturbances:
+            long = one.healed - one.begin >= self.limits.lease * SECOND
+            serious = (
+                one.what in DEADLY
+                or one.what == "exited"
+                or (one.what in ZOMBIES and long and one.what != "latency")
+                or (one.what == "stall" and one.healed - one.begin >= SECOND)
+                or (one.what == "machine_stall" and one.healed - one.begin >= SECOND)
+                or (one.what == "vandalise" and one.values.get("row") in ("state", "fired"))
+            )
+            if serious and one.touches(node) and one.begin <= end and one.healed + after * self._slack >= begin:
+                return one
+        return None
+
+    @property
+    def _slack(self) -> int:
+        return round((self.limits.window + 2) * SECOND)
+
+    # --- targets and runs
+
+    def _targets(self) -> None:
+        figures = Counter[str]()
+        lateness: dict[str, list[float]] = {"calm": [], "fault": []}
+        for life in self.lives.values():
+            expected = targets(self.records, life, self.deadlines, self.until)
+            for target in expected:
+                self._one(life, target, figures, lateness)
+            if life.policy == "exact" and not any(run.covers != [run.instant] for run in self.first_runs[life.key]):
+                self._blind(life, expected)
+            figures["instants"] += len(expected)
+        self.report.figures.update(figures)
+        for name, values in lateness.items():
+            self.report.figures[f"lateness_{name}"] = percentiles(values)
+
+    def _one(self, life: Life, target: Target, figures: Counter[str], lateness: dict[str, list[float]]) -> None:
+        about = (target.key, target.instant)
+        runs = self.runs_about.get(about, [])
+        first = [run for run in runs if not run.recovering and run.attempt == 1]
+        if target.required:
+            figures["targets"] += 1
+        if len({run.fence for run in first}) > 1 or len(first) > 1:
+            self.report.wrong(
+                "duplicated", f"{about_text(about)}: {len(first)} runs, fences {[r.fence for r in first]}"
+            )
+        if first:
+            late = (first[0].at - target.at) / SECOND
+            calm = target.deadline <= target.at + round(self.limits.epsilon * SECOND)
+            lateness["calm" if calm else "fault"].append(late)
+            if late < -0.005:
+                self.report.wrong("early", f"{about_text(about)}: {late:.3f} s")
+            if target.required:
+                figures["matched"] += 1
+                if first[0].at > target.deadline and life.policy == "exact":
+                    over = (first[0].at - target.deadline) / SECOND
+                    self.report.wrong("late", f"{about_text(about)}: by {late:.1f} s, {over:.1f} s beyond its deadline")
+            self._retries(life, about, runs)
+        elif target.required:
+            self._not_run(life, about, runs, figures)
+
+    def _not_run(self, life: Life, about: tuple[str, int], runs: list[Run], figures: Counter[str]) -> None:
+        if about in self.vandalised:
+            return
+        ended = self.executions.get(about, [])
+        outcomes = [row["outcome"] for row in ended]
+        recovered = any(run.recovering for run in runs)
+        if recovered:
+            figures["recovered_before_start"] += 1
+        elif "TERMINATED" in outcomes and not life.flags.get("recovers"):
+            figures["terminated_before_start"] += 1
+            [row] = [row for row in ended if row["outcome"] == "TERMINATED"][:1]
+            if not self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"]))):
+                self.report.wrong("lost", f"{about_text(about)}: fired on {row['instance']}, which was well, not begun")
+        elif life.flags.get("poison") == "init" and "FAILED" in outcomes:
+            figures["matched"] += 1
+        elif life.policy == "merge" and (about in self.missed or self._is_covered(about)):
+            figures["misfired"] += 1
+        elif not self._has_passed(about):
+            figures["backlog"] += 1
+            if life.policy == "exact":
+                self.report.wrong("late", f"{about_text(about)}: its trigger had not come to it when the run ended")
+        elif about in self.missed:
+            self.report.wrong("late", f"{about_text(about)}: so late that it misfired")
+        elif life.policy == "merge":
+            self.report.wrong("not_accounted", f"{about_text(about)}: neither run, nor covered, nor missed {outcomes}")
+        else:
+            self.report.wrong("lost", f"{about_text(about)}: no run; history {outcomes or 'has nothing'}")
+
+    def _ended_soon(self, node: str, fired: int) -> bool:
+        """Whether something ended a node before it had to have begun what it fired."""
+        begins_by = fired + 5 * SECOND
+        for one in self.records.disturbances:
+            if one.touches(node) and one.what != "lose" and one.begin <= begins_by and one.healed >= fired - SECOND:
+                begins_by = max(begins_by, one.healed + round(self.limits.recovered_within * SECOND))
+        return self.excused(node, fired, begins_by) is not None
+
+    def _is_covered(self, about: tuple[str, int]) -> bool:
+        if not hasattr(self, "_covered"):
+            self._covered = {(run.trigger, instant) for run in self.records.runs for instant in run.covers}
+        return about in self._covered
+
+    def _has_passed(self, about: tuple[str, int]) -> bool:
+        """Whether its trigger has moved on beyond this instant."""
+        row = self.next_times.get(about[0])
+        return row is None or row["next"] is None or wall_ns(row["next"]) > about[1] or row["state"] == "ERROR"
+
+    def _retries(self, life: Life, about: tuple[str, int], runs: list[Run]) -> None:
+        fails = life.flags.get("fails", [])
+        for attempt in fails:
+            made = [run for run in runs if run.attempt == attempt]
+            again = [run for run in runs if run.attempt == attempt + 1]
+            if len(again) > 1:
+                self.report.wrong("duplicated", f"{about_text(about)}: attempt {attempt + 1} ran {len(again)} times")
+            if made and made[0].end is not None and not again and self.deadlines.of(made[0].end) < self.until:
+                died = self.excused(made[0].node, made[0].at, made[0].at + self._slack)
+                if died is None:
+                    self.report.wrong("lost_retry", f"{about_text(about)}: attempt {attempt} failed, and no other came")
+
+    def _blind(self, life: Life, expected: Sequence[Target]) -> None:
+        """Match starts to windows without looking at what they say they are about."""
+        starts = sorted(run.at for run in self.first_runs[life.key])
+        without = {
+            target.instant
+            for target in expected
+            if target.required
+            and not any(
+                not run.recovering and run.attempt == 1 for run in self.runs_about.get((life.key, target.instant), [])
+            )
+        }
+        # A run outside its window is told of by name; blind it is one too few and one too many.
+        outside = any(
+            not target.at - SECOND // 200 <= run.at <= target.deadline
+            for target in expected
+            for run in self.runs_about.get((life.key, target.instant), [])
+            if not run.recovering and run.attempt == 1
+        )
+        unmatched, extra = match([(t.at - SECOND // 200, t.deadline, t.required) for t in expected], starts)
+        named_extra = self._named_extra(life, expected)
+        # One doubled and another lost by name, and nothing wrong by time: the one ran under the other's label.
+        swapped = named_extra > extra and len(without) > unmatched
+        if not outside and (unmatched > len(without) or extra > named_extra or swapped):
+            self.report.wrong(
+                "labels_lie",
+                f"{life.key}: blind {unmatched} without a run and {extra} too many, by name {len(without)}",
+            )
+
+    def _named_extra(self, life: Life, expected: Sequence[Target]) -> int:
+        known = {target.instant for target in expected}
+        counted = Counter(run.about[1] for run in self.first_runs[life.key])
+        return sum(count - (instant in known) for instant, count in counted.items())
+
+    def _strangers(self) -> None:
+        """Runs that nothing asked for, and fires where a pause or a deletion had been acknowledged."""
+        known: dict[str, set[int]] = {
+            life.key: {t.instant for t in targets(self.records, life, self.deadlines, self.until)}
+            for life in self.lives.values()
+        }
+        for run in self.records.runs:
+            key, instant = run.about
+            life = self.lives.get(key)
+            if life is None:
+                self.report.wrong("unexpected", f"{about_text(run.about)}: a trigger that nobody scheduled")
+                continue
+            if life.never:
+                self.report.wrong("rolled_back_ran", about_text(run.about))
+                continue
+            covers = set(run.covers) - {instant}
+            if instant not in known[key] and not (covers and covers <= known[key]):
+                self.report.wrong("unexpected", f"{about_text(run.about)}: no such instant, fence {run.fence}")
+            fired = self.records.boottime(run.fired)
+            if run.recovering or run.attempt > 1 or self._clock_is_wrong(run):
+                continue
+            for begin, end in life.quiet:
+                if begin + SECOND // 20 < fired < end:
+                    self.report.wrong(
+                        "fired_while_quiet",
+                        f"{about_text(run.about)}: {(fired - begin) / SECOND:.3f} s after the answer",
+                    )
+
+    def _clock_is_wrong(self, run: Run) -> bool:
+        return any(one.what == "database_clock" for one in self.records.disturbances)
+
+
+def about_text(about: tuple[str, int]) -> str:
+    from datetime import UTC, datetime
+
+    at = datetime.fromtimestamp(about[1] / SECOND, UTC)
+    return f"{about[0]}@{at.strftime('%H:%M:%S.%f')[:-3]}"
+
+
+def match(windows: Sequence[tuple[int, int, bool]], starts: Iterable[int]) -> tuple[int, int]:
+    """Give each start a window, the one that closes first; the required windows left, and the starts left.
+
+    Required windows go first where both are open: for intervals that is a largest matching of the required ones.
+    """
+    import heapq
+
+    waiting = sorted(windows)
+    opened: list[tuple[int, int]] = []
+    optional: list[tuple[int, int]] = []
+    unmatched = extra = place = 0
+    for start in starts:
+        while place < len(waiting) and waiting[place][0] <= start:
+            begin, deadline, required = waiting[place]
+            heapq.heappush(opened if required else optional, (deadline, begin))
+            place += 1
+        for heap, counts in ((opened, True), (optional, False)):
+            while heap and heap[0][0] < start:
+                heapq.heappop(heap)
+                unmatched += counts
+        if opened:
+            heapq.heappop(opened)
+        elif optional:
+            heapq.heappop(optional)
+        else:
+            extra += 1
+    unmatched += len(opened) + sum(required for _, _, required in waiting[place:])
+    return unmatched, extra
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """The median, the 99th percentile and the largest, in seconds."""
+    if not values:
+        return {}
+    ordered = sorted(values)
+    at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3) for name, part in at.items()}
+
+
+def check(records: Records, limits: Limits) -> Report:
+    """Everything that a run's records say."""
+    return Check(records, limits).all()
+
+
+__all__ = ["EXACT", "MANUAL", "RETRYING", "Check", "Limits", "Report", "about_text", "check", "pairwise"]

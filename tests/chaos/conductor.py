@@ -1,0 +1,263 @@
+"""The conductor: sets the stage, plays a plan of faults over the workload, lets all come right, takes the records."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from quartzpy import Scheduler
+from quartzpy.errors import QuartzpyError
+from tests.chaos import faults, history, plans, workload
+from tests.chaos.audit import Auditor
+from tests.chaos.checker import Limits, Report, check
+from tests.chaos.faults import Fault
+from tests.chaos.records import Records
+from tests.chaos.stage import RECOVERED_WITHIN, WINDOW, Stage, plain
+
+MOVED = 6
+LIMITS = Limits(WINDOW, RECOVERED_WITHIN)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How long the parts of a run are, in seconds."""
+
+    name: str
+    nodes: int
+    quiet: float
+    liveness: float
+    rate: float
+    shots: float
+    warm_up: float = 3.0
+
+
+MODES = {
+    "smoke": Mode("smoke", 3, 1.5, 13.0, 0.5, 4.0),
+    "quick": Mode("quick", 3, RECOVERED_WITHIN + 2, 30.0, 1.0, 8.0),
+    "long": Mode("long", 5, 2.0, 30.0, 1.0, 8.0),
+}
+
+END = {
+    "triggers": """
+        SELECT trigger_group || '.' || trigger_name AS trigger, trigger_state AS state, next_fire_time::text AS next,
+               error
+          FROM qrtz_triggers""",
+    "fired": """
+        SELECT trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, state, fence,
+               instance_id AS instance FROM qrtz_fired_triggers""",
+    "executions": """
+        SELECT fence, trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, job_name AS job,
+               outcome, attempt, instance_id AS instance, epoch, fired_time::text AS fired, ended_at::text AS ended,
+               left(error, 4000) AS error
+          FROM qrtz_executions""",
+    "misfires": """
+        SELECT trigger_group || '.' || trigger_name AS trigger, action, missed::text[] AS missed FROM qrtz_misfires""",
+    "fenced": "SELECT job, fence, kind FROM chaos_fenced ORDER BY id",
+}
+
+
+class Conductor:
+    """Plays one run."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        seed: int,
+        directory: Path,
+        *,
+        plan: Sequence[Fault],
+        say: Callable[[str], None],
+        **options: Any,
+    ) -> None:
+        self.mode, self.seed, self.directory, self.say = mode, seed, directory, say
+        self.plan = list(plan)
+        self.minutes: float | None = options.get("minutes")
+        self.poison: bool = options.get("poison", True)
+        self.sabotage: str | None = options.get("sabotage")
+        self.pause = threading.Event()
+
+    def run(self) -> Report:
+        """All of it; the checker's report."""
+        stage = Stage(self.directory, nodes_of(self.mode), sabotage=self.sabotage)
+        try:
+            end = self._play(stage)
+        finally:
+            stage.close()
+        (self.directory / "end.json").write_text(json.dumps(end))
+        return check(Records.of(history.read(stage.history), end), LIMITS)
+
+    def _play(self, stage: Stage) -> dict[str, Any]:
+        history.append("clock", wall=_wall_minus_boottime() + history.now_ns())
+        auditor = Auditor(stage.connect)
+        auditor.start()
+        try:
+            self._open(stage)
+            self._faults(stage)
+            heal_everything(stage)
+            history.append("liveness")
+            self.say("liveness: no faults from here")
+            self.pause.wait(self.mode.liveness)
+            return self._close(stage)
+        finally:
+            auditor.stop()
+
+    def _open(self, stage: Stage) -> None:
+        for name in stage:
+            stage.start(name)
+        _until(lambda: len(stage.scheduler.nodes().nodes) >= len(stage.nodes), 60, "nodes to join")
+        start = workload.soon(2)
+        for planned in workload.declared(start, self.mode.rate):
+            assert workload.store(stage.scheduler, planned) == "ok", planned.job
+        for planned in workload.moved(start, MOVED):
+            assert workload.store(stage.scheduler, planned) == "ok", planned.job
+        stage.start_client(self.seed, rate=self.mode.shots, moved=MOVED, poison=self.poison)
+        self.pause.wait(self.mode.warm_up)
+
+    def _faults(self, stage: Stage) -> None:
+        until = None if self.minutes is None else time.monotonic() + self.minutes * 60
+        beside = None
+        if self.mode.name == "long":
+            # A second lane, of faults that do not touch processes.
+            chance = random.Random(f"beside {self.seed}")
+            lane = [
+                plans.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n)
+                for n in range(len(self.plan))
+            ]
+            beside = threading.Thread(target=self._lane, args=(stage, lane, until, chance), daemon=True)
+            beside.start()
+        self._lane(stage, self.plan, until, None)
+        if beside is not None:
+            self.pause.set()
+            beside.join()
+            self.pause = threading.Event()
+
+    def _lane(self, stage: Stage, plan: Sequence[Fault], until: float | None, chance: random.Random | None) -> None:
+        for number, fault in enumerate(plan):
+            if until is not None and time.monotonic() > until:
+                return
+            if chance is not None and self.pause.wait(chance.uniform(2, 10)):
+                return
+            self.one(stage, number, fault)
+            if chance is None:
+                self.pause.wait(self.mode.quiet)
+
+    def one(self, stage: Stage, number: int, fault: Fault) -> None:
+        """Begin a fault, hold, heal; into the journal."""
+        self.say(f"{number + 1:3} {fault}")
+        begun = history.now_ns()
+        with faults.ACTS[fault.name](stage, fault):
+            injected = history.now_ns()
+            self.pause.wait(fault.hold)
+            healing = history.now_ns()
+        history.append(
+            "fault",
+            number=number,
+            family=fault.family,
+            name=fault.name,
+            victim=fault.node,
+            values=fault.values,
+            begun=begun,
+            injected=injected,
+            healing=healing,
+            healed=history.now_ns(),
+        )
+
+    def _close(self, stage: Stage) -> dict[str, Any]:
+        stage.stop_client()
+        scheduler = stage.scheduler
+        for _ in range(20):
+            if workload.asked("pause_all", "*", scheduler.pause_all) == "ok":
+                break
+            self.pause.wait(0.5)
+        checked_at = history.now_ns()
+        with contextlib.suppress(TimeoutError):
+            _until(lambda: not _rows(stage, END["fired"]), RECOVERED_WITHIN + 6, "what runs to end")
+        self.pause.wait(1.0)
+        end: dict[str, Any] = {name: _rows(stage, sql) for name, sql in END.items()}
+        end["effects"] = _rows_of(stage.effects_dsn, "SELECT job, fence FROM chaos_effects ORDER BY id")
+        end["counters"] = _counters(scheduler)
+        end["alive"] = {name: node.runs for name, node in stage.nodes.items()}
+        end["flights"] = stage.network.tell("stats")
+        end["statuses"] = _leave(stage)
+        end["checked_at"] = checked_at
+        return end
+
+
+def nodes_of(mode: Mode) -> list[str]:
+    return [f"n{i}" for i in range(1, mode.nodes + 1)]
+
+
+def heal_everything(stage: Stage) -> None:
+    """Take back whatever a fault may have left behind."""
+    for name in stage:
+        stage.signal(name, signal.SIGCONT)
+    stage.network.heal_all()
+
+    def undone() -> bool:
+        try:
+            with stage.connect() as connection:
+                connection.execute("DELETE FROM chaos_injection")
+                connection.execute("ALTER DATABASE quartzpy RESET default_transaction_read_only")
+        except psycopg.Error:
+            return False
+        return True
+
+    _until(undone, 30, "the server to answer")
+
+
+def _leave(stage: Stage) -> dict[str, int | None]:
+    statuses: dict[str, int | None] = {}
+
+    def one(name: str) -> None:
+        statuses[name] = stage.leave(name)
+
+    threads = [threading.Thread(target=one, args=(name,)) for name in stage]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statuses
+
+
+def _counters(scheduler: Scheduler) -> dict[str, int]:
+    found = {}
+    for key in scheduler.job_keys(workload.GROUP):
+        detail = scheduler.get_job_detail(key) if key.name.startswith("counter-") else None
+        if detail is not None:
+            found[key.name] = int((detail.data or {}).get("n", 0))
+    return found
+
+
+def _rows(stage: Stage, sql: str) -> list[dict[str, Any]]:
+    return _rows_of(plain(stage.dsn), sql)
+
+
+def _rows_of(dsn: str, sql: str) -> list[dict[str, Any]]:
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=5, row_factory=psycopg.rows.dict_row) as connection:
+        connection.execute("SET timezone = 'UTC'")
+        return connection.execute(sql).fetchall()
+
+
+def _until(reached: Callable[[], bool], seconds: float, what: str) -> None:
+    """Raises TimeoutError: not within this time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(QuartzpyError, psycopg.Error):
+            if reached():
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"waited {seconds} s for {what}")
+
+
+def _wall_minus_boottime() -> int:
+    return time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -1,0 +1,104 @@
+"""The PostgreSQL protocol as far as a client speaks it: bytes are cut into flights, and each flight has its kinds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+# What a statement is, by words that only it has; the first that matches decides.
+_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.S))
+    for kind, pattern in (
+        ("check_in", r"SET last_checkin"),
+        ("recover", r"its node stopped while executing"),
+        ("register", r"INSERT INTO \S*scheduler_state"),
+        ("leave", r"DELETE FROM \S*scheduler_state"),
+        ("misfire", r"INSERT INTO \S*qrtz_misfires"),
+        ("complete", r"INSERT INTO \S*qrtz_executions.*retry_after|retry_after.*INSERT INTO \S*qrtz_executions"),
+        ("acquire", r"'CLAIM'"),
+        ("fire", r"SET state = 'EXECUTING'"),
+        ("settle", r"fence <> ALL"),
+        ("schedule", r"INSERT INTO \S*qrtz_triggers"),
+        ("release", r"SET trigger_state = 'WAITING', fence = NULL"),
+        ("pause", r"'PAUSED_BLOCKED'.*SET trigger_state|SET trigger_state.*'PAUSED_BLOCKED'"),
+        ("lock", r"FROM \S*qrtz_locks.*FOR UPDATE"),
+    )
+)
+
+
+def kind_of(sql: str) -> str:
+    """What a statement of the scheduler is for; "other" where no mark fits."""
+    return next((kind for kind, mark in _MARKS if mark.search(sql)), "other")
+
+
+@dataclass
+class Flight:
+    """What a client sent up to a Sync."""
+
+    messages: list[bytes] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    begins: bool = False
+    commits: bool = False
+    commit_at: int | None = None
+    """The message that begins the COMMIT."""
+    transaction: set[str] = field(default_factory=set)
+    """The kinds of all flights of its transaction up to this one."""
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.messages)
+
+
+class FlightReader:
+    """Cuts a client's bytes into flights, and knows what was prepared under which name."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._names: dict[bytes, str] = {}
+        self._flight = Flight()
+        self._transaction: set[str] = set()
+
+    def feed(self, data: bytes) -> list[Flight]:
+        self._buffer += data
+        done = []
+        while len(self._buffer) >= 5:
+            length = int.from_bytes(self._buffer[1:5], "big") + 1
+            if len(self._buffer) < length:
+                break
+            message = bytes(self._buffer[:length])
+            del self._buffer[:length]
+            self._note(message)
+            if message[:1] not in (b"P", b"B", b"D", b"E", b"C"):
+                done.append(self._ended())
+        return done
+
+    def _ended(self) -> Flight:
+        flight, self._flight = self._flight, Flight()
+        flight.transaction = flight.kinds | (set() if flight.begins else self._transaction)
+        self._transaction = set() if flight.commits else flight.transaction
+        return flight
+
+    def _note(self, message: bytes) -> None:
+        flight, kind, body = self._flight, message[:1], message[5:]
+        if kind == b"P":
+            name, sql, _ = body.split(b"\0", 2)
+            text = sql.decode(errors="replace")
+            self._names[name] = text if len(text) < 10 else kind_of(text)
+        elif kind == b"B":
+            _, name, _ = body.split(b"\0", 2)
+            self._executes(self._names.get(name, "other"))
+        elif kind == b"Q":
+            text = body[:-1].decode(errors="replace").strip()
+            self._executes(text if len(text) < 10 else kind_of(text))
+        flight.messages.append(message)
+
+    def _executes(self, what: str) -> None:
+        flight = self._flight
+        if what.upper() == "BEGIN":
+            flight.begins = True
+        elif what.upper() == "COMMIT":
+            flight.commits = True
+            # The Parse of the COMMIT is the message before its Bind.
+            flight.commit_at = max(0, len(flight.messages) - 1)
+        else:
+            flight.kinds.add(what)

@@ -1,0 +1,275 @@
+"""The checker's rules beside targets: recovery, overlap, effects, data, verdicts, and the state at the end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.lives import Deadlines
+from tests.chaos.records import SECOND, Run, wall_ns
+
+if TYPE_CHECKING:
+    from tests.chaos.checker import Check
+
+
+def recoveries(check: Check) -> None:
+    """Whose execution is cut short by a death runs again where its job asks for it, once for each death."""
+    owed = made = 0
+    for about, runs in check.runs_about.items():
+        life = check.lives.get(about[0])
+        again = [run for run in runs if run.recovering]
+        made += len(again)
+        if life is None:
+            continue
+        text = _text(about)
+        if again and not life.flags.get("recovers"):
+            check.report.wrong("recovery_not_owed", f"{text}: its job does not ask for recovery")
+            continue
+        if not life.flags.get("recovers"):
+            continue
+        chain = sorted(runs, key=lambda run: run.fence)
+        for older, newer in pairwise(chain):
+            owed += 1
+            if check.excused(older.node, older.at, newer.at) is None and about not in check.vandalised:
+                check.report.wrong("recovery_not_owed", f"{text}: {older.node} was well, and it ran again")
+        last = chain[-1]
+        died = check.excused(last.node, last.at, last.at + round((check.limits.window + 2) * SECOND))
+        if last.end is None and died is not None and about not in check.vandalised:
+            due = Deadlines([died], round(check.limits.epsilon * SECOND), round(check.limits.recovered_within * SECOND))
+            deadline = max(due.of(died.begin), check.deadlines.of(last.at))
+            if deadline < check.until and not last.lease_lost:
+                check.report.wrong("lost_recovery", f"{text}: cut short on {last.node} by {died.what}")
+    check.report.figures["recovered"] = {"runs": made, "followed_a_death": owed}
+
+
+def overlaps(check: Check) -> None:
+    """Executions of a serial job do not overlap, but for what a zombie does before it looks."""
+    zombies: list[float] = []
+    serial = {life.flags["job"] for life in check.lives.values() if life.flags.get("serial") and "job" in life.flags}
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for run in check.records.runs:
+        if run.job in serial:
+            by_job[run.job].append(run)
+    for job, runs in by_job.items():
+        for older, newer in pairwise(sorted(runs, key=lambda run: run.at)):
+            if older.last_seen <= newer.at:
+                continue
+            seconds = (older.last_seen - newer.at) / SECOND
+            if check.excused(older.node, older.at, newer.at) or older.about in check.vandalised:
+                zombies.append(seconds)
+            else:
+                check.report.wrong(
+                    "body_overlap",
+                    f"{job}: {older.about[0]} on {older.node} (fence {older.fence}) ran {seconds:.3f} s into"
+                    f" {newer.about[0]} on {newer.node} (fence {newer.fence})",
+                )
+    for line in check.records.named("audit"):
+        for job in line["twice"]:
+            check.report.wrong("claim_overlap", f"{job}: two claims EXECUTING")
+    check.report.figures["zombie_overlaps"] = {"count": len(zombies), "max_s": round(max(zombies, default=0.0), 3)}
+
+
+def effects(check: Check) -> None:
+    """No fenced effect follows one of a larger fence; what is committed with a success has one, and the reverse."""
+    last: dict[str, int] = {}
+    for row in check.records.end["fenced"]:
+        if row["kind"] != "fenced":
+            continue
+        if row["fence"] < last.get(row["job"], 0):
+            check.report.wrong("stale_effect", f"{row['job']}: fence {row['fence']} after {last[row['job']]}")
+        last[row["job"]] = max(row["fence"], last.get(row["job"], 0))
+    committed = Counter(row["fence"] for row in check.records.end["fenced"] if row["kind"] == "transaction")
+    ended = {row["fence"]: row for row in check.records.end["executions"] if row["job"].startswith("transactional")}
+    for fence, times in committed.items():
+        outcome = ended.get(fence, {}).get("outcome")
+        if outcome != "SUCCEEDED" or times > 1:
+            check.report.wrong("half_committed", f"fence {fence}: {times} effects, and its execution is {outcome}")
+    for fence, row in ended.items():
+        if row["outcome"] == "SUCCEEDED" and fence not in committed:
+            check.report.wrong("half_committed", f"fence {fence} SUCCEEDED, and its effect is not there")
+    stale = _stale_plain(check)
+    check.report.figures["stale_plain_effects"] = stale
+
+
+def _stale_plain(check: Check) -> int:
+    """Effects beside the scheduler's database cannot be fenced by it: counted."""
+    last: dict[str, int] = {}
+    stale = 0
+    for row in check.records.end["effects"]:
+        stale += row["fence"] < last.get(row["job"], 0)
+        last[row["job"]] = max(row["fence"], last.get(row["job"], 0))
+    return stale
+
+
+def counters(check: Check) -> None:
+    """A persisted counter is a chain: each accepted execution went on where the one accepted before had ended."""
+    for job in sorted({str(life.flags.get("job")) for life in check.lives.values() if life.flags.get("counter")}):
+        accepted = {
+            row["fence"]
+            for row in check.records.end["executions"]
+            if row["job"] == job and row["outcome"] == "SUCCEEDED"
+        }
+        runs = sorted((run for run in check.records.runs if run.job == job), key=lambda run: run.fence)
+        reached = 0
+        for run in runs:
+            if run.fence not in accepted:
+                continue
+            if run.seen != reached:
+                check.report.wrong("lost_data", f"{job}: fence {run.fence} saw {run.seen}, {reached} were accepted")
+            reached = run.wrote if run.wrote is not None else reached
+        stored = check.records.end["counters"].get(job)
+        if stored is not None and stored != reached:
+            check.report.wrong("lost_data", f"{job}: {stored} is stored, {reached} were accepted")
+
+
+def verdicts(check: Check) -> None:
+    """Nobody who runs and is connected is declared dead."""
+    found = 0
+    for line in check.records.named("verdict"):
+        for node in line["nodes"]:
+            found += 1
+            silent = line["at"] - round((check.limits.window + 2) * SECOND)
+            if check.excused(node, silent, line["at"], after=False) is None:
+                check.report.wrong("false_verdict", f"{node}, by {line['node']}{_under_way(check, line['at'])}")
+    check.report.figures["verdicts"] = found
+
+
+def _under_way(check: Check, at: int) -> str:
+    """What was going on, for the reader of a violation."""
+    near = [
+        f"{one.family} {one.what} {one.node} {dict(one.values)}"
+        for one in check.records.disturbances
+        if one.family and one.begin <= at <= one.healed + 8 * SECOND
+    ]
+    return f" (near: {'; '.join(near)})" if near else " (no fault near)"
+
+
+def end_state(check: Check) -> None:
+    """When all has come to rest nothing is claimed, blocked or in error, and everybody lives."""
+    end = check.records.end
+    for row in end["fired"]:
+        about = (row["trigger"], wall_ns(row["instant"]))
+        started = [run for run in check.records.runs if run.fence == row["fence"]]
+        what = "its body ended" if started and started[0].end else "its body began" if started else "it never began"
+        check.report.wrong(
+            "stuck", f"{_text(about)} is {row['state']} on {row['instance']} (fence {row['fence']}): {what}"
+        )
+    for row in end["triggers"]:
+        planted = "poison-init" in row["trigger"]
+        if row["state"] == "ERROR" and not planted:
+            check.report.wrong("error_state", f"{row['trigger']}: {row['error']}"[:300])
+        elif row["state"] in ("ACQUIRED", "BLOCKED", "PAUSED_BLOCKED"):
+            check.report.wrong("stuck", f"{row['trigger']} is {row['state']}")
+    for name, alive in end["alive"].items():
+        if not alive:
+            check.report.wrong("node_gone", name)
+    for name, status in end["statuses"].items():
+        if status != 0:
+            check.report.wrong("bad_exit", f"{name}: status {status} after SIGTERM")
+    planted_exits = {one.node for one in check.records.disturbances if one.what == "exited"}
+    for name in sorted(planted_exits):
+        count = sum(one.node == name for one in check.records.disturbances if one.what == "exited")
+        check.report.wrong("node_exit", f"{name} ended by itself {count} times")
+
+
+def audits(check: Check) -> None:
+    """What the audit finds is settled within R of the last disturbance."""
+    since: dict[tuple[str, str], int] = {}
+    told: set[tuple[str, str]] = set()
+    calm = round((check.limits.recovered_within + check.limits.epsilon) * SECOND)
+    spans = [(one.begin, one.healed) for one in check.records.disturbances]
+    for line in check.records.named("audit"):
+        present = {(name, row) for name, rows in line["found"].items() for row in rows}
+        since = {one: since.get(one, line["at"]) for one in present}
+        for one, first in since.items():
+            begin = max([first, *(healed for began, healed in spans if began <= line["at"] and healed >= first)])
+            if line["at"] - begin > calm and one not in told and not _is_held(check, one[1]):
+                told.add(one)
+                check.report.wrong("stuck", f"audit {one[0]}: {one[1]} for {(line['at'] - first) / SECOND:.1f} s")
+
+
+def _is_held(check: Check, row: str) -> bool:
+    """Whether somebody's own transaction, or a backlog of its own, explains what is overdue."""
+    key = row.split("@")[0]
+    life = check.lives.get(key)
+    return life is not None and life.policy == "merge"
+
+
+def failures(check: Check) -> None:
+    """What fails was to fail, or met a fault."""
+    planned = {run.fence for run in check.records.runs if run.failed}
+    poison = {life.flags["job"] for life in check.lives.values() if life.flags.get("poison")}
+    for row in check.records.end["executions"]:
+        if row["outcome"] != "FAILED" or row["fence"] in planned or row["job"] in poison:
+            continue
+        begin, end = (check.records.boottime(wall_ns(row[name])) for name in ("fired", "ended"))
+        met = any(
+            one.begin <= end and one.healed + round(check.limits.recovered_within * SECOND) >= begin
+            for one in check.records.disturbances
+        )
+        error = (row["error"] or "").strip().splitlines()[-1:] or [""]
+        if not met or "26000" in (row["error"] or "") or "does not exist" in (row["error"] or ""):
+            check.report.wrong("unplanned_failure", f"{row['job']} (fence {row['fence']}): {error[0][:200]}")
+
+
+def figures(check: Check) -> None:
+    """The rest of the table."""
+    from tests.chaos.checker import percentiles
+
+    report, records = check.report, check.records
+    report.figures["faults"] = dict(Counter(one.family for one in records.disturbances if one.family))
+    report.figures["runs"] = len(records.runs)
+    report.figures["outcomes"] = dict(Counter(row["outcome"] for row in records.end["executions"]))
+    settled = _settled_times(check)
+    report.figures["settled_after_death"] = {**percentiles(settled), "bound": check.limits.recovered_within}
+    answers = Counter(f"{line['op']} {line['answer']}" for line in records.named("api"))
+    report.figures["answers"] = dict(sorted(answers.items()))
+    samples = records.named("epochs")
+    if samples:
+        report.figures["deadlocks"] = max(line["deadlocks"] for line in samples)
+        report.figures["connections"] = {
+            "first": samples[min(20, len(samples) - 1)]["connections"],
+            "max": max(line["connections"] for line in samples),
+            "last": samples[-1]["connections"],
+        }
+    sizes: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for line in records.named("size"):
+        sizes[line["pid"]].append(line)
+    longest = max(sizes.values(), key=len, default=[])
+    if longest:
+        # Of the process that lived longest: from its second sample to its last.
+        first, last = longest[min(1, len(longest) - 1)], longest[-1]
+        report.figures["size_of_a_node"] = {
+            name: f"{first[name]} -> {last[name]}" for name in ("rss_kb", "threads", "files")
+        }
+    stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
+    report.figures["machine_stalls"] = len(stalls)
+    report.figures["flights"] = records.end.get("flights", {})
+
+
+def _settled_times(check: Check) -> list[float]:
+    """How long after a death its epoch held nothing any more."""
+    samples = check.records.named("epochs")
+    found = []
+    for one in check.records.disturbances:
+        if one.what not in ("kill", "kill_in_flight", "restart_at_once"):
+            continue
+        before = [line for line in samples if line["at"] < one.begin]
+        epochs = [epoch for name, epoch in before[-1]["nodes"] if name == one.node] if before else []
+        for line in samples:
+            if epochs and line["at"] > one.begin and epochs[0] not in [*line["held"], *(e for _, e in line["nodes"])]:
+                found.append((line["at"] - one.begin) / SECOND)
+                break
+    return found
+
+
+def _text(about: tuple[str, int]) -> str:
+    from tests.chaos.checker import about_text
+
+    return about_text(about)
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=1, default=str)

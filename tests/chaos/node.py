@@ -1,0 +1,81 @@
+"""A node process of a chaos run: `python -m tests.chaos.node --dsn ... --settings '{...}' [--sabotage NAME]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from quartzpy import Scheduler
+from quartzpy.cli.node import run_until_signal
+from quartzpy.events import Event, NodesRecovered
+from tests.chaos import history, jobs, sabotage
+
+PULSE_SECONDS = 0.05
+STALL_SECONDS = 0.3
+DRAIN = timedelta(seconds=6)
+
+
+def listen(scheduler: Scheduler) -> None:
+    """Verdicts, and all else that only a listener hears."""
+
+    def told(event: Event) -> None:
+        if isinstance(event, NodesRecovered):
+            history.append("verdict", nodes=list(event.nodes), recovered=event.recovered, terminated=event.terminated)
+
+    scheduler.listeners.add_listener(told, NodesRecovered)
+
+
+def pulse() -> None:
+    """Write down when this process did not get to run: nobody can do in that time what he should."""
+    last = time.monotonic()
+    beats = 0
+    while True:
+        history.rest(PULSE_SECONDS)
+        beats += 1
+        if beats % 200 == 100:
+            history.append(
+                "size", rss_kb=rss_kb(), threads=threading.active_count(), files=len(os.listdir("/proc/self/fd"))
+            )
+        now = time.monotonic()
+        if now - last > STALL_SECONDS:
+            history.append("stall", seconds=round(now - last, 3))
+        last = now
+
+
+def rss_kb() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dsn", required=True)
+    parser.add_argument("--settings", required=True)
+    parser.add_argument("--sabotage")
+    given = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+    )
+    if given.sabotage:
+        sabotage.apply(given.sabotage)
+    assert jobs.Plain.type_name
+    scheduler = Scheduler(given.dsn, **json.loads(given.settings))
+    listen(scheduler)
+    threading.Thread(target=pulse, name="pulse", daemon=True).start()
+    history.append("up")
+    drained = run_until_signal(scheduler, DRAIN)
+    history.append("down", drained=drained)
+    # What a job left running is not waited for.
+    logging.shutdown()
+    os._exit(0 if drained else 6)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Which faults a run plays, in which order: nothing but its seed decides."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import proxy
+from tests.chaos.faults import EVERYBODY, Fault
+from tests.chaos.stage import WINDOW, faketime_library
+
+SMOKE_HOLD = 7.5
+ROLES: tuple[list[str] | None, ...] = (None, ["work"], ["control"], ["jobs"])
+ANSWERS: dict[str, Any] = {"kind": "acquire+fire+complete", "at": "committed+late", "times": 2, "delay": 1.5}
+COMMITTING = ("acquire", "fire", "complete", "check_in", "misfire", "any")
+
+
+def _one_way(chance: random.Random) -> dict[str, Any]:
+    up, down = chance.choice([(False, False), (False, False), (True, False), (False, True)])
+    return {"up": up, "down": down, "roles": chance.choice(ROLES)}
+
+
+def _x8(chance: random.Random, node: str) -> Fault:
+    match chance.choice(["cut", "gate", "gate", "latency", "everybody"]):
+        case "cut":
+            return Fault("X8", "cut", node, 0.5, {"roles": chance.choice(ROLES)})
+        case "gate":
+            return Fault("X8", "gate", node, round(chance.uniform(1, 3 * WINDOW), 1), _one_way(chance))
+        case "latency":
+            values = {"seconds": chance.choice([0.05, 0.2, 0.3]), "roles": None}
+            return Fault("X8", "latency", node, round(chance.uniform(3, 6), 1), values)
+        case _:
+            values = {"up": False, "down": False, "roles": None}
+            return Fault("X8", "gate", EVERYBODY, round(chance.uniform(1, 2 * WINDOW), 1), values)
+
+
+def _x9(chance: random.Random, node: str, number: int) -> Fault:
+    """In turn all kinds at once at one point, and one kind of one node at a point."""
+    delay = {"delay": 1.5}
+    if number % 2 == 0:
+        at = ("committed", "late", "sent", "before")[number // 2 % 4]
+        values = {"kind": "acquire+fire+complete+check_in+schedule", "at": at, "times": 1, **delay}
+        return Fault("X9", "lose", EVERYBODY, 6.0, values)
+    at = chance.choice([point for point in proxy.POINTS if point != "half"])
+    values = {"kind": chance.choice(COMMITTING), "at": at, "times": chance.choice([1, 2, 3]), **delay}
+    return Fault("X9", "lose", node, 5.0, values)
+
+
+def _x1(chance: random.Random, node: str) -> Fault:
+    hold = chance.choice([0.5, WINDOW + 2.0])
+    if chance.random() < 0.5:
+        return Fault("X1", "kill", node, hold)
+    return Fault("X1", "kill_in_flight", node, hold, {"kind": chance.choice(COMMITTING), "delay": 0.5})
+
+
+def _x18(chance: random.Random, nodes: list[str]) -> Fault:
+    orders = {"cut_order": chance.sample(nodes, len(nodes)), "heal_order": chance.sample(nodes, len(nodes))}
+    return Fault("X18", "swizzle", EVERYBODY, round(chance.uniform(1, 3), 1), orders)
+
+
+def make(family: str, chance: random.Random, nodes: list[str], number: int = 0) -> Fault:
+    """One fault of a family, as chance has it; `number` goes through its kinds where it has some."""
+    node = chance.choice(nodes)
+    match family:
+        case "X1":
+            return _x1(chance, node)
+        case "X2":
+            return Fault("X2", "freeze", node, round(chance.uniform(2.5, 4) * WINDOW, 1))
+        case "X3":
+            return Fault("X3", "freeze", node, 0.5 * WINDOW)
+        case "X4":
+            return Fault("X4", "lock_zombie", node, 2.5 * WINDOW, {"kind": chance.choice(["acquire", "complete"])})
+        case "X5":
+            return (
+                Fault("X5", "server_restart", EVERYBODY, 0.5),
+                Fault("X5", "server_stop", EVERYBODY, 3 * WINDOW),
+            )[number % 2]
+        case "X6":
+            return Fault("X6", "terminate", node, 0.5, {"part": (0.2, 0.5, 1.0)[number % 3]})
+        case "X7":
+            return Fault("X7", "stop_backend", node, 3.0)
+        case "X8":
+            return _x8(chance, node)
+        case "X9":
+            return _x9(chance, node, number)
+        case "X10":
+            states = ("40001", "40P01", "57014", "53100")
+            return Fault("X10", "sqlstates", EVERYBODY, 8.0, {"sqlstate": chance.choice(states), "chance": 0.2})
+        case "X11":
+            return (
+                Fault("X11", "sqlstates", EVERYBODY, 5.0, {"sqlstate": "53100", "chance": 1.0}),
+                Fault("X11", "read_only", EVERYBODY, 5.0),
+            )[number % 2]
+        case "X12":
+            if number % 3 == 2:
+                return Fault("X12", "clock_step", node, 4.0, {"offset": chance.choice(["+300", "-300"])})
+            return Fault("X12", "clock", node, 8.0, {"offset": ("+1h", "-1h")[number % 3]})
+        case "X13":
+            return Fault("X13", "churn", EVERYBODY, 0.5, {"times": 4})
+        case "X14":
+            return (Fault("X14", "restart_at_once", node, 0.5), Fault("X14", "twin", node, 3.0))[number % 2]
+        case "X16":
+            return Fault("X16", "starve", EVERYBODY, 5.0, {"hogs": 6})
+        case "X17":
+            return Fault("X17", "vandalise", node, 1.0, {"row": ("fired", "state", "lock")[number % 3]})
+        case "X18":
+            return _x18(chance, nodes)
+    raise ValueError(f"no such family of faults: {family}")
+
+
+QUICK = {
+    "X1": 6, "X2": 4, "X3": 3, "X4": 2, "X5": 2, "X6": 4, "X7": 1, "X8": 6, "X9": 3, "X10": 2, "X11": 2, "X12": 3,
+    "X13": 1, "X14": 2, "X16": 1, "X17": 3, "X18": 1,
+}  # fmt: skip
+# Lost answers last: a node that dies afterwards would take what they left behind with it.
+SMOKE = ("X1", "X3", "X6", "X8", "X18", "X14", "X2", "X10", "X17", "X4", "X5", "X9")
+LEFT_OUT = {
+    "X12 of the database": "the server of a run has the machine's clock",
+    "X15": "there is no earlier release to upgrade from",
+}
+
+
+def left_out() -> dict[str, str]:
+    """The faults that this machine cannot make, each with its reason."""
+    found = dict(LEFT_OUT)
+    if faketime_library() is None:
+        found["X12"] = "libfaketime is not installed"
+    if not Path("/proc/self").exists():
+        found["X7"] = "no process of another user can be stopped here"
+    return found
+
+
+def plan(mode: str, seed: int, nodes: list[str], count: int | None = None) -> list[Fault]:
+    """The faults of a run, in order: nothing but the seed decides."""
+    chance = random.Random(seed)
+    missing = left_out()
+    if mode == "smoke":
+        families = list(SMOKE)
+    elif mode == "quick":
+        families = [family for family, times in QUICK.items() for _ in range(times)]
+        chance.shuffle(families)
+    else:
+        weights = list(QUICK.values())
+        families = chance.choices(list(QUICK), weights=weights, k=count or 400)
+    seen: dict[str, int] = {}
+    found = []
+    for family in families:
+        number = seen.get(family, chance.randrange(3) if mode == "smoke" else 0)
+        seen[family] = number + 1
+        # Made in any case, so that a seed is the same list everywhere.
+        fault = make(family, chance, nodes, number)
+        if mode == "smoke" and family == "X9":
+            # Of the points where an answer is lost the worst, and of each kind that decides.
+            fault = Fault("X9", "lose", EVERYBODY, 6.0, ANSWERS)
+        if mode == "smoke":
+            fault = replace(fault, hold=min(fault.hold, SMOKE_HOLD))
+        if family not in missing:
+            found.append(fault)
+    return found

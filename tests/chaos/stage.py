@@ -1,0 +1,239 @@
+"""The stage of a chaos run: a server of its own, the network, the nodes, and a client."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import make_url
+
+from quartzpy import Scheduler
+from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.store.sql import migrations
+from tests.chaos import history
+from tests.chaos.network import ROOT, Network
+
+EFFECTS_DATABASE = "chaos_effects"
+NAME = "chaos"
+CLIENT = "client"
+CHECK_IN, WINDOW, LOCK_TIMEOUT = 0.5, 3.0, 1.0
+RECOVERED_WITHIN = WINDOW + 2 * CHECK_IN + LOCK_TIMEOUT + 1.0
+"""R of the reliability page for these settings."""
+SETTINGS = {
+    "name": NAME,
+    "workers": 10,
+    "executors": {"cpu": "processes:2"},
+    "checkin_interval": f"{CHECK_IN}s",
+    "failure_window": f"{WINDOW}s",
+    "lock_timeout": f"{LOCK_TIMEOUT}s",
+    "statement_timeout": "2s",
+    "start_timeout": "60s",
+    "connect_timeout": "2s",
+}
+
+# Errors by their SQLSTATE, made by the server itself: a statement that meets a row of chance fails so.
+INJECTION = """
+CREATE TABLE IF NOT EXISTS chaos_injection (sqlstate text, chance double precision);
+CREATE OR REPLACE FUNCTION chaos_inject() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE wanted text;
+BEGIN
+    SELECT sqlstate INTO wanted FROM chaos_injection WHERE random() < chance LIMIT 1;
+    IF wanted IS NOT NULL THEN RAISE EXCEPTION 'injected by the chaos suite' USING ERRCODE = wanted; END IF;
+    RETURN NULL;
+END $$;
+"""
+INJECTED_TABLES = ("qrtz_triggers", "qrtz_fired_triggers", "qrtz_scheduler_state", "qrtz_executions")
+
+
+def plain(dsn: str) -> str:
+    """The URL as libpq reads it."""
+    return make_url(dsn).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def faketime_library() -> str | None:
+    """The library that gives a process another clock, where it is installed."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    return str(found[0]) if found and shutil.which("faketime") else None
+
+
+@dataclass
+class NodeProcess:
+    """A node as the supervisor knows it."""
+
+    name: str
+    wanted: bool = False
+    process: subprocess.Popen[bytes] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    sabotage: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+class Stage:
+    """Everything that runs; closes all of it."""
+
+    def __init__(self, directory: Path, nodes: Sequence[str], *, sabotage: str | None = None) -> None:
+        self.directory = directory
+        self.history = directory / "history.jsonl"
+        self.history.touch()
+        os.environ[history.FILE_VARIABLE] = str(self.history)
+        self.nodes = {name: NodeProcess(name, sabotage=sabotage) for name in nodes}
+        self._stack = contextlib.ExitStack()
+        self.postgres = EmbeddedPostgres.temporary(settings={"synchronous_commit": "on", "log_min_messages": "fatal"})
+        self._stack.enter_context(self.postgres)
+        try:
+            self._set_up()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _set_up(self) -> None:
+        self.dsn = self.postgres.dsn
+        migrations.upgrade(self.dsn)
+        self.effects_dsn = plain(self.postgres.create_database(EFFECTS_DATABASE))
+        with psycopg.connect(self.effects_dsn, autocommit=True) as connection:
+            connection.execute(history.EFFECTS_TABLE)
+        with self.connect() as connection:
+            connection.execute(history.FENCED_TABLE)
+            connection.execute("CREATE TABLE chaos_user (name text)")
+            connection.execute(INJECTION)
+            for table in INJECTED_TABLES:
+                connection.execute(
+                    f"CREATE TRIGGER chaos_inject BEFORE INSERT OR UPDATE OR DELETE ON {table}"
+                    " FOR EACH STATEMENT EXECUTE FUNCTION chaos_inject()"
+                )
+        self.network = Network(self.dsn, [*self.nodes, CLIENT], self.directory / "proxy.log")
+        self._stack.callback(self.network.close)
+        self.scheduler = Scheduler(self.dsn, **SETTINGS)  # type: ignore[arg-type]
+        self._stack.callback(self.scheduler.shutdown)
+        self._client: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
+        self._supervisor.start()
+        self._stack.callback(self._end)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """Past the network, straight to the server."""
+        return psycopg.connect(
+            plain(self.dsn),
+            autocommit=True,
+            connect_timeout=2,
+            application_name="chaos:conductor",
+            options="-c statement_timeout=3000 -c lock_timeout=2000 -c default_transaction_read_only=off",
+        )
+
+    # --- processes
+
+    def start(self, name: str, **environment: str) -> None:
+        node = self.nodes[name]
+        node.environment = environment
+        node.wanted = True
+        self._spawn(node)
+
+    def spawn_like(self, name: str) -> subprocess.Popen[bytes]:
+        """A second process with a node's identity, through the same link; the caller ends it."""
+        return self._popen(self.nodes[name], "twin")
+
+    def _spawn(self, node: NodeProcess) -> None:
+        node.process = self._popen(node, node.name)
+        history.append("spawn", name=node.name, child=node.process.pid)
+
+    def _popen(self, node: NodeProcess, log_name: str) -> subprocess.Popen[bytes]:
+        settings = {**SETTINGS, "instance_id": node.name}
+        command = [sys.executable, "-m", "tests.chaos.node", "--dsn", self.network.through(node.name)]
+        command += ["--settings", json.dumps(settings)]
+        if node.sabotage:
+            command += ["--sabotage", node.sabotage]
+        environment = {
+            **os.environ,
+            history.NODE_VARIABLE: node.name,
+            history.EFFECTS_VARIABLE: self.effects_dsn,
+            **node.environment,
+        }
+        with (self.directory / f"{log_name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def _supervise(self) -> None:
+        while not self._stopping.wait(0.2):
+            for node in self.nodes.values():
+                if node.wanted and node.process is not None and node.process.poll() is not None:
+                    history.append("exited", name=node.name, child=node.process.pid, status=node.process.returncode)
+                    self._spawn(node)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        process = self.nodes[name].process
+        if process is not None and process.poll() is None:
+            process.send_signal(number)
+
+    def kill(self, name: str) -> None:
+        """End a node by SIGKILL, with the processes that it works in, and do not start it again."""
+        node = self.nodes[name]
+        node.wanted = False
+        if node.process is not None:
+            node.process.kill()
+            node.process.wait()
+
+    def leave(self, name: str, seconds: float = 20.0) -> int | None:
+        """End a node by SIGTERM; its status, None where it had to be killed."""
+        node = self.nodes[name]
+        node.wanted = False
+        if node.process is None:
+            return None
+        node.process.terminate()
+        try:
+            return node.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            node.process.kill()
+            node.process.wait()
+            return None
+
+    def start_client(self, seed: int, *, rate: float, moved: int, poison: bool) -> None:
+        command = [sys.executable, "-m", "tests.chaos.client", "--dsn", self.network.through(CLIENT)]
+        command += ["--settings", json.dumps(SETTINGS), "--seed", str(seed), "--rate", str(rate)]
+        command += ["--moved", str(moved), *([] if poison else ["--no-poison"])]
+        environment = {**os.environ, history.NODE_VARIABLE: CLIENT}
+        with (self.directory / "client.log").open("ab") as log:
+            self._client = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def stop_client(self) -> None:
+        if self._client is not None:
+            self._client.terminate()
+            try:
+                self._client.wait(20)
+            except subprocess.TimeoutExpired:
+                self._client.kill()
+                self._client.wait()
+            self._client = None
+
+    def _end(self) -> None:
+        self._stopping.set()
+        self._supervisor.join()
+        self.stop_client()
+        for name, node in self.nodes.items():
+            self.signal(name, signal.SIGCONT)
+            node.wanted = False
+            if node.runs:
+                self.kill(name)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)

@@ -1,0 +1,404 @@
+"""The checker is checked: it passes what is right, and finds each invariant that a made-up history breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.chaos.checker import match
+from tests.chaos.lives import fire_times
+from tests.chaos.made_up import EPOCH, History, good, iso, lines_of
+from tests.chaos.records import SECOND
+
+
+def test_a_good_history_passes() -> None:
+    report = good().report()
+    assert report.violations == []
+    # The last instants may have been held up by the pause that ended the run.
+    assert 50 <= report.figures["targets"] <= report.figures["matched"]
+
+
+def _start(made: History, trigger: str, instant: float) -> dict[str, Any]:
+    [line] = lines_of(made, "start", trigger=trigger, instant=iso(instant))
+    return line
+
+
+def _without(made: History, trigger: str, instant: float) -> None:
+    fence = _start(made, trigger, instant)["fence"]
+    made.lines = [line for line in made.lines if line.get("fence") != fence]
+    made.end["executions"] = [row for row in made.end["executions"] if row["fence"] != fence]
+
+
+BROKEN: dict[str, tuple[str, Callable[[History], Any]]] = {}
+
+
+def breaks(kind: str) -> Callable[[Callable[[History], Any]], Callable[[History], Any]]:
+    def known(function: Callable[[History], Any]) -> Callable[[History], Any]:
+        BROKEN[function.__name__] = (kind, function)
+        return function
+
+    return known
+
+
+@breaks("lost")
+def an_instant_without_a_run(made: History) -> None:
+    _without(made, "chaos.plain", 20)
+
+
+@breaks("lost")
+def an_acknowledged_one_shot_that_never_ran(made: History) -> None:
+    _without(made, "once.shot", 15)
+
+
+@breaks("lost")
+def a_fire_ended_as_terminated_on_a_node_that_nobody_harmed(made: History) -> None:
+    _without(made, "chaos.plain", 20)
+    made.executed("chaos.plain", 20, 9_999, "TERMINATED")
+
+
+@breaks("lost")
+def an_instant_without_a_run_where_one_fault_followed_the_other(made: History) -> None:
+    """However long the chain of excuses: in the end it had to run."""
+    _without(made, "chaos.plain", 15)
+    for second in range(14, 30, 2):
+        made.fault("cut", "n1", second, second + 0.5, "X8")
+
+
+@breaks("lost")
+def a_fire_that_never_began_on_a_node_that_died_much_later(made: History) -> None:
+    _without(made, "chaos.plain", 14)
+    made.executed("chaos.plain", 14, 9_999, "TERMINATED", ended=26)
+    made.fault("kill", "n1", 23.5, 24)
+
+
+@breaks("duplicated")
+def an_instant_run_twice(made: History) -> None:
+    made.run("chaos.plain", 20, at=20.5)
+
+
+@breaks("duplicated")
+def an_instant_run_twice_under_a_fault(made: History) -> None:
+    made.fault("lose", "n1", 19, 22, "X9")
+    made.run("chaos.plain", 20, at=21.5)
+
+
+@breaks("unexpected")
+def an_instant_that_there_is_not(made: History) -> None:
+    made.run("chaos.plain", 20.5)
+
+
+@breaks("unexpected")
+def a_trigger_that_nobody_scheduled(made: History) -> None:
+    made.run("chaos.other", 20)
+
+
+@breaks("unexpected")
+def a_run_before_the_schedule_starts(made: History) -> None:
+    made.run("chaos.plain", 9)
+
+
+@breaks("early")
+def a_run_before_its_instant(made: History) -> None:
+    _without(made, "chaos.plain", 20)
+    made.run("chaos.plain", 20, at=19.9)
+
+
+@breaks("late")
+def a_run_long_after_its_instant(made: History) -> None:
+    _without(made, "chaos.plain", 20)
+    made.run("chaos.plain", 20, at=23)
+
+
+@breaks("labels_lie")
+def a_run_at_its_time_under_the_label_of_another_instant(made: History) -> None:
+    _start(made, "chaos.plain", 20).update(instant=iso(19), covers=[iso(19)])
+
+
+@breaks("recovery_not_owed")
+def a_recovery_that_no_death_explains(made: History) -> None:
+    made.once("once.safe", 15, recovers=True)
+    made.run("once.safe", 15)
+    made.run("once.safe", 15, at=20, recovering=True, trigger="RECOVERING_JOBS.recover_1")
+
+
+@breaks("recovery_not_owed")
+def a_recovery_of_a_job_that_does_not_ask_for_one(made: History) -> None:
+    made.fault("kill", "n1", 15.1, 16)
+    made.run("once.shot", 15, at=20, recovering=True, trigger="RECOVERING_JOBS.recover_1", node="n2")
+
+
+@breaks("lost_recovery")
+def a_death_after_which_nobody_ran_the_job_again(made: History) -> None:
+    made.once("once.safe", 12, recovers=True)
+    made.run("once.safe", 12, seconds=None)
+    made.fault("kill", "n1", 12.5, 13)
+
+
+@breaks("body_overlap")
+def two_executions_of_a_serial_job_at_once(made: History) -> None:
+    [end] = lines_of(made, "end", trigger="chaos.serial", instant=iso(20))
+    end["at"] = round(21.1 * SECOND)
+
+
+@breaks("body_overlap")
+def a_beat_after_the_next_has_begun(made: History) -> None:
+    made.say("beat", 21.5, job="serial", fence=_start(made, "chaos.serial", 20)["fence"])
+
+
+@breaks("claim_overlap")
+def two_claims_of_a_serial_job(made: History) -> None:
+    made.say("audit", 20, found={}, twice=["chaos.serial"])
+
+
+@breaks("stale_effect")
+def a_fenced_effect_with_a_smaller_fence(made: History) -> None:
+    made.end["fenced"] = [{"job": "f", "fence": fence, "kind": "fenced"} for fence in (1, 3, 2)]
+
+
+@breaks("half_committed")
+def an_effect_of_an_execution_that_failed(made: History) -> None:
+    made.end["fenced"] = [{"job": "transactional-0", "fence": 7, "kind": "transaction"}]
+    made.executed("chaos.transactional-0", 20, 7, "FAILED")
+
+
+@breaks("half_committed")
+def a_success_without_its_effect(made: History) -> None:
+    made.executed("chaos.transactional-0", 20, 7, "SUCCEEDED")
+
+
+@breaks("lost_data")
+def a_counter_that_lost_an_update(made: History) -> None:
+    for line in lines_of(made, "start", trigger="chaos.counter", instant=iso(20)):
+        line["seen"] -= 1
+
+
+@breaks("lost_data")
+def a_counter_whose_last_write_is_gone(made: History) -> None:
+    made.end["counters"]["counter"] -= 1
+
+
+@breaks("false_verdict")
+def a_node_declared_dead_that_was_well(made: History) -> None:
+    made.say("verdict", 20, nodes=["n2"])
+
+
+@breaks("false_verdict")
+def a_node_declared_dead_after_a_short_pause(made: History) -> None:
+    made.fault("freeze", "n2", 18, 19.5, "X3")
+    made.say("verdict", 20, nodes=["n2"])
+
+
+@breaks("false_verdict")
+def a_node_declared_dead_long_after_it_was_well_again(made: History) -> None:
+    made.fault("freeze", "n2", 5, 10, "X2")
+    made.say("verdict", 20, nodes=["n2"])
+
+
+@breaks("stuck")
+def a_fire_that_is_left(made: History) -> None:
+    row = {"trigger": "chaos.plain", "instant": iso(20), "state": "EXECUTING", "fence": 999, "instance": "n1"}
+    made.end["fired"] = [row]
+
+
+@breaks("stuck")
+def a_trigger_that_is_left_blocked(made: History) -> None:
+    made.end["triggers"] = [{"trigger": "chaos.serial", "state": "BLOCKED", "next": None, "error": None}]
+
+
+@breaks("stuck")
+def a_finding_of_the_audit_that_stays(made: History) -> None:
+    for second in range(15, 35):
+        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, twice=[])
+
+
+@breaks("error_state")
+def a_trigger_in_error(made: History) -> None:
+    made.end["triggers"] = [{"trigger": "chaos.plain", "state": "ERROR", "next": None, "error": "?"}]
+
+
+@breaks("fired_while_quiet")
+def a_fire_after_a_pause_was_acknowledged(made: History) -> None:
+    made.api("pause", "chaos.plain", 20.5)
+    made.api("resume", "chaos.plain", 24.5)
+
+
+@breaks("fired_while_quiet")
+def a_fire_after_a_deletion_was_acknowledged(made: History) -> None:
+    made.api("delete", "chaos.plain", 25.5)
+
+
+@breaks("rolled_back_ran")
+def a_trigger_of_a_rolled_back_transaction(made: History) -> None:
+    made.api("rolled_back", "once.never", 2, spec={"kind": "once", "start": iso(12)}, job="never")
+    made.run("once.never", 12)
+
+
+@breaks("not_accounted")
+def a_missed_instant_of_which_nothing_is_known(made: History) -> None:
+    made.schedule("chaos.misfire", policy="merge")
+    for instant in (*range(10, 20), *range(21, 30)):
+        made.run("chaos.misfire", instant)
+
+
+@breaks("unplanned_failure")
+def a_failure_that_nothing_explains(made: History) -> None:
+    made.executed("chaos.plain", 31, 9_999, "FAILED", error="OSError: no")
+
+
+@breaks("lost_retry")
+def a_retry_that_never_came(made: History) -> None:
+    made.once("once.again", 12, fails=[1])
+    made.run("once.again", 12, ended="fail")
+
+
+@breaks("node_gone")
+def a_node_that_is_not_there_at_the_end(made: History) -> None:
+    made.end["alive"]["n1"] = False
+
+
+@breaks("bad_exit")
+def a_node_that_did_not_stop_as_asked(made: History) -> None:
+    made.end["statuses"]["n1"] = None
+
+
+@breaks("node_exit")
+def a_node_that_ended_by_itself(made: History) -> None:
+    made.say("exited", 20, name="n1", child=1, status=70)
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN))
+def test_each_broken_invariant_is_found(name: str) -> None:
+    kind, function = BROKEN[name]
+    made = good()
+    function(made)
+    assert kind in made.violated()
+
+
+PASSES: dict[str, Callable[[History], Any]] = {}
+
+
+def passes(function: Callable[[History], Any]) -> Callable[[History], Any]:
+    PASSES[function.__name__] = function
+    return function
+
+
+@passes
+def a_fire_lost_with_the_node_that_was_killed(made: History) -> None:
+    _without(made, "chaos.plain", 20)
+    made.executed("chaos.plain", 20, 9_999, "TERMINATED", ended=24)
+    made.fault("kill", "n1", 20.01, 24)
+
+
+@passes
+def a_recovery_after_a_kill(made: History) -> None:
+    made.once("once.safe", 12, recovers=True)
+    made.run("once.safe", 12, seconds=None)
+    made.fault("kill", "n1", 12.5, 13)
+    made.run("once.safe", 12, at=16, recovering=True, trigger="RECOVERING_JOBS.recover_1", node="n2")
+
+
+@passes
+def a_run_that_a_fault_delayed(made: History) -> None:
+    made.fault("server_restart", "all", 19.5, 22, "X5")
+    _without(made, "chaos.plain", 20)
+    made.run("chaos.plain", 20, at=24)
+
+
+@passes
+def a_zombie_that_did_not_know_yet(made: History) -> None:
+    fence = _start(made, "chaos.serial", 20)["fence"]
+    made.fault("freeze", "n2", 20.05, 28, "X2")
+    made.forget(event="end", fence=fence)
+    made.say("beat", 28.01, job="serial", fence=fence)
+    made.end["executions"] = [row for row in made.end["executions"] if row["fence"] != fence]
+
+
+@passes
+def a_verdict_on_a_node_that_was_killed(made: History) -> None:
+    made.fault("kill", "n2", 15, 21)
+    made.say("verdict", 18.5, nodes=["n2"])
+
+
+@passes
+def a_schedule_of_unknown_outcome_that_did_nothing(made: History) -> None:
+    made.once("once.perhaps", 15, answer="unknown")
+
+
+@passes
+def a_schedule_of_unknown_outcome_that_did_run(made: History) -> None:
+    made.once("once.perhaps", 15, answer="unknown")
+    made.run("once.perhaps", 15)
+
+
+@passes
+def a_pause_that_was_kept(made: History) -> None:
+    made.schedule("moved.one", start=10)
+    made.api("pause", "moved.one", 15.5)
+    made.api("resume", "moved.one", 19.5)
+    for instant in (*range(10, 16), *range(20, 30)):
+        made.run("moved.one", instant)
+
+
+@passes
+def misfires_that_are_told_of(made: History) -> None:
+    made.schedule("chaos.misfire", policy="merge")
+    for instant in (*range(10, 20), *range(22, 30)):
+        made.run("chaos.misfire", instant)
+    made.end["misfires"] = [{"trigger": "chaos.misfire", "action": "SKIPPED", "missed": [iso(20), iso(21)]}]
+
+
+@passes
+def one_run_that_covers_several_instants(made: History) -> None:
+    made.schedule("chaos.misfire", policy="merge")
+    for instant in (*range(10, 20), *range(23, 30)):
+        made.run("chaos.misfire", instant)
+    made.run("chaos.misfire", 22.4, at=22.5, covers=[20, 21, 22])
+
+
+@passes
+def a_retry_that_came(made: History) -> None:
+    made.once("once.again", 12, fails=[1])
+    made.run("once.again", 12, ended="fail")
+    made.run("once.again", 12, at=12.5, attempt=2, trigger="RETRYING_JOBS.retry_1")
+
+
+@passes
+def a_finding_of_the_audit_that_is_settled(made: History) -> None:
+    for second in (15, 16, 17):
+        made.say("audit", second, found={"claim_without_fire": ["chaos.plain#3"]}, twice=[])
+    made.say("audit", 18, found={}, twice=[])
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_what_is_right_passes(name: str) -> None:
+    made = good()
+    PASSES[name](made)
+    assert made.report().violations == []
+
+
+def test_the_reference_of_cron_looks_at_each_second_in_its_zone() -> None:
+    spec = {"kind": "cron", "start": iso(0), "zone": "Asia/Kolkata", "seconds": [1, 4]}
+    found = [(at - EPOCH) // SECOND for at in fire_times(spec, EPOCH + 130 * SECOND)]
+    seconds = [(EPOCH // SECOND + at) % 60 for at in found]
+    assert seconds == [1, 4] * (len(found) // 2) + [1] * (len(found) % 2) or seconds == [4, *[1, 4] * (len(found) // 2)]
+
+
+@pytest.mark.parametrize(
+    ("windows", "starts", "left"),
+    [
+        ([(0, 5, True), (1, 6, True)], [2, 3], (0, 0)),
+        ([(0, 5, True), (1, 6, True)], [2], (1, 0)),
+        ([(0, 5, True)], [2, 3], (0, 1)),
+        ([(0, 5, True)], [6], (1, 1)),
+        ([(0, 5, False)], [], (0, 0)),
+        ([(0, 5, False), (0, 5, True)], [3], (0, 0)),
+        # The one that closes first takes the first start, or the second would find nothing.
+        ([(0, 9, True), (1, 4, True)], [2, 8], (0, 0)),
+    ],
+)
+def test_blind_matching_is_a_largest_one(
+    windows: list[tuple[int, int, bool]], starts: list[int], left: tuple[int, int]
+) -> None:
+    assert match(windows, starts) == left

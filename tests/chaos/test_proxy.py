@@ -1,0 +1,181 @@
+"""The network of the chaos suite does what it says: it knows flights, and loses one where it is told to."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
+from quartzpy.errors import QuartzpyError
+from tests.chaos import plans
+from tests.chaos.flights import FlightReader
+from tests.chaos.network import Network
+from tests.chaos.stage import plain
+
+
+class Nothing(Job, type_name="chaos.nothing"):
+    def execute(self, context: JobExecutionContext) -> None:
+        pass
+
+
+@pytest.fixture
+def network(postgres_dsn: str, tmp_path: Path) -> Iterator[Network]:
+    made = Network(postgres_dsn, ["n1"], tmp_path / "proxy.log")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(network: Network) -> Iterator[Scheduler]:
+    made = Scheduler(network.through("n1"), name="chaos-proxy", statement_timeout="1s", lock_timeout="1s")
+    yield made
+    made.shutdown()
+
+
+def _schedule(client: Scheduler, name: str) -> None:
+    client.schedule_job(JobDetail(Nothing, name), SimpleTrigger(name, interval=timedelta(hours=1), repeat_count=3))
+
+
+def _stored(dsn: str) -> int:
+    with psycopg.connect(plain(dsn)) as connection:
+        row = connection.execute("SELECT count(*) FROM qrtz_triggers WHERE sched_name = 'chaos-proxy'").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_flights_are_known_by_what_they_do(network: Network, client: Scheduler) -> None:
+    _schedule(client, "one")
+    client.pause_all()
+    seen = network.tell("stats")["n1"]
+    assert seen["schedule"] == 1
+    assert seen["pause"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("at", "stored"),
+    [
+        ("before", 0),
+        ("sent", 1),
+        ("committed", 1),
+        ("half", 0),
+    ],
+)
+def test_a_flight_is_lost_at_a_point(
+    network: Network,
+    client: Scheduler,
+    postgres_dsn: str,
+    at: str,
+    stored: int,
+) -> None:
+    # The first call connects and checks the tables.
+    client.job_group_names()
+    number = network.tell("lose", "n1", kind="schedule", at=at)
+    with pytest.raises(QuartzpyError):
+        _schedule(client, "one")
+    assert len(network.tell("hits")[str(number)]) == 1
+    _eventually(postgres_dsn, stored)
+    # What was armed is used up.
+    _schedule(client, "two")
+    _eventually(postgres_dsn, stored + 1)
+
+
+def test_a_flight_comes_late(network: Network, postgres_dsn: str) -> None:
+    """It is delivered, and commits, when its client has long given up."""
+    table = f"chaos_late_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(plain(postgres_dsn), autocommit=True) as direct:
+        direct.execute(f"CREATE TABLE {table} (x int)")
+        network.tell("lose", "n1", kind="misfire", at="late", delay=0.2)
+        client = psycopg.connect(plain(network.through("n1")), autocommit=True, application_name="a:work")
+        give_up = threading.Timer(0.5, lambda: _shut(client))
+        give_up.start()
+        with pytest.raises(psycopg.Error):
+            _fly(client, "BEGIN", f"INSERT INTO {table} VALUES (1) /* INSERT INTO qrtz_misfires */", "COMMIT")
+        give_up.join()
+        client.close()
+        assert _count(direct, table) == 0
+        deadline = time.monotonic() + 10
+        while _count(direct, table) == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert _count(direct, table) == 1
+        direct.execute(f"DROP TABLE {table}")
+
+
+def _fly(connection: psycopg.Connection[Any], *statements: str) -> None:
+    with connection.pipeline():
+        for sql in statements:
+            connection.execute(sql.encode(), prepare=False)
+
+
+def _shut(connection: psycopg.Connection[Any]) -> None:
+    with socket.socket(fileno=socket.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def _count(connection: psycopg.Connection[Any], table: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _eventually(dsn: str, stored: int) -> None:
+    deadline = time.monotonic() + 10
+    while _stored(dsn) != stored and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert _stored(dsn) == stored
+
+
+def test_nothing_passes_a_black_hole_until_it_is_healed(network: Network, client: Scheduler) -> None:
+    client.job_group_names()
+    network.tell("gate", "n1", roles=["work"])
+    with pytest.raises(QuartzpyError):
+        client.pause_all()
+    network.tell("heal", "n1")
+    client.pause_all()
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+def test_bytes_are_cut_into_flights_wherever_they_are_split() -> None:
+    def statement(sql: bytes) -> list[bytes]:
+        return [
+            _message(b"P", b"\0" + sql + b"\0\0\0"),
+            _message(b"B", b"\0\0\0\0\0\0\0\0"),
+            _message(b"E", b"\0\0\0\0\0"),
+        ]
+
+    sent = [
+        *statement(b"BEGIN"),
+        *statement(b"UPDATE x SET last_checkin = 1"),
+        *statement(b"COMMIT"),
+        _message(b"S", b""),
+    ]
+    data = b"".join(sent)
+    for size in (1, 7, len(data)):
+        reader = FlightReader()
+        found: list[Any] = []
+        for place in range(0, len(data), size):
+            found += reader.feed(data[place : place + size])
+        [flight] = found
+        assert flight.data == data
+        assert (flight.begins, flight.commits, flight.kinds) == (True, True, {"check_in"})
+        assert flight.commit_at is not None
+        assert b"".join(flight.messages[: flight.commit_at]) == b"".join(sent[:6])
+
+
+def test_a_seed_is_always_the_same_plan() -> None:
+    nodes = ["n1", "n2", "n3"]
+    assert plans.plan("quick", 7, nodes) == plans.plan("quick", 7, nodes)
+    assert plans.plan("quick", 7, nodes) != plans.plan("quick", 8, nodes)
+    assert len({fault.family for fault in plans.plan("smoke", 1, nodes)}) == len(plans.SMOKE) == 12
+    assert sum(plans.QUICK.values()) == 46

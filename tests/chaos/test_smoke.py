@@ -1,0 +1,30 @@
+"""A chaos run in the test command: 12 faults by default; `--chaos=quick` and `--chaos=long` play more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.__main__ import play, show
+
+NEEDED_FLIGHTS = ("acquire", "fire", "complete", "check_in", "misfire", "recover", "pause")
+
+
+@pytest.mark.xdist_group("chaos")
+@pytest.mark.timeout(0)
+def test_nothing_is_lost_doubled_or_stuck(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    mode = pytestconfig.getoption("chaos")
+    if mode == "off":
+        pytest.skip("--chaos=off")
+    seed = pytestconfig.getoption("chaos_seed")
+    told: list[str] = []
+    minutes = pytestconfig.getoption("chaos_minutes") if mode == "long" else None
+    report = play(mode, seed, tmp_path, say=told.append, minutes=minutes)
+    show(report, told.append)
+    print("\n".join(told))
+    assert report.violations == [], f"seed {seed}, records in {tmp_path}\n" + "\n".join(told)
+    # A proxy that does not recognise the flights would have lost none of them.
+    seen = {kind for flights in report.figures["flights"].values() for kind, count in flights.items() if count}
+    assert set(NEEDED_FLIGHTS) <= seen
+    assert report.figures["targets"] > 300

@@ -1,0 +1,174 @@
+"""What is scheduled in a chaos run, and the record of what was asked and answered.
+
+Each request is written into the history before and after, with its answer: "ok", "error", or "unknown" where the
+answer was lost. What follows from it is computed by the checker from these lines alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, Trigger, TriggerKey
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError
+from tests.chaos import history, jobs
+
+GROUP = "chaos"
+MOVED = "moved"
+ONCE = "once"
+SKIP = "reschedule_next_with_remaining_count"
+OWN_THRESHOLD = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job with its triggers, and what the checker has to know of them."""
+
+    job: JobDetail
+    triggers: tuple[Trigger, ...]
+    specs: tuple[dict[str, Any], ...]
+    flags: dict[str, Any] = field(default_factory=dict)
+
+
+def every(start: datetime, period: timedelta) -> dict[str, Any]:
+    return {"kind": "interval", "start": start.isoformat(), "period_us": period // timedelta(microseconds=1)}
+
+
+def each(start: datetime, zone: str, seconds: str) -> dict[str, Any]:
+    step, offset = (int(part) for part in reversed(seconds.split("/")))
+    return {"kind": "cron", "start": start.isoformat(), "zone": zone, "seconds": list(range(offset, 60, step))}
+
+
+def once(at: datetime) -> dict[str, Any]:
+    return {"kind": "once", "start": at.isoformat()}
+
+
+def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
+    """The workload that stands for the whole run; `rate` 1 is about 40 fires a second with the clients' own."""
+
+    def number(full: int) -> range:
+        return range(max(1, round(full * rate)))
+
+    def recurring(
+        name: str, job: type, ms: int, period: float = 1.0, *, flags: dict[str, Any] | None = None, **detail: Any
+    ) -> Planned:
+        misfire = detail.pop("misfire", {})
+        span = timedelta(seconds=period)
+        trigger = SimpleTrigger(name, GROUP, interval=span, repeat_count=None, start_time=start, **misfire)
+        found = JobDetail(job, name, GROUP, data={"ms": ms}, **detail)
+        serial = bool(found.disallow_concurrent)
+        told = {"serial": serial, "recovers": found.requests_recovery, "policy": "merge" if misfire else "exact"}
+        return Planned(found, (trigger,), (every(start, span),), {**told, **(flags or {})})
+
+    for i in number(10):
+        yield recurring(f"plain-{i}", jobs.Plain, 30 * i, requests_recovery=i % 3 == 0)
+    for i in number(7):
+        yield recurring(f"serial-{i}", jobs.Serial, 40 * i, requests_recovery=i % 3 == 0)
+    for i in number(3):
+        yield recurring(f"counter-{i}", jobs.Counter, 20, flags={"counter": True})
+    slow = {"misfire": SKIP, "misfire_threshold": OWN_THRESHOLD}
+    for i in number(5):
+        yield recurring(f"slow-{i}", jobs.Serial, 1500, misfire=slow)
+    for i in number(5):
+        yield recurring(f"long-{i}", jobs.Plain, 3000, 6.0, requests_recovery=True)
+    for i in number(3):
+        yield recurring(f"async-{i}", jobs.Async, 200)
+    yield recurring("process-0", jobs.InProcess, 100, executor="cpu")
+    retry = RetryPolicy(attempts=3, delay=timedelta(milliseconds=200), factor=1)
+    yield recurring("retried-0", jobs.Retried, 0, 2.0, retry=retry, flags={"fails": [1]})
+    yield recurring("fenced-0", jobs.Fenced, 0, 1.0)
+    for i in number(2):
+        yield recurring(f"transactional-{i}", jobs.Transactional, 0, 2.0, flags={"may_fail": True})
+    yield recurring("limited-0", jobs.Plain, 300, 0.5, max_concurrent=2)
+    for name, policy in (("skip", SKIP), ("ignore", "ignore")):
+        misfire = {"misfire": policy, "misfire_threshold": OWN_THRESHOLD}
+        yield recurring(f"misfire-{name}", jobs.Plain, 0, misfire=misfire)
+    yield from _crons(start)
+    yield _same_instant(start)
+
+
+def _crons(start: datetime) -> Iterator[Planned]:
+    kinds = [
+        ("Europe/Berlin", "0/2", "smart"),
+        ("Asia/Kolkata", "1/3", "smart"),
+        ("America/New_York", "0/2", "smart"),
+        ("Europe/Berlin", "0/2", "do_nothing"),
+        ("Asia/Kolkata", "0/2", "fire_once_now"),
+    ]
+    for i, (zone, seconds, policy) in enumerate(kinds):
+        own = {} if policy == "smart" else {"misfire": policy, "misfire_threshold": OWN_THRESHOLD}
+        name = f"cron-{i}"
+        trigger = CronTrigger(f"{seconds} * * ? * *", name, GROUP, time_zone=zone, start_time=start, **own)
+        job = JobDetail(jobs.Plain, name, GROUP, data={"ms": 10})
+        flags = {"policy": "merge" if own else "exact", "serial": False, "recovers": False}
+        yield Planned(job, (trigger,), (each(start, zone, seconds),), flags)
+
+
+def _same_instant(start: datetime) -> Planned:
+    """Five triggers of one serial job, all due at one instant."""
+    span = timedelta(seconds=4)
+    names = [f"together-{i}" for i in range(5)]
+    triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
+    job = JobDetail(jobs.Serial, "together", GROUP, data={"ms": 100})
+    flags = {"serial": True, "recovers": False, "policy": "exact"}
+    return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
+
+
+def moved(start: datetime, count: int) -> Iterator[Planned]:
+    """Triggers that the client pauses, resumes, reschedules and deletes."""
+    for i in range(count):
+        span = timedelta(seconds=1)
+        name = f"moved-{i}"
+        trigger = SimpleTrigger(name, MOVED, interval=span, repeat_count=None, start_time=start)
+        job = JobDetail(jobs.Serial if i % 2 else jobs.Plain, name, MOVED, data={"ms": 20}, durable=True)
+        flags = {"serial": bool(i % 2), "recovers": False, "policy": "exact"}
+        yield Planned(job, (trigger,), (every(start, span),), flags)
+
+
+def asked(op: str, key: TriggerKey | JobKey | str, call: Callable[[], Any], **detail: Any) -> str:
+    """Make a request and record it; the answer."""
+    before = history.now_ns()
+    error = None
+    try:
+        result = call()
+        # A verb about what is not there changes nothing, and says so.
+        answer = "absent" if result is None and op == "reschedule" else "ok"
+    except OutcomeUnknownError as unknown:
+        answer, error = "unknown", unknown
+    except QuartzpyError as refused:
+        # A refusal of the database's while it is away is certain only where nothing had been sent.
+        answer, error = "error", refused
+    except Exception as other:
+        answer, error = "unknown", other
+    history.append(
+        "api",
+        op=op,
+        key=str(key) if isinstance(key, str) else f"{key.group}.{key.name}",
+        before=before,
+        after=history.now_ns(),
+        answer=answer,
+        error=None if error is None else f"{type(error).__name__}: {error}"[:400],
+        **detail,
+    )
+    return answer
+
+
+def store(scheduler: Scheduler, planned: Planned) -> str:
+    """Schedule a job with its triggers, and record each trigger."""
+    details = [(t.key, spec) for t, spec in zip(planned.triggers, planned.specs, strict=True)]
+    return asked(
+        "schedule",
+        details[0][0],
+        lambda: scheduler.schedule_job(planned.job, planned.triggers, replace=True),
+        job=planned.job.name,
+        spec=details[0][1],
+        also=[[f"{key.group}.{key.name}", spec] for key, spec in details[1:]],
+        **planned.flags,
+    )
+
+
+def soon(seconds: float) -> datetime:
+    """A whole second of the near future."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)
