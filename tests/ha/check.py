@@ -108,7 +108,9 @@ def _check_series(history: History, starts: Sequence[Line], findings: Findings) 
         expected = series.until(end)
         findings.lost += [f"{name} at {instant.isoformat()}" for instant in sorted(expected - happened.keys())]
         findings.doubled += [
-            f"{name} at {instant.isoformat()}: {times} times" for instant, times in sorted(happened.items()) if times > 1
+            f"{name} at {instant.isoformat()}: {times} times"
+            for instant, times in sorted(happened.items())
+            if times > 1
         ]
         findings.doubled += [
             f"{name} at {instant.isoformat()}: no such instant" for instant in sorted(happened.keys() - expected)

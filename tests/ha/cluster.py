@@ -132,10 +132,7 @@ class PatroniCluster:
     def dsn(self) -> str:
         """The URL that names all servers and asks for the one that writes."""
         hosts = "&".join(f"host={LOOPBACK}:{server.port}" for server in self.servers.values())
-        return (
-            f"postgresql+psycopg://{USER}:{self._password}@/{DATABASE}?{hosts}"
-            "&target_session_attrs=read-write"
-        )
+        return f"postgresql+psycopg://{USER}:{self._password}@/{DATABASE}?{hosts}&target_session_attrs=read-write"
 
     def connect(self, name: str, *, seconds: int = 3) -> psycopg.Connection[Any]:
         """A session on one server, as its superuser."""
@@ -163,11 +160,13 @@ class PatroniCluster:
 
     def leader(self) -> str | None:
         """The server that holds the leader's key and says itself that it is the primary."""
-        for server in self.servers.values():
-            with contextlib.suppress(OSError, ValueError):
-                if self._ask(server, "/primary")["state"] == "running":
-                    return server.name
-        return None
+        return next((name for name in self.servers if self.leads(name)), None)
+
+    def leads(self, name: str) -> bool:
+        """Whether a server says that it is the primary and holds the leader's key."""
+        with contextlib.suppress(OSError, ValueError):
+            return bool(self._ask(self.servers[name], "/primary")["state"] == "running")
+        return False
 
     def timeline(self) -> int:
         """The timeline of the primary: it rises with each failover."""
