@@ -20,14 +20,13 @@ def test_a_rig_that_is_killed_leaves_no_process_and_no_file(tmp_path: Path) -> N
         f"subprocess.Popen(['sleep', '600'], cwd={str(guarded)!r}, start_new_session=True);"
         "print('started', flush=True); time.sleep(600)"
     )
-    rig = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE)
-    try:
-        assert rig.stdout is not None
-        assert rig.stdout.readline() == b"started\n"
-        assert len(processes.processes_in(guarded)) == 1
-    finally:
-        rig.kill()
-        rig.wait()
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE) as rig:
+        try:
+            assert rig.stdout is not None
+            assert rig.stdout.readline() == b"started\n"
+            assert len(processes.processes_in(guarded)) == 1
+        finally:
+            rig.kill()
     deadline = time.monotonic() + 30
     while guarded.exists() or processes.processes_in(guarded):
         assert time.monotonic() < deadline, processes.processes_in(guarded)
