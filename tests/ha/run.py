@@ -7,7 +7,8 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +21,22 @@ from tests.ha.cluster import LOOP_WAIT, RETRY_TIMEOUT, TTL, PatroniCluster
 from tests.ha.parts import Parts
 from tests.ha.workload import Workload
 
-KINDS = ("kill_machine", "switchover", "kill_server", "freeze", "cut_from_etcd", "kill_behind", "etcd_outage")
+KINDS = (
+    "kill_machine",
+    "switchover",
+    "kill_server",
+    "freeze",
+    "cut_from_etcd",
+    "kill_behind",
+    "etcd_outage",
+    "standbys_stall",
+)
+WITH_OLD_PRIMARY = frozenset({"kill_server", "etcd_outage", "standbys_stall"})
+"""After these the former primary may be the next one."""
 BEHIND = 4.0
 """Seconds for which the standbys are stopped before a primary is killed that they lag behind."""
+STALL = 12.0
+"""Seconds for which nothing is replicated: longer than a node waits for an answer, shorter than Patroni's lease."""
 QUIET = (3.0, 8.0)
 """Seconds of load before a fault."""
 FAILED_OVER_WITHIN = 120.0
@@ -116,12 +130,11 @@ class Run:
         cluster.wait_until_healthy()
         workload.wait_until_caught_up()
         time.sleep(self._random.uniform(*QUIET))
-        timeline = cluster.timeline()
         old = cluster.leader()
         assert old is not None
         began = record.now()
         undo = self._inject(kind, old)
-        new = self._wait_for_primary(old, timeline, kind)
+        new = self._wait_for_primary(old, kind)
         writable = record.now()
         undo()
         cluster.wait_until_healthy()
@@ -164,14 +177,14 @@ class Run:
             cluster.kill_machine(leader)
             return lambda: cluster.start(leader)
         if kind == "kill_behind":
-            standbys = [name for name in cluster.names if name != leader]
-            for name in standbys:
-                cluster.freeze(name)
-            time.sleep(BEHIND)
-            cluster.kill_machine(leader)
-            for name in standbys:
-                cluster.thaw(name)
+            with self._standbys_stopped(leader):
+                time.sleep(BEHIND)
+                cluster.kill_machine(leader)
             return lambda: cluster.start(leader)
+        if kind == "standbys_stall":
+            with self._standbys_stopped(leader):
+                time.sleep(STALL)
+            return lambda: None
         if kind == "kill_server":
             cluster.kill_server(leader)
             return lambda: None
@@ -191,9 +204,18 @@ class Run:
             return lambda: None
         raise ValueError(f"a kind of fault is one of {', '.join(KINDS)} (got {kind!r})")
 
-    def _wait_for_primary(self, old: str, timeline: int, kind: str) -> str:
-        """Wait until a server leads on a later timeline and takes writes; its name."""
-        others = [name for name in self._cluster.names if kind in ("kill_server", "etcd_outage") or name != old]
+    @contextmanager
+    def _standbys_stopped(self, leader: str) -> Iterator[None]:
+        standbys = [name for name in self._cluster.names if name != leader]
+        for name in standbys:
+            self._cluster.freeze(name)
+        yield
+        for name in standbys:
+            self._cluster.thaw(name)
+
+    def _wait_for_primary(self, old: str, kind: str) -> str:
+        """Wait until a server leads and takes writes; its name."""
+        others = [name for name in self._cluster.names if kind in WITH_OLD_PRIMARY or name != old]
 
         def writes() -> list[str]:
             return [name for name in others if self._cluster.leads(name) and self._cluster.can_write(name)]
