@@ -237,6 +237,12 @@ class PatroniCluster:
         """Stop the server and its Patroni; their connections stay open and answer nothing."""
         processes.freeze(self.servers[name].directory)
 
+    def cut_replication(self, name: str) -> None:
+        """End what a standby receives with; while it is frozen it does not begin anew, and lacks what comes then."""
+        for pid in processes.processes_in(self.servers[name].data):
+            if "walreceiver" in processes.title(pid):
+                os.kill(pid, signal.SIGKILL)
+
     def thaw(self, name: str) -> None:
         processes.thaw(self.servers[name].directory)
 

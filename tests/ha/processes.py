@@ -33,6 +33,14 @@ def processes_in(directory: Path) -> list[int]:
     return found
 
 
+def title(pid: int) -> str:
+    """How a process calls itself; empty where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def signal_all(directory: Path, number: signal.Signals) -> None:
     """Send a signal to every process of a directory."""
     for pid in processes_in(directory):

@@ -209,6 +209,10 @@ class Run:
         standbys = [name for name in self._cluster.names if name != leader]
         for name in standbys:
             self._cluster.freeze(name)
+            if not self._cluster.synchronous:
+                # A frozen standby still has what its socket's buffer took. Where commits wait for one that is gone,
+                # Patroni rightly promotes nobody, and there would be no failover to look at.
+                self._cluster.cut_replication(name)
         yield
         for name in standbys:
             self._cluster.thaw(name)
