@@ -19,7 +19,7 @@ from quartzpy.placement import DEFAULT_EXECUTOR
 AUTO = "AUTO"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _A_YEAR = timedelta(days=366)
 
 
@@ -40,6 +40,21 @@ def automatic_instance_id() -> str:
     """An instance id that no other node has: host, process and a random part."""
     host = socket.gethostname().split(".")[0][:100] or "host"
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
+
+
+def checked_schema(schema: object) -> str | None:
+    """A name for the schema of our tables, or None. It is used as it is written, so `order` and `Mixed` are names.
+
+    Raises:
+        SettingsError: no such name, or one that PostgreSQL keeps for itself.
+    """
+    if schema is None:
+        return None
+    if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
+        raise SettingsError(f"schema: letters A-Z and a-z, digits and _, no digit first, at most 63 (got {schema!r})")
+    if schema.startswith("pg_") or schema == "information_schema":
+        raise SettingsError(f"schema: {schema!r} is a name that PostgreSQL keeps for itself")
+    return schema
 
 
 MOST_WORKERS = 5_000
@@ -201,8 +216,7 @@ class SchedulerConfig:
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
-        if self.schema is not None and not (isinstance(self.schema, str) and _SCHEMA.fullmatch(self.schema)):
-            raise SettingsError(f"schema: letters a-z, digits and _, at most 31 (got {self.schema!r})")
+        checked_schema(self.schema)
         if isinstance(self.job_modules, str) or not all(isinstance(m, str) for m in self.job_modules):
             raise SettingsError(f"job_modules: a tuple of module names (got {self.job_modules!r})")
         given(self, "job_modules", tuple(self.job_modules))

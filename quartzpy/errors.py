@@ -170,7 +170,14 @@ class IllegalStateChangeError(JobStoreError):
 
 
 class SchemaError(JobStoreError):
-    """The database's tables are absent, or of another release; the message names the command that mends it."""
+    """The database's tables are absent, or of another release; the message names the command that mends it.
+
+    `sqlstate` is the server's code where it gave one.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
 
 
 class StoreUnavailableError(JobStoreError):

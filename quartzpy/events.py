@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -288,3 +289,31 @@ class NodesRecovered(Event):
     nodes: tuple[str, ...]
     recovered: int
     terminated: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFailedOver(Event):
+    """The database is on another server, or on one that was promoted; connections to the former were dropped.
+
+    Places are host:port as this process reached them; what a server does not tell is None.
+    """
+
+    method: ClassVar[str] = "database_failed_over"
+    place: str
+    system_identifier: int | None
+    timeline: int | None
+    previous_place: str
+    previous_system_identifier: int | None
+    previous_timeline: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodesDiffer(Event):
+    """Nodes of this cluster differ in what should be alike: in their time zone data, their release, their settings.
+
+    `values` has each value as text with the nodes that have it. Told once for each difference.
+    """
+
+    method: ClassVar[str] = "nodes_differ"
+    subject: str
+    values: Mapping[str, tuple[str, ...]]

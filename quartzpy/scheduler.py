@@ -91,6 +91,7 @@ class BaseScheduler(SchedulingVerbs):
         self._version = version
         self.listeners = Listeners()
         """Who is told of what happens on this scheduler."""
+        store.on_event(self._tell)
         self._lock = threading.RLock()
         self._opened = False
         self._node: SchedulerNode | None = None

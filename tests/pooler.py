@@ -74,8 +74,9 @@ class _Server:
 class Pooler:
     """Listens on a port of its own until it is left."""
 
-    def __init__(self, dsn: str, size: int = 3) -> None:
+    def __init__(self, dsn: str, size: int = 3, *, ignores_options: bool = False) -> None:
         self._dsn = dsn.replace("+psycopg", "")
+        self._ignores_options = ignores_options
         self._idle: queue.SimpleQueue[_Server] = queue.SimpleQueue()
         for _ in range(size):
             self._idle.put(_Server(self._dsn))
@@ -129,7 +130,7 @@ class Pooler:
             if code not in _NEGOTIATIONS:
                 break
             client.sendall(_WITHOUT_TLS)
-        if b"options" in rest.split(b"\0")[::2]:
+        if not self._ignores_options and b"options" in rest.split(b"\0")[::2]:
             text = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
             client.sendall(_message(b"E", text))
             return False

@@ -99,3 +99,33 @@ def wait(dsn: str, schema: str | None, timeout: str) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)  # noqa: TID251 - nothing here could wake us sooner
+
+
+@db.command()
+@click.option("--dsn", envvar="QUARTZPY_DSN", help="postgresql+psycopg://user@host/database; only for --apply.")
+@_schema_option
+@click.option("--owner", help="The role that owns the tables; not changed where it is not given.")
+@click.option("--node", default="quartzpy_node", show_default=True, help="The role of nodes, which run jobs.")
+@click.option("--client", default="quartzpy_client", show_default=True, help="The role of those that schedule.")
+@click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of those that look.")
+@click.option("--apply", "applied", is_flag=True, help="Run it instead of printing it.")
+def roles(
+    dsn: str | None, schema: str | None, owner: str | None, node: str, client: str, reader: str, applied: bool
+) -> None:
+    """Print the SQL for roles with the least privileges, or run it.
+
+    The roles cannot log in: GRANT them to the users that do.
+    """
+    from quartzpy.store.sql import roles as sql_roles
+
+    names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
+    if len(set(names.values())) < len(names):
+        raise click.UsageError("each role needs a name of its own")
+    found = sql_roles.statements(names, schema)
+    if not applied:
+        click.echo(sql_roles.as_script(found), nl=False)
+        return
+    if dsn is None:
+        raise click.UsageError("--apply needs --dsn")
+    sql_roles.apply(dsn, found)
+    click.echo(f"roles {', '.join(names.values())}: granted what they need")

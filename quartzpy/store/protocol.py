@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.events import Event
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -431,6 +432,10 @@ class JobStore(Protocol):
 
     def close(self) -> None:
         """Give back all connections; waiting calls fail."""
+        ...
+
+    def on_event(self, emit: Callable[[Event], None]) -> None:
+        """Tell `emit` of what the store notices by itself, as that its database failed over."""
         ...
 
     def now(self) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from quartzpy.store.records import HISTORY, ExecutionQuery
 from quartzpy.store.sql import lookups
 from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
 from quartzpy.store.sql.complete import PURGE
-from quartzpy.store.sql.connections import connect_arguments
+from quartzpy.store.sql.conninfo import session_settings
 from quartzpy.store.sql.misfire import MOVE
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
@@ -104,8 +103,8 @@ def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.fixture
 def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], list[dict[str, Any]]]:
     connection = connect()
-    for setting in re.findall(r"-c (\w+=\S+)", connect_arguments(SchedulerConfig.of({"name": "plans"}), "")["options"]):
-        connection.execute(f"SET {setting}")
+    for setting in session_settings(SchedulerConfig.of({"name": "plans"})).items():
+        connection.execute("SELECT set_config(%s, %s, false)", setting)
     connection.execute(FILL_JOBS + FILL_TRIGGERS + FILL_NODE)
 
     def one(text: str) -> list[dict[str, Any]]:

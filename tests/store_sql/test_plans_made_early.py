@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +16,7 @@ from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Lane, Node, Opening
 from quartzpy.store.sql import connections
-from quartzpy.store.sql.connections import connect_arguments
+from quartzpy.store.sql.conninfo import session_settings
 from quartzpy.store.sql.flight import Send, fly
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
@@ -52,8 +51,8 @@ class Watched:
         self._prepared: set[str] = set()
         self.read: dict[str, float] = {}
         """The most rows that each statement read."""
-        for setting in re.findall(r"-c (\w+=\S+)", connect_arguments(SchedulerConfig.of({}), "")["options"]):
-            connection.execute(f"SET {setting}")
+        for setting in session_settings(SchedulerConfig.of({})).items():
+            self._connection.execute("SELECT set_config(%s, %s, false)", setting)
         connection.execute("SET plan_cache_mode = force_generic_plan")
 
     def fly(self, connection: psycopg.Connection[Any], sends: Sequence[Send], **how: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError
+from quartzpy.events import Event
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -86,6 +87,9 @@ class RamJobStore:
 
     def close(self) -> None:
         pass
+
+    def on_event(self, emit: Callable[[Event], None]) -> None:
+        """Nothing happens to memory."""
 
     def now(self) -> datetime:
         return self._tables.now()

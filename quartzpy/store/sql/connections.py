@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 import psycopg
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.events import Event
+from quartzpy.store.sql.conninfo import connect_arguments, session_settings
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send, fly
+from quartzpy.store.sql.servers import READ_ONLY, Servers
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -25,42 +28,6 @@ _T = TypeVar("_T")
 # Whoever loses a deadlock or a serialization race changed nothing and may simply try again.
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
-
-
-def session_settings(config: SchedulerConfig) -> dict[str, str]:
-    """What a session of ours is told, or each transaction where sessions are not ours.
-
-    The server ends a transaction of ours that sits idle or waits too long, so that a stopped process cannot hold
-    the lock.
-    """
-    milliseconds = {
-        "lock_timeout": config.lock_timeout,
-        "statement_timeout": config.statement_timeout,
-        "idle_in_transaction_session_timeout": config.lock_timeout,
-    }
-    settings = {name: f"{int(span.total_seconds() * 1000)}" for name, span in milliseconds.items()}
-    # Hot statements touch few rows by index: planning them anew or compiling them costs more than running them.
-    settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off"}
-    # Each has its index, and stays on it also where the statistics are those of yesterday's, smaller table.
-    settings |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
-    return settings | {"timezone": "UTC", "synchronous_commit": "on"}
-
-
-def connect_arguments(config: SchedulerConfig, role: str, *, pooled: bool = False) -> dict[str, Any]:
-    """What libpq is told. The keepalives find a network that swallows packets."""
-    arguments: dict[str, Any] = {
-        "connect_timeout": max(2, round(config.connect_timeout.total_seconds())),
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 15_000,
-        "application_name": f"quartzpy:{config.name}:{role}"[:63],
-    }
-    if pooled:
-        # What the driver prepared would be on another connection the next time.
-        return arguments | {"prepare_threshold": None, "client_encoding": "UTF8"}
-    settings = session_settings(config).items()
-    return arguments | {"options": " ".join(f"-c {name}={value}" for name, value in settings)}
 
 
 def _local(config: SchedulerConfig) -> str:
@@ -82,6 +49,10 @@ def _is_stale(connection: psycopg.Connection[Any]) -> bool:
     return bool(poller.poll(0))
 
 
+def _nobody(event: Event) -> None:
+    pass
+
+
 class Connections:
     """Gives out connections in autocommit mode, and flies on them."""
 
@@ -91,12 +62,19 @@ class Connections:
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
         self._local = _local(config).encode() if config.pooled else None
+        self._emit: Callable[[Event], None] = _nobody
+        self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
         self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
         self._work = self._engine("work", config.pool_size + 3)
         # Its own: a check-in that waits behind work would look like a death.
         self._control = self._engine("control", 1)
         self._jobs = self._new_engine(
-            "jobs", pool_size=config.pool_size, max_overflow=config.workers, pool_pre_ping=True
+            "jobs",
+            # A job's work rests on it, whatever the role's or the database's default is.
+            isolation_level="READ COMMITTED",
+            pool_size=config.pool_size,
+            max_overflow=config.workers,
+            pool_pre_ping=True,
         )
 
     def _engine(self, role: str, size: int) -> Engine:
@@ -113,15 +91,32 @@ class Connections:
         engine = create_engine(
             self._url,
             pool_timeout=self._seconds,
-            connect_args=connect_arguments(self._config, role, pooled=self._config.pooled),
+            connect_args=connect_arguments(self._url, self._config, role, pooled=self._config.pooled),
             **options,
         )
+        event.listen(engine, "do_connect", self._connect)
+        event.listen(engine, "checkout", self._goes_out)
         event.listen(engine, "checkin", self._came_back)
         return engine
 
+    def _connect(self, dialect: object, record: object, given: object, arguments: dict[str, Any]) -> Any:
+        return self._servers.connect(**arguments)
+
+    def on_event(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+
+    def is_current(self, connection: object) -> bool:
+        """Whether a connection leads to the server that holds the data now, as far as this process knows."""
+        return self._servers.is_current(connection)
+
+    def _goes_out(self, connection: object, record: ConnectionPoolEntry, fairy: object) -> None:
+        if not self.is_current(connection):
+            # It leads to a server that was left: the pool makes another, and so it does for all that are as old.
+            raise InvalidatePoolError
+
     def _came_back(self, connection: object, record: ConnectionPoolEntry) -> None:
         # Its pool was given up while somebody had it: nobody would close it.
-        if self._closed and connection is not None:
+        if connection is not None and (self._closed or not self.is_current(connection)):
             record.invalidate()
 
     def read(self, sends: Sequence[Send]) -> list[Result]:
@@ -162,6 +157,8 @@ class Connections:
         except (psycopg.Error, SQLAlchemyError, OSError) as error:
             self._forget_if_broken(fairy)
             translated = translate(error)
+            if getattr(error, "sqlstate", None) == READ_ONLY:
+                self._leave_server(fairy)
             if getattr(error, "outcome_unknown", False):
                 raise OutcomeUnknownError(f"the connection broke while committing: {translated}") from error
             raise translated from error
@@ -173,9 +170,15 @@ class Connections:
             if fairy is not None:
                 fairy.close()
 
+    def _leave_server(self, fairy: PoolProxiedConnection | None) -> None:
+        """The server cannot write any more: perhaps another one can, and the next connection leads there."""
+        self._servers.distrust()
+        if fairy is not None and fairy.is_valid:
+            fairy.invalidate()
+
     @staticmethod
     def _forget_if_broken(fairy: PoolProxiedConnection | None) -> None:
-        if fairy is None:
+        if fairy is None or not fairy.is_valid:
             return
         connection = fairy.driver_connection
         if connection is None or (
@@ -233,9 +236,10 @@ class Connections:
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
         """A connection outside the pools, and around a pooler, in autocommit mode; the caller closes it."""
         try:
-            fairy = self._work.dialect.create_connect_args(self._listen_url or self._url)
-            arguments = {**fairy[1], **connect_arguments(self._config, role)}
-            return psycopg.connect(*fairy[0], autocommit=True, **arguments)
+            url = self._listen_url or self._url
+            _, given = self._work.dialect.create_connect_args(url)
+            arguments = {**given, **connect_arguments(url, self._config, role)}
+            return self._servers.connect(autocommit=True, **arguments)
         except psycopg.Error as error:
             raise translate(error) from error
 

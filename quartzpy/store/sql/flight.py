@@ -9,6 +9,7 @@ The wait has a deadline of our own: behind a stalled network every timeout of th
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
@@ -24,7 +25,10 @@ from quartzpy.store.sql.statement import Statement
 
 _BINARY = pq.Format.BINARY
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
-BEGIN, COMMIT, ROLLBACK = b"BEGIN", b"COMMIT", b"ROLLBACK"
+# Whatever the default of the role or the database is: a step looks, after its wait for the lock, at what is committed.
+BEGIN, COMMIT, ROLLBACK = b"BEGIN ISOLATION LEVEL READ COMMITTED", b"COMMIT", b"ROLLBACK"
+UNDO_SECONDS = 5.0
+"""So long may a rollback take that nobody waits for any more."""
 
 
 class Result(NamedTuple):
@@ -67,12 +71,35 @@ def _answers(pgconn: pq.abc.PGconn, deadline: float) -> list[pq.abc.PGresult]:
             results.append(result)
             if pgconn.status == pq.ConnStatus.BAD:
                 return results
-        left = deadline - time.monotonic()
-        if left <= 0 or not poller.poll(left * 1000):
-            with socket.socket(fileno=socket.dup(pgconn.socket)) as cut:  # the driver closes its own
-                cut.shutdown(socket.SHUT_RDWR)
-            raise DeadlineError("the database did not answer in time; the connection was cut")
+        _wait(pgconn, poller, deadline)
         pgconn.consume_input()
+
+
+def _wait(pgconn: pq.abc.PGconn, poller: select.poll, deadline: float) -> None:
+    """Wait until the server sends something. Raises DeadlineError, with the connection cut, where it does not."""
+    left = deadline - time.monotonic()
+    if left <= 0 or not poller.poll(left * 1000):
+        with socket.socket(fileno=socket.dup(pgconn.socket)) as cut:  # the driver closes its own
+            cut.shutdown(socket.SHUT_RDWR)
+        raise DeadlineError("the database did not answer in time; the connection was cut")
+
+
+def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS) -> None:
+    """Run a statement that ends what failed; where that is not answered in time, cut the connection.
+
+    Raises:
+        DeadlineError: it was cut.
+    """
+    deadline = time.monotonic() + seconds
+    poller = select.poll()
+    poller.register(pgconn.socket, select.POLLIN)
+    pgconn.send_query(statement)
+    while True:
+        while pgconn.is_busy():
+            _wait(pgconn, poller, deadline)
+            pgconn.consume_input()
+        if pgconn.get_result() is None:
+            return
 
 
 def fly(
@@ -82,14 +109,14 @@ def fly(
     seconds: float,
     begin: bytes | None = BEGIN,
     commit: bytes | None = COMMIT,
-    undo: bytes = ROLLBACK,
+    undo_by: bytes = ROLLBACK,
     prepared: bool = True,
     local: bytes | None = None,
 ) -> list[Result]:
     """Run the statements in a transaction, all in one flight; their results in order.
 
     A transaction may also take several flights: the first without `commit`, the last without `begin`. `connection` is
-    in autocommit mode, or `begin` is a savepoint and `undo` goes back to it. With `prepared` the statements stay
+    in autocommit mode, or `begin` is a savepoint and `undo_by` goes back to it. With `prepared` the statements stay
     prepared on the connection. `local` is a query that makes settings for the transaction, sent behind `begin`, where
     the session has none of ours; instants are read as UTC then, and text as UTF-8.
 
@@ -139,7 +166,9 @@ def fly(
     failed = next((result for result in results if result.status in _FAILED), None)
     if failed is not None:
         if pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            pgconn.exec_(undo)
+            with contextlib.suppress(psycopg.Error):
+                # The error that is told is the one that came first; a connection that was cut is found to be so.
+                undo(pgconn, undo_by)
         raise error_from_result(failed)
     loader = Transformer(None if local else connection)
     first = opening + len(newly)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import select
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ HAVING count(*) > 0
 """
 
 
+_KNOWN = frozenset(News)
 TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
@@ -75,8 +76,11 @@ def news(session: SqlSession, what: News = News.SCHEDULED) -> Send:
 class Listener:
     """A connection that listens; see `Subscription`."""
 
-    def __init__(self, connection: psycopg.Connection[Any], scheduler: str) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], scheduler: str, *, is_current: Callable[[object], bool]
+    ) -> None:
         self._connection = connection
+        self._is_current = is_current
         try:
             connection.execute(f'LISTEN "{channel(scheduler)}"'.encode())
         except psycopg.Error as error:
@@ -85,14 +89,21 @@ class Listener:
 
     def wait(self, timeout: float) -> Collection[News]:
         """What was heard within `timeout` seconds."""
+        if not self._is_current(self._connection):
+            raise StoreUnavailableError("the server that was listened to is no longer the one that holds the data")
         try:
             pgconn = self._connection.pgconn
-            if not select.select([pgconn.socket], [], [], timeout)[0]:
+            # Not `select`, which takes no descriptor above 1,023.
+            poller = select.poll()
+            poller.register(pgconn.socket, select.POLLIN)
+            if not poller.poll(timeout * 1000):
                 return ()
             pgconn.consume_input()
             heard: set[News] = set()
             while (told := pgconn.notifies()) is not None:
-                heard.add(News(told.extra.decode()))
+                # A node of a later release may tell more than this one knows.
+                if (word := told.extra.decode(errors="replace")) in _KNOWN:
+                    heard.add(News(word))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the connection that listens was lost")
             return heard

@@ -19,8 +19,15 @@ class LockName(StrEnum):
     SYNC_ACCESS = "SYNC_ACCESS"
 
 
-LOCK = """
-SELECT lock_name FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE
+MISSING = "quartzpy: the row of a lock is missing"
+
+# An error where there is no row, so that nothing that follows is done without the lock. It is not folded into a
+# constant, because it counts.
+LOCK = f"""
+WITH held AS MATERIALIZED (
+    SELECT FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE
+)
+SELECT CASE count(*) WHEN 1 THEN 1 ELSE repeat('{MISSING}', 1 + count(*)::int)::int END FROM held
 """
 
 MAKE = """
@@ -28,3 +35,5 @@ INSERT INTO $locks (sched_name, lock_name)
 SELECT %(sched)s, name FROM unnest(%(names)s::text[]) AS name
     ON CONFLICT DO NOTHING
 """
+
+MADE = "SELECT count(*)::int FROM $locks WHERE sched_name = %(sched)s"

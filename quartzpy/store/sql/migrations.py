@@ -19,6 +19,7 @@ from sqlalchemy import Connection, MetaData, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from quartzpy.config import checked_schema
 from quartzpy.errors import SchemaError
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.tables import metadata
@@ -40,7 +41,7 @@ SELECT c.relname, a.attname
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
  WHERE c.relname LIKE 'qrtz\\_%%' AND c.relkind IN ('r', 'p')
-   AND c.relnamespace = coalesce(%s::text, current_schema())::regnamespace
+   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = coalesce(%s::text, current_schema()))
 """
 
 
@@ -79,7 +80,12 @@ def _metadata(schema: str | None) -> MetaData:
 @contextmanager
 def _connected(dsn: str, schema: str | None) -> Iterator[Connection]:
     """A connection in a transaction that only one process at a time has for this schema."""
-    engine = create_engine(parse_dsn(dsn), poolclass=NullPool, connect_args={"connect_timeout": 5})
+    checked_schema(schema)
+    arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
+    url = parse_dsn(dsn)
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = "5"
+    engine = create_engine(url, poolclass=NullPool, isolation_level="READ COMMITTED", connect_args=arguments)
     try:
         with _ALEMBIC, engine.begin() as connection:
             connection.execute(text("SET LOCAL lock_timeout = '30s'"))
@@ -167,6 +173,7 @@ def sql(schema: str | None = None) -> str:
     """The statements that create everything, for those who run such things by hand. No database is needed."""
     from alembic import command
 
+    checked_schema(schema)
     output = io.StringIO()
     with _ALEMBIC:
         command.upgrade(_config(schema, None, output), "head", sql=True)

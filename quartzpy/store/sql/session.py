@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
 
-from quartzpy.errors import LeaseLostError, SchemaError
+from quartzpy.errors import LeaseLostError
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
-from quartzpy.store.sql.flight import BEGIN, COMMIT, Result, Send
-from quartzpy.store.sql.locks import LOCK, LockName
+from quartzpy.store.sql.database import LockRowMissingError
+from quartzpy.store.sql.diagnosis import Diagnosis
+from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
+from quartzpy.store.sql.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import metadata
+
+logger = logging.getLogger(__name__)
 
 DATABASE_CLOCK = "clock_timestamp()"
 _T = TypeVar("_T")
@@ -22,7 +28,7 @@ _T = TypeVar("_T")
 
 def names(schema: str | None, now: str = DATABASE_CLOCK) -> dict[str, str]:
     """What the `$names` of our statements stand for."""
-    prefix = f"{schema}." if schema else ""
+    prefix = f'"{schema}".' if schema else ""
     tables = {table.name.removeprefix("qrtz_"): f"{prefix}{table.name}" for table in metadata.sorted_tables}
     tables["paused_groups"] = tables["paused_trigger_groups"]
     return {**tables, "fences": f"{prefix}qrtz_fences", "epochs": f"{prefix}qrtz_epochs", "now": now}
@@ -31,8 +37,9 @@ def names(schema: str | None, now: str = DATABASE_CLOCK) -> dict[str, str]:
 class SqlSession:
     """Sends the statements of one scheduler to one database."""
 
-    def __init__(self, connections: Connections, scheduler: str, names: dict[str, str]) -> None:
+    def __init__(self, connections: Connections, scheduler: str, names: dict[str, str], diagnosis: Diagnosis) -> None:
         self.connections = connections
+        self.diagnosis = diagnosis
         self.scheduler = scheduler
         self.names = names
         self._statements: dict[str, Statement] = {}
@@ -53,20 +60,29 @@ class SqlSession:
         """Take the lock, run the statements, commit: one round trip. The results of the statements.
 
         Raises:
-            SchemaError: the lock's row is missing.
+            SchemaError: the lock's row is missing, and cannot be restored.
         """
-        results = self.connections.fly([self.lock(name), *sends])
-        if results[0].touched != 1:
-            raise SchemaError(f"lock row {name} of scheduler {self.scheduler!r} is missing; restart this node")
-        return results[1:]
+        return self._with_lock_rows(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
+
+    def _with_lock_rows(self, ask: Callable[[], _T]) -> _T:
+        """Ask, once more where the rows of the locks were missing, and nothing was done: they are restored."""
+        with self.diagnosis.explained(locks=True):
+            try:
+                return ask()
+            except LockRowMissingError:
+                logger.warning("scheduler %s: rows of qrtz_locks were missing; they are restored", self.scheduler)
+                self.unlocked(self.send(MAKE, names=list(LockName)))
+                return ask()
 
     def unlocked(self, *sends: Send) -> list[Result]:
         """Run statements that need no lock, and commit: one round trip."""
-        return self.connections.fly(sends)
+        with self.diagnosis.explained():
+            return self.connections.fly(sends)
 
     def read(self, *sends: Send) -> list[Result]:
         """Run statements that change nothing, in one round trip; on another connection where the first one breaks."""
-        return self.connections.read(sends)
+        with self.diagnosis.explained():
+            return self.connections.read(sends)
 
     def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.read(self.send(text, **values))[0].rows
@@ -86,7 +102,7 @@ class SqlSession:
             finally:
                 transaction.roll_back_unless_committed()
 
-        return self.connections.transaction(whole)
+        return self._with_lock_rows(lambda: self.connections.transaction(whole))
 
 
 class Transaction:
@@ -111,7 +127,9 @@ class Transaction:
     def roll_back_unless_committed(self) -> None:
         pgconn = self._connection.pgconn
         if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            pgconn.exec_(b"ROLLBACK")
+            with contextlib.suppress(psycopg.Error):
+                # A connection in pipeline mode takes no such statement: it is thrown away.
+                undo(pgconn, ROLLBACK)
 
 
 def still_standing(node: Node, result: Result) -> tuple[Any, ...]:

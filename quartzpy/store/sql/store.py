@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
+from quartzpy.errors import SchemaError, StoreUnavailableError
+from quartzpy.events import Event
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
+from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     Acquisition,
     CheckIn,
@@ -45,6 +49,7 @@ from quartzpy.store.sql import (
     acquire,
     calendars,
     checkin,
+    checks,
     complete,
     fire,
     lookups,
@@ -55,14 +60,17 @@ from quartzpy.store.sql import (
     scheduling,
 )
 from quartzpy.store.sql.connections import Connections
-from quartzpy.store.sql.database import parse_dsn
+from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.listen import Listener
-from quartzpy.store.sql.locks import MAKE, LockName
+from quartzpy.store.sql.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.within import WithinSession, driver_connection
 from quartzpy.store.sql.work import WorkTransaction
 from quartzpy.triggers.horizon import PreparedTrigger
 
+logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -72,7 +80,10 @@ class SqlJobStore:
     def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
         self._config = config
         self._connections = Connections(parse_dsn(dsn), config)
-        self._session = SqlSession(self._connections, config.name, names(config.schema, now_sql))
+        self._told: set[Finding] = set()
+        named = names(config.schema, now_sql)
+        diagnosis = Diagnosis(self._connections, named, config.schema)
+        self._session = SqlSession(self._connections, config.name, named, diagnosis)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
@@ -101,14 +112,38 @@ class SqlJobStore:
     def open(self) -> None:
         try:
             with self._connections.checked_out() as connection:
+                checks.refuse(connection, self._config)
                 migrations.verify(connection, self._config.schema)
-            self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
+            self._make_lock_rows()
         except BaseException:
             self._connections.drop_idle()
             raise
 
+    def _make_lock_rows(self) -> None:
+        if self._session.read_one(MADE)[0][0] == len(LockName):
+            return
+        try:
+            self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
+        except (SchemaError, StoreUnavailableError) as error:
+            # Whoever can only look needs none.
+            if error.sqlstate not in (INSUFFICIENT_PRIVILEGE, READ_ONLY):
+                raise
+
+    def _check_server(self) -> None:
+        """What a node needs besides its tables; told once in this process."""
+        with self._connections.checked_out() as connection:
+            found = checks.of_node(connection, self._config)
+        checks.raise_first(found)
+        for finding in found:
+            if finding not in self._told:
+                self._told.add(finding)
+                logger.warning("scheduler %s: %s", self._config.name, finding)
+
     def close(self) -> None:
         self._connections.close()
+
+    def on_event(self, emit: Callable[[Event], None]) -> None:
+        self._connections.on_event(emit)
 
     def now(self) -> datetime:
         now: datetime = self._session.read_one(checkin.NOW)[0][0]
@@ -124,6 +159,7 @@ class SqlJobStore:
         window: timedelta,
         gone: int | None = None,
     ) -> Node:
+        self._check_server()
         return recover.register(
             self._session,
             instance_id,
@@ -349,4 +385,6 @@ class SqlJobStore:
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:
             return None
-        return Listener(self._connections.connect_apart("listen"), self._config.name)
+        return Listener(
+            self._connections.connect_apart("listen"), self._config.name, is_current=self._connections.is_current
+        )

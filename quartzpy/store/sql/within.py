@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
 from quartzpy.store.sql.database import translate
-from quartzpy.store.sql.flight import Result, Send, fly
+from quartzpy.store.sql.flight import Result, Send, fly, undo
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.session import SqlSession, Transaction
 
@@ -60,7 +60,7 @@ class WithinSession(SqlSession):
     """As `SqlSession`, on the user's connection."""
 
     def __init__(self, session: SqlSession, connection: psycopg.Connection[Any]) -> None:
-        super().__init__(session.connections, session.scheduler, session.names)
+        super().__init__(session.connections, session.scheduler, session.names, session.diagnosis)
         self._connection = connection
 
     def lock(self, name: LockName) -> Send:
@@ -102,7 +102,7 @@ class WithinSession(SqlSession):
                 seconds=self.connections.seconds,
                 begin=begin,
                 commit=commit,
-                undo=_UNDO,
+                undo_by=_UNDO,
                 prepared=False,
             )
         except psycopg.Error as error:
@@ -110,7 +110,7 @@ class WithinSession(SqlSession):
 
     def undo(self) -> None:
         if self._connection.pgconn.transaction_status == pq.TransactionStatus.INTRANS:
-            self._connection.pgconn.exec_(_UNDO)
+            undo(self._connection.pgconn, _UNDO)
 
 
 class _Savepoint(Transaction):

@@ -1,0 +1,84 @@
+"""What each kind of user may do with our tables: the least that it needs. `quartzpy db roles` grants it, and the start
+of a node and `quartzpy doctor` compare with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import psycopg
+
+_ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_READ = ("SELECT",)
+VERSION_TABLE = "qrtz_alembic_version"
+
+
+class Use(StrEnum):
+    """What somebody does with the database."""
+
+    NODE = "node"
+    """Runs jobs, and everything that a client does."""
+    CLIENT = "client"
+    """Schedules, pauses, triggers, cancels and looks; runs nothing."""
+    READER = "reader"
+    """Looks."""
+
+
+TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
+    VERSION_TABLE: {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ},
+    "qrtz_job_details": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_triggers": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    # To lock a row takes UPDATE; the rows of a scheduler's name are made by whoever comes first.
+    "qrtz_locks": {
+        Use.NODE: ("SELECT", "INSERT", "UPDATE"),
+        Use.CLIENT: ("SELECT", "INSERT", "UPDATE"),
+        Use.READER: _READ,
+    },
+    # A client asks an execution to stop, and gives back the claims of what it replaces; it may not claim.
+    "qrtz_fired_triggers": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE", "DELETE"), Use.READER: _READ},
+    "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    # What a client resumes may have misfired.
+    "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
+    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+}
+SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
+    "qrtz_fences": {Use.NODE: ("USAGE",), Use.CLIENT: ("USAGE",), Use.READER: ()},
+    "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
+}
+
+# What is not there is another check's business.
+_MISSING = b"""
+SELECT w.name, w.verb
+  FROM unnest(%(kinds)s::text[], %(names)s::text[], %(verbs)s::text[]) AS w(kind, name, verb)
+  JOIN pg_catalog.pg_class c
+    ON c.relname = w.name
+   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace
+                          WHERE nspname = coalesce(%(schema)s::text, current_schema()))
+ WHERE NOT CASE w.kind WHEN 'table' THEN has_table_privilege(c.oid, w.verb)
+                       ELSE has_sequence_privilege(c.oid, w.verb) END
+ ORDER BY w.name, w.verb
+"""
+
+
+def missing(connection: psycopg.Connection[Any], schema: str | None, use: Use) -> dict[str, list[str]]:
+    """The verbs that this connection's role lacks for that use, by table or sequence."""
+    wanted = [
+        (kind, name, verb)
+        for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
+        for name, uses in things.items()
+        for verb in uses[use]
+    ]
+    kinds, names, verbs = (list(column) for column in zip(*wanted, strict=True))
+    found: dict[str, list[str]] = {}
+    values = {"kinds": kinds, "names": names, "verbs": verbs, "schema": schema}
+    for name, verb in connection.execute(_MISSING, values):
+        found.setdefault(name, []).append(verb)
+    return found
+
+
+def said(lacking: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"{', '.join(verbs)} on {name}" for name, verbs in lacking.items())

@@ -1,0 +1,88 @@
+"""Roles with the least privileges: who owns the tables, who runs jobs, who schedules, who looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import psycopg
+from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from quartzpy.config import checked_schema
+from quartzpy.errors import SettingsError
+from quartzpy.store.sql.database import parse_dsn, translate
+from quartzpy.store.sql.privileges import SEQUENCES, TABLES, Use
+
+OWNER = "owner"
+DEFAULT_NAMES: Mapping[str, str] = {
+    OWNER: "quartzpy_owner",
+    Use.NODE: "quartzpy_node",
+    Use.CLIENT: "quartzpy_client",
+    Use.READER: "quartzpy_reader",
+}
+_ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}")
+
+
+def role_name(name: str) -> str:
+    """A name for a role. Raises SettingsError."""
+    if not _ROLE.fullmatch(name) or name.startswith("pg_"):
+        raise SettingsError(f"role: letters, digits, _, - and $, no digit first, at most 63, not pg_... (got {name!r})")
+    return name
+
+
+def statements(names: Mapping[str, str] = DEFAULT_NAMES, schema: str | None = None) -> list[str]:
+    """The SQL that makes the roles where they are not there, and grants each what it needs and no more.
+
+    They cannot log in: they are granted to those who do. It can be run again, and by whoever owns the tables or is a
+    superuser, after `quartzpy db upgrade`.
+
+    Raises:
+        SettingsError: a name cannot be that of a role or a schema.
+    """
+    checked_schema(schema)
+    roles = {use: f'"{role_name(name)}"' for use, name in names.items()}
+    place = f'"{schema}"' if schema else "public"
+    found = [
+        f"DO $$ BEGIN CREATE ROLE {role} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+        for role in roles.values()
+    ]
+    if OWNER in roles:
+        owner = roles[OWNER]
+        found.append(f"GRANT USAGE, CREATE ON SCHEMA {place} TO {owner}")
+        found += [f"ALTER TABLE {place}.{table} OWNER TO {owner}" for table in TABLES]
+        found += [f"ALTER SEQUENCE {place}.{sequence} OWNER TO {owner}" for sequence in SEQUENCES]
+    for use in Use:
+        if use not in roles:
+            continue
+        role = roles[use]
+        found.append(f"GRANT USAGE ON SCHEMA {place} TO {role}")
+        for kind, things in (("TABLE", TABLES), ("SEQUENCE", SEQUENCES)):
+            for name, uses in things.items():
+                # What an earlier release needed goes.
+                found.append(f"REVOKE ALL ON {kind} {place}.{name} FROM {role}")
+                if uses[use]:
+                    found.append(f"GRANT {', '.join(uses[use])} ON {kind} {place}.{name} TO {role}")
+    return found
+
+
+def as_script(found: list[str]) -> str:
+    return "BEGIN;\n" + "".join(f"{statement};\n" for statement in found) + "COMMIT;\n"
+
+
+def apply(dsn: str, found: list[str]) -> None:
+    """Run the statements in one transaction.
+
+    Raises:
+        SchemaError: our tables are not there, or this role may not do it.
+    """
+    engine = create_engine(parse_dsn(dsn), poolclass=NullPool, connect_args={"application_name": "quartzpy:db"})
+    try:
+        with engine.begin() as connection:
+            for statement in found:
+                connection.exec_driver_sql(statement)
+    except (SQLAlchemyError, psycopg.Error) as error:
+        raise translate(error) from error
+    finally:
+        engine.dispose()

@@ -1,0 +1,158 @@
+"""Roles with the least privileges: each does what it is for, and is told what it lacks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import make_url
+
+from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
+from quartzpy.errors import QuartzpyError, SchemaError
+from quartzpy.states import Outcome
+from quartzpy.store.sql import migrations, roles
+from quartzpy.store.sql.privileges import SEQUENCES, TABLES, Use
+
+SOON = timedelta(seconds=30)
+LATER = datetime(2090, 1, 1, tzinfo=UTC)
+QUICK = {"checkin_interval": "200ms", "lock_timeout": "1s", "failure_window": "2s"}
+PASSWORD = "not-a-secret"
+
+
+class Quick(Job):
+    def execute(self, context: JobExecutionContext) -> str:
+        return "done"
+
+
+class Failing(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        raise ValueError("on purpose")
+
+
+class Users(NamedTuple):
+    administrator: psycopg.Connection[tuple[object, ...]]
+    dsn: str
+    names: dict[str, str]
+
+    def dsn_of(self, use: str) -> str:
+        url = make_url(self.dsn).set(username=f"{self.names[use]}_login", password=PASSWORD)
+        return url.render_as_string(hide_password=False)
+
+    def run(self, statement: str) -> None:
+        self.administrator.execute(statement.encode())
+
+
+@pytest.fixture(params=[None, "Billing"])
+def schema(request: pytest.FixtureRequest) -> str | None:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def users(fresh_database: Callable[[], str], schema: str | None) -> Iterator[Users]:
+    dsn = fresh_database()
+    migrations.upgrade(dsn, schema)
+    suffix = uuid.uuid4().hex[:8]
+    names = {use: f"q-{use}-{suffix}" for use in ("owner", *Use)}
+    found = roles.statements(names, schema)
+    roles.apply(dsn, found)
+    roles.apply(dsn, found)
+    with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
+        for name in names.values():
+            login = sql.Identifier(f"{name}_login")
+            connection.execute(
+                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} IN ROLE {}").format(login, PASSWORD, sql.Identifier(name))
+            )
+        yield Users(connection, dsn, names)
+        for name in names.values():
+            both = sql.SQL(", ").join([sql.Identifier(name), sql.Identifier(f"{name}_login")])
+            connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(both))
+            connection.execute(sql.SQL("DROP ROLE {}").format(both))
+
+
+def everything_of_a_client(client: Scheduler) -> None:
+    job, key = JobKey("DEFAULT", "job"), TriggerKey("DEFAULT", "later")
+    client.add_calendar("weekdays", WeeklyCalendar({6, 7}), replace=True)
+    client.schedule_job(JobDetail(Quick, "job", durable=True), SimpleTrigger("later", start_time=LATER), replace=True)
+    client.reschedule_job(key, SimpleTrigger("later", start_time=LATER, calendar="weekdays"))
+    client.pause_trigger(key)
+    client.resume_trigger(key)
+    client.pause_all()
+    client.resume_all()
+    client.pause_job(job)
+    client.resume_job(job)
+    client.sync([(JobDetail(Quick, "declared"), SimpleTrigger("declared", start_time=LATER))], owner="me")
+    client.sync([], owner="me", prune=True)
+    client.cancel("1")
+    client.trigger_job(job)
+    client.unschedule_job(key)
+    client.delete_calendar("weekdays")
+
+
+def everything_of_a_reader(reader: Scheduler) -> None:
+    reader.jobs()
+    reader.triggers()
+    reader.nodes()
+    reader.running()
+    reader.executions()
+    reader.trigger_keys()
+    reader.calendar_names()
+
+
+def test_each_role_does_what_it_is_for_and_no_more(users: Users, schema: str | None) -> None:
+    with Scheduler(users.dsn_of("node"), schema=schema, **QUICK) as node:
+        client = Scheduler(users.dsn_of("client"), schema=schema)
+        everything_of_a_client(client)
+        assert node.wait_until_recorded(1, SOON)
+        node.schedule_job(JobDetail(Failing, "failing"), SimpleTrigger("t"))
+        assert node.wait_until_recorded(2, SOON)
+        reader = Scheduler(users.dsn_of("reader"), schema=schema)
+        everything_of_a_reader(reader)
+        assert {record.outcome for record in reader.executions()} == {Outcome.SUCCEEDED, Outcome.FAILED}
+        with pytest.raises(SchemaError, match=r"lacks .*INSERT.* on qrtz_paused_trigger_groups"):
+            reader.pause_all()
+        for other in (client, reader):
+            other.shutdown()
+    for use, lacks in (("client", "DELETE on qrtz_scheduler_state"), ("reader", "INSERT on qrtz_fired_triggers")):
+        wrong = Scheduler(users.dsn_of(use), schema=schema, start_timeout="100ms")
+        with pytest.raises(SchemaError, match=f"lacks .*{lacks.split()[0]}.* on {lacks.split()[-1]}"):
+            wrong.start()
+        wrong.shutdown()
+    place = f'"{schema}"' if schema else "public"
+    with (
+        psycopg.connect(users.dsn_of("client").replace("+psycopg", ""), autocommit=True) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(f"DELETE FROM {place}.qrtz_executions".encode())
+
+
+def test_the_owner_migrates(users: Users, schema: str | None) -> None:
+    migrations.check(users.dsn_of("owner"), schema)
+    migrations.downgrade(users.dsn_of("owner"), schema)
+    assert migrations.current(users.dsn, schema) is None
+
+
+def test_a_node_that_lacks_any_privilege_is_told_which(users: Users, schema: str | None) -> None:
+    place = f'"{schema}"' if schema else "public"
+    role = f'"{users.names["node"]}"'
+    for kind, things in (("TABLE", TABLES), ("SEQUENCE", SEQUENCES)):
+        for name, uses in things.items():
+            for verb in uses[Use.NODE]:
+                users.run(f"REVOKE {verb} ON {kind} {place}.{name} FROM {role}")
+                node = Scheduler(users.dsn_of("node"), schema=schema, start_timeout="100ms", **QUICK)
+                with pytest.raises(QuartzpyError) as caught:
+                    node.start()
+                assert isinstance(caught.value, SchemaError)
+                assert f"lacks {verb} on {name}; `quartzpy db roles` prints" in str(caught.value)
+                node.shutdown()
+                users.run(f"GRANT {verb} ON {kind} {place}.{name} TO {role}")
+
+
+@pytest.mark.parametrize("wrong", ["", "a b", "1a", 'a"b', "pg_mine", "x; drop", "a" * 64])
+def test_names_that_are_no_roles_are_refused(wrong: str) -> None:
+    with pytest.raises(QuartzpyError, match="role: "):
+        roles.statements({Use.NODE: wrong})
