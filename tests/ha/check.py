@@ -37,7 +37,7 @@ class History:
     due: datetime
     """All instants before this one must have fired."""
     lines: Sequence[Line]
-    """What the jobs wrote down."""
+    """What the jobs wrote down, by time."""
     acknowledged: frozenset[str] = frozenset()
     """One-shots whose scheduling returned."""
     unknown: frozenset[str] = frozenset()
@@ -126,16 +126,22 @@ def _check_one_shots(history: History, starts: Sequence[Line], findings: Finding
 
 
 def _check_overlaps(history: History, findings: Findings) -> None:
-    for job in history.serial:
-        spans: dict[int, list[float]] = {}
+    for job in sorted(history.serial):
+        # Not by fence alone: where a failover took some back, two executions have the same one.
+        latest: dict[tuple[int, int], list[float]] = {}
+        spans: list[tuple[int, list[float]]] = []
         for line in history.lines:
-            if line.job == job:
-                spans.setdefault(line.fence, []).append(line.at)
-        in_order = sorted((min(times), max(times), fence) for fence, times in spans.items())
+            if line.job != job:
+                continue
+            if line.event == "start":
+                latest[line.pid, line.fence] = [line.at]
+                spans.append((line.fence, latest[line.pid, line.fence]))
+            else:
+                latest[line.pid, line.fence].append(line.at)
         findings.overlapped += [
-            f"{job}: execution {later[2]} began {earlier[1] - later[0]:.3f} s before execution {earlier[2]} ended"
-            for earlier, later in pairwise(in_order)
-            if later[0] < earlier[1]
+            f"{job}: execution {later} began {ends[-1] - begins[0]:.3f} s before execution {earlier} ended"
+            for (earlier, ends), (later, begins) in pairwise(spans)
+            if begins[0] < ends[-1]
         ]
 
 

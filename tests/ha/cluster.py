@@ -12,7 +12,6 @@ import socket
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -203,6 +202,11 @@ class PatroniCluster:
     def wait_for(self, reached: Callable[[], Any], seconds: float, what: str) -> None:
         deadline = time.monotonic() + seconds
         while not reached():
+            ended = [
+                one.name for one in self.servers.values() if one.patroni is not None and one.patroni.poll() is not None
+            ]
+            if ended:
+                raise RuntimeError(f"while waiting for {what}, Patroni ended by itself on {ended}\n{self.logs()}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited {seconds:.0f} s for {what}; members: {self.members()}\n{self.logs()}")
             time.sleep(0.1)
@@ -367,6 +371,14 @@ class PatroniCluster:
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
             *("--initial-cluster", f"etcd={peer}"),
         )
+        self.wait_for(self._etcd_knows_itself, FORMED_WITHIN, "etcd to decide on its version")
+
+    def _etcd_knows_itself(self) -> bool:
+        """Whether etcd serves, and says as what: until then a Patroni that asks ends."""
+        with contextlib.suppress(OSError, ValueError):
+            version = _fetch(f"http://{LOOPBACK}:{self._etcd_port}/version")
+            return bool(json.loads(version)["etcdcluster"][0].isdecimal())
+        return False
 
     def _spawn(self, directory: Path, name: str, *command: str | Path) -> subprocess.Popen[bytes]:
         """Start a program in its directory, where its log goes too."""
@@ -392,14 +404,18 @@ class PatroniCluster:
 
     @staticmethod
     def _ask(server: Server, path: str, body: dict[str, Any] | None = None, *, seconds: float = 1.0) -> Any:
-        request = urllib.request.Request(
-            f"http://{LOOPBACK}:{server.rest_port}{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
-            text = answer.read()
-        return text.decode() if body is not None else json.loads(text)
+        text = _fetch(f"http://{LOOPBACK}:{server.rest_port}{path}", body, seconds=seconds)
+        return text if body is not None else json.loads(text)
+
+
+def _fetch(url: str, body: dict[str, Any] | None = None, *, seconds: float = 1.0) -> str:
+    request = urllib.request.Request(
+        url,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=seconds) as answer:
+        return str(answer.read().decode())
 
 
 def _at(port: int) -> dict[str, str]:

@@ -33,6 +33,7 @@ def well() -> History:
         lines.append(line("serial", "serially", n, 10 + n, event="end", at=100.0 + n + 0.5))
         lines.append(line("counting", "counted", n, 20 + n, count=n + 1))
     lines.append(line("once", "once-1", 0, 30))
+    lines.sort(key=lambda one: one.at)
     return History(
         series={
             "often": Series(BEGIN, SECOND),
@@ -71,7 +72,7 @@ def test_a_trigger_that_never_fired_lost_all_its_instants() -> None:
 
 def with_line(*more: Line) -> History:
     history = well()
-    return replace(history, lines=[*history.lines, *more], succeeded=None)
+    return replace(history, lines=sorted([*history.lines, *more], key=lambda one: one.at), succeeded=None)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,11 @@ def test_each_fault_is_found(history: History, fault: str) -> None:
     findings = check(history)
     assert not findings.clean
     assert findings.counts()[fault] > 0
+
+
+def test_a_fence_that_was_given_out_twice_makes_no_overlap() -> None:
+    twice = [line("serial", "other", 5, 10, scheduled=BEGIN), line("serial", "other", 5.5, 10, event="end")]
+    assert check(with_line(*twice)).overlapped == []
 
 
 def test_a_one_shot_of_unknown_outcome_may_run_once_or_not() -> None:
