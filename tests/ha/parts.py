@@ -14,6 +14,7 @@ ENVIRONMENT_VARIABLE = "QUARTZPY_HA_ENVIRONMENT"
 """The virtual environment that has Patroni."""
 POSTGRES_VARIABLE = "QUARTZPY_PG_BIN"
 POSTGRES_PROGRAMS = ("initdb", "postgres", "pg_ctl", "pg_rewind", "pg_basebackup", "pg_controldata")
+DEBIAN = Path("/usr/lib/postgresql")
 UNPRIVILEGED = ("postgres", "nobody")
 
 
@@ -87,9 +88,8 @@ def _postgres() -> Iterator[Path]:
         done = subprocess.run([config, "--bindir"], check=False, capture_output=True, text=True)
         if done.returncode == 0:
             yield Path(done.stdout.strip())
-    debian = Path("/usr/lib/postgresql")
-    if debian.is_dir():
-        yield from sorted((version / "bin" for version in debian.iterdir()), key=_number, reverse=True)
+    if DEBIAN.is_dir():
+        yield from sorted((version / "bin" for version in DEBIAN.iterdir()), key=_number, reverse=True)
 
 
 def _number(directory: Path) -> float:
