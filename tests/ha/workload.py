@@ -177,7 +177,7 @@ class Workload:
         deadline = time.monotonic() + seconds
         while not reached():
             if time.monotonic() > deadline:
-                late = {name: str(lag) for name, lag in self.lag().items() if lag > UP_TO_DATE}
+                late = {name: f"{lag}: {self._seen(name)}" for name, lag in self.lag().items() if lag > UP_TO_DATE}
                 logs = "\n".join(f"--- {name}\n{text[-3000:]}" for name, text in self.logs().items())
                 raise TimeoutError(f"waited {seconds:.0f} s for {what}; late: {late}\n{logs}")
             time.sleep(0.2)
@@ -239,6 +239,16 @@ class Workload:
         ]
         return running + stored
 
-    def state_of(self, trigger: str) -> str:
-        """A trigger as the system sees it, for a report."""
-        return "; ".join(self._client.why(TriggerKey("DEFAULT", trigger)))
+    def _seen(self, trigger: str) -> str:
+        """A trigger and its executions as the system has them, for a report."""
+        key = TriggerKey("DEFAULT", trigger)
+        try:
+            stored = self._client.trigger_record(key)
+            running = [
+                f"execution {one.fence} of {one.scheduled_fire_time} is {one.state} on {one.instance_id} ({one.epoch})"
+                for one in self._client.running()
+                if one.trigger_key == key
+            ]
+        except QuartzpyError as error:
+            return str(error)
+        return f"{stored.state if stored else 'not stored'}; {'; '.join(running) or 'nothing runs'}"
