@@ -19,7 +19,7 @@ from tests.ha import record
 from tests.ha.check import Findings, check
 from tests.ha.cluster import LOOP_WAIT, RETRY_TIMEOUT, TTL, PatroniCluster
 from tests.ha.parts import Parts
-from tests.ha.workload import Workload
+from tests.ha.workload import StayedLateError, Workload
 
 KINDS = (
     "kill_machine",
@@ -251,7 +251,7 @@ def run(
     keep: Path | None = None,
     **settings: Any,
 ) -> Report:
-    """Form a cluster, put it under load, and let each of the faults happen to it.
+    """Form a cluster, put it under load, and let each of the faults happen to it, until something stays stuck.
 
     The logs of nodes and servers and what the jobs wrote down are copied to `keep`.
     """
@@ -262,7 +262,11 @@ def run(
             workload.start()
             running = Run(cluster, workload, seed=seed)
             for kind in kinds:
-                found = running.fail_over(kind)
+                try:
+                    found = running.fail_over(kind)
+                except StayedLateError as error:
+                    tell(f"{kind}: {error}")
+                    break
                 tell(
                     f"{kind}: {found.old} -> {found.new}, writable after {found.writable_after} s,"
                     f" {found.without_fires} s without fires, caught up after {found.caught_up_after} s"

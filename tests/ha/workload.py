@@ -45,6 +45,10 @@ ONCE = JobKey("DEFAULT", "once")
 COUNTING = JobKey("DEFAULT", "counting")
 
 
+class StayedLateError(TimeoutError):
+    """A trigger did not catch up: something is stuck."""
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -115,7 +119,11 @@ class Workload:
         """Let everything come to its end, and tell what happened."""
         self._stop.set()
         self._scheduling.join(60)
-        self.wait_until_caught_up()
+        stayed_late: list[str] = []
+        try:
+            self.wait_until_caught_up()
+        except StayedLateError as error:
+            stayed_late.append(str(error))
         due = _now() - UP_TO_DATE
         self._client.pause_all()
         left: list[str] = []
@@ -137,7 +145,7 @@ class Workload:
             succeeded=frozenset(one.fence for one in executions if one.state == "SUCCEEDED" and one.fence is not None),
             serial=frozenset({"serial", "counting"}),
             counters={"counting": counting.data["count"]},
-            left=left,
+            left=stayed_late + left,
         )
 
     # --- what it is like
@@ -161,7 +169,17 @@ class Workload:
         return max(self.lag().values()) < UP_TO_DATE
 
     def wait_until_caught_up(self) -> None:
-        self.wait_for(self.is_caught_up, CAUGHT_UP_WITHIN, "every trigger to catch up")
+        """Wait until every trigger is up to date.
+
+        Raises:
+            StayedLateError: one is not; says what the system has of it.
+        """
+        deadline = time.monotonic() + CAUGHT_UP_WITHIN
+        while not self.is_caught_up():
+            if time.monotonic() > deadline:
+                late = [f"{name}, by {lag}: {self._seen(name)}" for name, lag in self.lag().items() if lag > UP_TO_DATE]
+                raise StayedLateError(f"late after {CAUGHT_UP_WITHIN:.0f} s: {'; '.join(late)}")
+            time.sleep(0.2)
 
     def convictions(self) -> int:
         """How many verdicts over nodes there were: none of them is ever killed."""
@@ -177,9 +195,8 @@ class Workload:
         deadline = time.monotonic() + seconds
         while not reached():
             if time.monotonic() > deadline:
-                late = {name: f"{lag}: {self._seen(name)}" for name, lag in self.lag().items() if lag > UP_TO_DATE}
                 logs = "\n".join(f"--- {name}\n{text[-3000:]}" for name, text in self.logs().items())
-                raise TimeoutError(f"waited {seconds:.0f} s for {what}; late: {late}\n{logs}")
+                raise TimeoutError(f"waited {seconds:.0f} s for {what}\n{logs}")
             time.sleep(0.2)
 
     # --- how
