@@ -17,6 +17,7 @@ from quartzpy.store.sql import migrations
 from tests.chaos.options import add_chaos_option
 from tests.conformance.options import add_conformance_option
 from tests.database import TEMPLATE, Server, empty_tables, server
+from tests.ha import options as ha
 
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
@@ -30,6 +31,7 @@ settings.load_profile("quartzpy")
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_conformance_option(parser)
     add_chaos_option(parser)
+    ha.add_ha_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,9 +53,9 @@ def _server(config: pytest.Config) -> Server:
     return config.stash[_SERVER]
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     found = _server(config)
-    return f"PostgreSQL {found.version} ({found.kind})"
+    return [f"PostgreSQL {found.version} ({found.kind})", ha.header(config)]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

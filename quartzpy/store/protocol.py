@@ -634,7 +634,8 @@ class JobStore(Protocol):
 
     def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
         """Give claims back: ACQUIRED becomes WAITING, and nothing else does. The fences of those that this epoch still
-        holds, as somebody's open transaction has their row: they are to be released later.
+        holds, as somebody's open transaction has their row: they are to be released later. Other nodes are woken, also
+        where there are no claims to be given back: this node may have been the only one awake for what is due next.
 
         Raises:
             LeaseLostError: the epoch is gone.
