@@ -521,7 +521,7 @@ class JobStore(Protocol):
         ...
 
     def release(self, node: Node, fences: Collection[int]) -> None:
-        """Give claims back: ACQUIRED becomes WAITING, and nothing else does. Other nodes are woken, also for no claim."""
+        """Give claims back: ACQUIRED becomes WAITING, and nothing else does. With none, only others are woken."""
         ...
 
     def complete(
