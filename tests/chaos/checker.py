@@ -177,7 +177,8 @@ class Check:
             [row] = [row for row in ended if row["outcome"] == "TERMINATED"][:1]
             if not self._ended_soon(row["instance"], self.records.boottime(wall_ns(row["fired"]))):
                 self.report.wrong("lost", f"{about_text(about)}: fired on {row['instance']}, which was well, not begun")
-        elif life.flags.get("poison") == "init" and "FAILED" in outcomes:
+        elif life.flags.get("poison") in ("init", "loop", "process") and "FAILED" in outcomes:
+            # It could not be made, or its time was over before its process had begun.
             figures["matched"] += 1
         elif life.policy == "merge" and (about in self.missed or self._is_covered(about)):
             figures["misfired"] += 1

@@ -114,7 +114,7 @@ class Life:
 def lives(records: Records) -> dict[str, Life]:
     """All triggers that somebody asked for, by key."""
     found: dict[str, Life] = {}
-    flags = ("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job")
+    flags = ("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack")
     for line in records.named("api"):
         if line["op"] == "pause_all":
             for life in found.values():
@@ -182,7 +182,8 @@ def targets(records: Records, life: Life, deadlines: Deadlines, until: int) -> l
         last = min(until, generation.ended)
         for instant in fire_times(generation.spec, last + records.offset):
             at = records.boottime(instant)
-            deadline = deadlines.of(at, life.held)
+            # What has to wait for a process of its own has more time.
+            deadline = deadlines.of(at, life.held) + life.flags.get("slack", 0) * SECOND
             required = (
                 generation.definite
                 and at > generation.stored
