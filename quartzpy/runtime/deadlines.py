@@ -86,11 +86,8 @@ class Deadlines:
             self._ensure_thread()
 
     def _run(self) -> None:
-        while True:
+        while (action := self._next()) is not None:
             try:
-                action = self._next()
-                if action is None:
-                    return
                 action()
             except BaseException:
                 # It costs this one entry: no other execution shall lose its timeout.

@@ -231,7 +231,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "a lone surrogate in a description": (
         lambda c: detail(description="\ud800"),
         errors.InvalidJobError,
-        r"description: a lone surrogate.*position 0",
+        r"description: not valid Unicode text \(lone surrogate at position 0\)",
     ),
     "NUL in a calendar's description": (
         lambda c: c.add_calendar("c", WeeklyCalendar(description="\0")),
@@ -241,7 +241,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "a huge whole number in data": (
         lambda c: detail(data={"n": 10**5000}),
         errors.InvalidJobDataError,
-        r"data\['n'\]: an int of \d+ bits; at most 8192",
+        r"data\['n'\]: a whole number of more than 4,300 digits",
     ),
     "an empty group to match": (lambda c: c.pause_trigger_group(""), errors.InvalidMatcherError, r"empty"),
 }

@@ -162,7 +162,7 @@ def test_data_that_makes_no_value_of_its_type_fails_the_execution_in_the_child(s
         b"\x00\xff",
         (1, (2,)),
         jobs.Color.RED,
-        "x" * 2_000_000,
+        "x" * 1_000_000,
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -101,10 +101,10 @@ def test_what_is_refused_whatever_is_said_of_it_is_tried_again_and_holds_up_noth
     put(completer, node, fires, {})
     complete, refuses = store.complete, [True]
 
-    def refusing(by: Node, completions: Any) -> Any:
+    def refusing(by: Node, completions: Any, **how: Any) -> Any:
         if refuses[0] and any(one.fired.job_name == "job2" for one in completions):
             raise ValueError("not this one")
-        return complete(by, completions)
+        return complete(by, completions, **how)
 
     monkeypatch.setattr(store, "complete", refusing)
     completer.run_once()
@@ -125,7 +125,7 @@ def test_trouble_of_the_store_is_no_completions_fault(
     completer = completer_of(store)
     put(completer, node, fired(store, node), {})
 
-    def fails(by: Node, completions: Any) -> Any:
+    def fails(by: Node, completions: Any, **how: Any) -> Any:
         raise error("not now")
 
     with monkeypatch.context() as failing:
