@@ -62,6 +62,13 @@ class _Link:
                     time.sleep(0.2)
                     self.cut()
                     return
+                if upstream and self.proxy.split_at is not None and self.proxy.split_at in data:
+                    marker, self.proxy.split_at = self.proxy.split_at, None
+                    place = data.index(marker)
+                    waiting.put((arrived, data[:place]))
+                    self.proxy.held_back.set()
+                    self.proxy.let_go.wait()
+                    data = data[place:]
                 if upstream and self.proxy.hold_back is not None and self.proxy.hold_back in data:
                     self.proxy.hold_back = None
                     self.proxy.held_back.set()
@@ -101,6 +108,8 @@ class Proxy:
         """Cut the next connection that sends these bytes, once the server has them."""
         self.hold_back: bytes | None = None
         """Hold the next bytes that have these in them, on their connection only, until `let_go` is set."""
+        self.split_at: bytes | None = None
+        """Pass on the next bytes that have these in them only up to these, until `let_go` is set."""
         self.held_back = threading.Event()
         self.let_go = threading.Event()
         self.passable = threading.Event()

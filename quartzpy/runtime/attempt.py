@@ -355,8 +355,8 @@ class Attempt:
 
     def _log_failure(self, error: BaseException, described: str, what: str) -> None:
         fired = self._fired
-        # What was cut would be whole again in the log.
-        is_short = len(described) < MAX_ERROR_LENGTH
+        # What was cut would be whole again in the log, and what no file takes would cost the whole line.
+        is_short = len(described) < MAX_ERROR_LENGTH and can_be_written(error)
         # A handler of the program's that raises must not change what becomes of the execution.
         with suppress(BaseException):
             logger.error(
@@ -385,6 +385,15 @@ class Attempt:
 def policy_of(text: str) -> RetryPolicy:
     """A stored retry policy."""
     return RetryPolicy.from_text(text)
+
+
+def can_be_written(error: BaseException) -> bool:
+    """Whether a log can take the error's own text: it is valid Unicode. Never raises."""
+    try:
+        "".join(traceback.format_exception(error)).encode()
+    except BaseException:
+        return False
+    return True
 
 
 def describe(error: BaseException) -> str:

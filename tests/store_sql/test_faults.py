@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -103,6 +104,31 @@ def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_
         connect().execute("SELECT pg_sleep(0.01)")
         assert store.list_running() == []
     assert fired_names(acquire(remote, node)) == ["a"]
+
+
+def test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient(
+    store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
+) -> None:
+    """The server takes such a session for active: neither its statement timeout nor its idle timeout counts."""
+    remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
+    node = register(remote)
+    acquire(remote, node)
+    store_due(store, "a")
+    proxy.split_at = b"COMMIT\0"
+    with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
+        acquire(remote, node)
+    assert proxy.held_back.is_set()
+    other = make_store(lock_timeout="300ms")
+    rival = register_patiently(other, "rival")
+    assert fired_names(acquire(other, rival)) == ["a"]
+
+
+def register_patiently(store: SqlJobStore, name: str) -> Node:
+    """Register, which takes the locks, once they can be had."""
+    for _ in range(10):
+        with suppress(StoreUnavailableError):
+            return register(store, name)
+    raise AssertionError("the lock is held for ever")
 
 
 def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back(

@@ -38,6 +38,11 @@ class _Backend(NamedTuple):
     connected_at: float
 
 
+class _GivenUp(NamedTuple):
+    connection: psycopg.Connection[Any]
+    backend: _Backend
+
+
 def note_backend(connection: psycopg.Connection[Any]) -> None:
     """Note who serves a connection, while it can be told; to be called when it was made."""
     connection.__dict__[_NOTED] = _Backend(connection.pgconn.backend_pid, time.monotonic())
@@ -46,32 +51,34 @@ def note_backend(connection: psycopg.Connection[Any]) -> None:
 class AbandonedBackends:
     """The backends that this process gave up, until they are ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_current: Callable[[psycopg.Connection[Any]], bool]) -> None:
+        self._is_current = is_current
         self._lock = threading.Lock()
         self._ending = threading.Lock()
-        self._backends: list[_Backend] = []
+        self._given_up: list[_GivenUp] = []
 
     def give_up(self, connection: psycopg.Connection[Any]) -> None:
         """Remember the backend of a connection on which a flight was under way."""
         backend = connection.__dict__.get(_NOTED)
         if backend is not None:
             with self._lock:
-                self._backends.append(backend)
+                self._given_up.append(_GivenUp(connection, backend))
 
     def end(self, fly: Callable[[Send], object]) -> None:
         """End those that there are. Whoever comes meanwhile waits: nobody goes on before that is done.
 
         Where `fly` raises, they are left for the next try.
         """
-        if not self._backends:
+        if not self._given_up:
             return
         with self._ending:
             with self._lock:
-                backends = list(self._backends)
-            if not backends:
-                return
+                given_up = list(self._given_up)
             now = time.monotonic()
-            ages = [timedelta(seconds=now - backend.connected_at) for backend in backends]
-            fly(Send(_END, {"pids": [backend.pid for backend in backends], "ages": ages}))
+            # After a failover the process id is that of another server's session.
+            backends = [one.backend for one in given_up if self._is_current(one.connection)]
+            if backends:
+                ages = [timedelta(seconds=now - backend.connected_at) for backend in backends]
+                fly(Send(_END, {"pids": [backend.pid for backend in backends], "ages": ages}))
             with self._lock:
-                self._backends = [backend for backend in self._backends if backend not in backends]
+                self._given_up = self._given_up[len(given_up) :]

@@ -63,7 +63,7 @@ class Connections:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
-        self._abandoned = AbandonedBackends()
+        self._abandoned = AbandonedBackends(self.is_current)
         self.settings_query = local_settings(session_settings(config))
         """Tells a transaction what our own sessions are told."""
         self._local = self.settings_query.encode() if config.pooled else None

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from quartzpy.errors import QuartzpyError, SchemaError, StoreUnavailableError
 from quartzpy.store.sql import privileges
@@ -38,11 +39,30 @@ SELECT a.pid, a.usename::text, a.application_name, a.client_addr::text, a.state,
 """
 
 
+# Sessions of ours whose client owes them the rest of a flight: no timeout of the server's counts there, as it takes
+# them for active. Their client has given up, or will; whatever they hold, the cluster waits for.
+STALLED = prepare(
+    "stalled",
+    """
+SELECT a.pid, a.application_name, pg_terminate_backend(a.pid)
+  FROM pg_catalog.pg_stat_activity a
+ WHERE a.datname = current_database() AND a.usename = current_user AND a.pid <> pg_backend_pid()
+   AND a.application_name LIKE 'quartzpy:%' AND a.application_name NOT LIKE '%:jobs'
+   AND a.state = 'active' AND a.wait_event = 'ClientRead'
+   AND a.state_change < clock_timestamp() - %(patience)s::interval
+""",
+    {},
+)
+
+
 class Diagnosis:
     """Explains the errors of one store's flights."""
 
-    def __init__(self, connections: Connections, names: dict[str, str], schema: str | None) -> None:
+    def __init__(
+        self, connections: Connections, names: dict[str, str], schema: str | None, patience: timedelta
+    ) -> None:
         self._connections = connections
+        self._patience = patience
         self._schema = schema
         self._holders: Statement = prepare("holders", HOLDERS, names)
         self._lock = threading.Lock()
@@ -87,6 +107,7 @@ class Diagnosis:
         )
 
     def _waited_in_vain(self, error: StoreUnavailableError) -> StoreUnavailableError:
+        self._end_stalled()
         with self._lock:
             self._waits_in_vain += 1
             if self._waits_in_vain < PATIENCE:
@@ -97,6 +118,16 @@ class Diagnosis:
         if self._waits_in_vain % PATIENCE == 0:
             logger.warning("%d waits for a lock ended in vain; it is held by %s", self._waits_in_vain, holders)
         return StoreUnavailableError(f"{error}; it is held by {holders}", sqlstate=error.sqlstate)
+
+    def _end_stalled(self) -> None:
+        """End sessions of ours, of whatever node, that wait in a transaction for the rest of a flight."""
+        try:
+            [found] = self._connections.fly([Send(STALLED, {"patience": self._patience})])
+        except QuartzpyError as error:
+            logger.info("whether a stalled session of ours holds the lock is not known: %s", error)
+            return
+        for pid, application, _ in found.rows:
+            logger.warning("session %s (pid %d) waited for the rest of a flight, and was ended", application, pid)
 
     def holders(self) -> str:
         """Who has locks of our rows and waits for nobody, the oldest transaction first; empty where it is unknown."""

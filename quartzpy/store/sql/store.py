@@ -94,7 +94,7 @@ class SqlJobStore:
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
         named = names(config.schema, now_sql)
-        diagnosis = Diagnosis(self._connections, named, config.schema)
+        diagnosis = Diagnosis(self._connections, named, config.schema, config.lock_timeout)
         self._session = SqlSession(self._connections, config.name, named, diagnosis)
 
     def within(self, connection: Any) -> SqlJobStore:
