@@ -18,6 +18,7 @@ from tests.chaos.options import add_chaos_option
 from tests.conformance.options import add_conformance_option
 from tests.database import TEMPLATE, Server, empty_tables, server
 from tests.ha import options as ha
+from tests.protocol.options import add_protocol_option
 
 _STACK = pytest.StashKey[ExitStack]()
 _SERVER = pytest.StashKey[Server]()
@@ -31,6 +32,7 @@ settings.load_profile("quartzpy")
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_conformance_option(parser)
     add_chaos_option(parser)
+    add_protocol_option(parser)
     ha.add_ha_option(parser)
 
 

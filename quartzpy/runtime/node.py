@@ -182,15 +182,16 @@ class SchedulerNode:
             SchemaError, InstanceIdInUseError
         """
         self._patiently(self._store.open)
-        self._epoch = self._patiently(lambda: self._registration.join(self._capacity.capabilities))
+        self._epoch = epoch = self._patiently(lambda: self._registration.join(self._capacity.capabilities))
         # Before anything that may be slow: importing the modules of jobs is.
         self._checkin.start()
         try:
-            self._learn_types()
+            self._patiently(self._learn_types)
         except BaseException:
             # Whoever starts it has no node to stop: it must not go on looking alive.
             self._checkin.stop()
-            self._epoch.lose()
+            epoch.lose()
+            within(CLOSE_SECONDS, partial(self._store.leave, epoch.node))
             raise
         self._scheduler.set_standby(standby)
         self._listeners.open(f"quartzpy-{self.instance_id}-events")
@@ -198,7 +199,7 @@ class SchedulerNode:
             if service is not self._checkin:
                 service.start()
         self._supervisor.start()
-        logger.info("node %s started (epoch %d)", self.instance_id, self._epoch.node.epoch)
+        logger.info("node %s started (epoch %d)", self.instance_id, epoch.node.epoch)
 
     def standby(self) -> None:
         """Claim nothing more; what runs goes on, and so do the check-ins."""

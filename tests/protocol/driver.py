@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
 from quartzpy import Job, JobExecutionContext
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
 from quartzpy.job import JobTypes
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
 from quartzpy.job_factory import new_instance
@@ -32,6 +32,7 @@ from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock
 
+_T = TypeVar("_T")
 NAME = "protocol"
 TABLES = (
     *("executions", "misfires", "fired_triggers", "triggers", "job_details", "calendars"),
@@ -95,6 +96,14 @@ class Waiting(WorkerPool):
             self.waiting.pop(0)()
 
 
+def _patiently(step: Callable[[], _T]) -> _T:
+    """As a node's start does it, without the waiting."""
+    for _ in range(3):
+        with suppress(StoreUnavailableError, OutcomeUnknownError):
+            return step()
+    raise AssertionError("the node cannot start")
+
+
 class DrivenNode:
     """A node of the cluster."""
 
@@ -119,20 +128,16 @@ class DrivenNode:
 
     def register(self) -> None:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
-        for _ in range(3):
-            try:
-                self.runtime._epoch = self.runtime._register()
-            except (StoreUnavailableError, OutcomeUnknownError):
-                continue
-            # Learned at each check-in, too.
-            with suppress(StoreUnavailableError, OutcomeUnknownError):
-                self.runtime._learn_types()
-            return
-        raise AssertionError("the node cannot register")
+        self.runtime._epoch = _patiently(
+            lambda: self.runtime._registration.join(self.runtime._capacity.capabilities)
+        )
+        _patiently(self.runtime._learn_types)
 
     # --- one pass of a service, with what its loop does after an error
 
     def check_in(self) -> None:
+        """The thread that checks in, and then the cluster manager, which a check-in wakes."""
+        self.runtime._checkin._pass()
         self.runtime._cluster._pass()
 
     def schedule(self) -> None:
@@ -161,9 +166,11 @@ class DrivenNode:
         """Give back what is claimed, and go, as at the end of `stop`; where it fails, others find out."""
         epoch = self.runtime._epoch
         assert epoch is not None
-        self.runtime._try(self.runtime._scheduler.release_all)
+        with suppress(QuartzpyError):
+            self.runtime._scheduler.release_all()
         epoch.lose()
-        self.runtime._try(lambda: self.runtime._store.leave(epoch.node))
+        with suppress(QuartzpyError):
+            self.runtime._store.leave(epoch.node)
 
     def live(self) -> None:
         """Everything that a node does, once."""

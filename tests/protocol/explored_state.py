@@ -17,13 +17,15 @@ class Cures:
     settles_by_hand: bool = True
     """C1: a lost answer is resolved against what was handed to workers, not against the claims held."""
     ends_abandoned: bool = True
-    """C2: a connection that was given up is ended on the server before its work is judged."""
+    """C2: a connection that was given up is ended on the server before its process sends anything else."""
     release_answers: bool = True
     """C3: a node forgets the claims that were released, and no others."""
     compares: bool = True
     """At each check-in a node compares what it has in hand with what the database says that its epoch holds."""
     compares_in_turn: bool = True
     """The thread that compares is the one that fires, so that no answer is under way meanwhile."""
+    forgets: bool = True
+    """A claim whose trigger went on without it is removed by whoever fires, releases or compares."""
     checks_lease: bool = True
     """S5: no job body starts on a node whose lease has run out."""
     guards_epoch: bool = True

@@ -71,6 +71,15 @@ class Draft:
 
     # --- transactions; the answer is None where the epoch is found to be gone
 
+    def send(self, flight: Flight) -> tuple | None:
+        """What a node sends, on a connection of the pool that may have ended others before."""
+        self.end_abandoned(flight.owner)
+        return self.commit(flight)
+
+    def end_abandoned(self, owner: int) -> None:
+        if self.cures.ends_abandoned:
+            self.abandoned = [flight for flight in self.abandoned if flight.owner != owner]
+
     def commit(self, flight: Flight) -> tuple | None:
         owner = flight.owner
         if not self._stands(owner):
@@ -107,8 +116,8 @@ class Draft:
             return ("fired", fence, ())
         trigger = self.triggers[row.trigger]
         if trigger.fence != fence:
-            del self.fired[fence]
-            return ("fired", fence, ())
+            still = () if self._give_back(row) else (fence,)
+            return ("acquired", still, ()) if still else ("fired", fence, ())
         if trigger.held:
             return ("acquired", (), ())
         if self._is_full():
@@ -117,26 +126,37 @@ class Draft:
             return ("fired", fence, ())
         return ("fired", fence, (self._begin_executing(row),))
 
-    def _release(self, owner: int, fences: tuple[int, ...]) -> tuple:
-        gone = []
-        for fence in fences:
-            row = self.fired.get(fence)
-            if row is None or row.owner != owner or row.executing:
-                gone.append(fence)
-            elif not self.triggers[row.trigger].held:
-                gone.append(fence)
-                del self.fired[fence]
-                if self.triggers[row.trigger].fence == fence:
-                    self.set(row.trigger, state="W", fence=0)
-        return ("released", fences, tuple(gone))
+    def _give_back(self, row: Fired) -> bool:
+        """Whether a claim is no more; one whose trigger the user holds stays."""
+        trigger = self.triggers[row.trigger]
+        if trigger.fence != row.fence:
+            if self.cures.forgets:
+                del self.fired[row.fence]
+            return self.cures.forgets
+        if trigger.held:
+            return False
+        del self.fired[row.fence]
+        self.set(row.trigger, state="W", fence=0)
+        return True
 
-    def _settle(self, owner: int, known: tuple[int, ...]) -> tuple:
-        if self.cures.ends_abandoned:
-            self.abandoned = [flight for flight in self.abandoned if flight.owner != owner]
-        mine = [row for row in self.fired.values() if row.owner == owner and row.fence not in known]
-        found = tuple(row for row in mine if row.executing)
-        _, _, released = self._release(owner, tuple(row.fence for row in mine if not row.executing))
-        return ("settled", found, released)
+    def _claims_of(self, owner: int) -> list[Fired]:
+        return [row for row in self.fired.values() if row.owner == owner and not row.executing]
+
+    def _release(self, owner: int, fences: tuple[int, ...]) -> tuple:
+        for row in self._claims_of(owner):
+            if row.fence in fences:
+                self._give_back(row)
+        still = {row.fence for row in self._claims_of(owner)}
+        return ("released", fences, tuple(fence for fence in fences if fence not in still))
+
+    def _reconcile(self, owner: int, claims: tuple[int, ...], executions: tuple[int, ...]) -> tuple:
+        found = tuple(
+            row for row in self.fired.values() if row.owner == owner and row.executing and row.fence not in executions
+        )
+        for row in self._claims_of(owner):
+            if row.fence not in claims or self.triggers[row.trigger].fence != row.fence:
+                self._give_back(row)
+        return ("reconciled", found, tuple(row.fence for row in self._claims_of(owner)))
 
     def _complete(self, owner: int, fence: int) -> tuple:
         row = self.fired.get(fence)
@@ -187,10 +207,9 @@ class Draft:
                 hand |= set(what[1])
             case "released":
                 held -= set(what[1] if self.cures.release_answers else what[0])
-            case "settled":
+            case "reconciled":
                 hand |= set(what[0]) - set(node.done)
-                if self.cures.settles_by_hand:
-                    held -= {*what[1], *(row.fence for row in what[0])}
+                held &= set(what[1])
                 unsettled = False
         self.node(number, held=tuple(sorted(held)), hand=tuple(sorted(hand)), answer=(), unsettled=unsettled)
 

@@ -74,7 +74,7 @@ class Model:
             return
         for label, flight, is_progress in self._flights(state, number, node):
             draft = self.draft(state)
-            answer = draft.commit(flight)
+            answer = draft.send(flight)
             if answer is None:
                 draft.rejoin(number)
                 yield Edge(f"{name} finds its epoch gone and rejoins", True, draft.freeze())
@@ -83,19 +83,22 @@ class Model:
                 yield Edge(f"{name}: {label} commits", is_progress, draft.freeze())
             if state.faults:
                 draft = self.draft(state, fault=True)
+                draft.end_abandoned(number)
                 draft.node(number, unsettled=True)
                 yield Edge(f"{name}: {label} never arrives", False, draft.freeze())
-                draft = self.draft(state, fault=True)
-                draft.node(number, unsettled=True)
                 draft.abandoned.append(flight)
                 yield Edge(f"{name} gives up its {label}, which the server still has", False, draft.freeze())
 
     def _flights(self, state: State, number: int, node: Node) -> Iterator[tuple[str, Flight, bool]]:
+        if node.held:
+            yield f"releasing claims {list(node.held)}", Flight("release", number, (node.held,)), False
+        if not node.trusted:
+            return
         if node.unsettled or self.cures.compares:
             handed = {row.fence for row in (*node.hand, *node.done)}
             known = handed if self.cures.settles_by_hand else handed | set(node.held)
-            yield "settling", Flight("settle", number, (tuple(sorted(known)),)), True
-        if node.unsettled or not node.trusted:
+            yield "comparing", Flight("reconcile", number, (node.held, tuple(sorted(known)))), True
+        if node.unsettled:
             return
         for trigger, row in enumerate(state.triggers):
             if row.state == "W" and not row.held:
@@ -103,8 +106,6 @@ class Model:
                 yield f"acquiring and firing t{trigger}", Flight("take", number, (trigger,)), True
         for fence in node.held:
             yield f"firing claim {fence}", Flight("fire", number, (fence,)), True
-        if node.held:
-            yield f"releasing claims {list(node.held)}", Flight("release", number, (node.held,)), False
 
     # --- workers, completer, cluster manager, misfire handler
 
@@ -120,14 +121,15 @@ class Model:
         for row in node.done:
             flight = Flight("complete", number, (row.fence,))
             draft = self.draft(state)
-            draft.commit(flight)
+            draft.send(flight)
             draft.node(number, done=tuple(one for one in node.done if one != row))
             yield Edge(f"{name} completes t{row.trigger}", True, draft.freeze())
             if state.faults:
                 draft = self.draft(state, fault=True)
-                draft.commit(flight)
+                draft.send(flight)
                 yield Edge(f"{name} completes t{row.trigger} and never hears the answer", False, draft.freeze())
                 draft = self.draft(state, fault=True)
+                draft.end_abandoned(number)
                 draft.abandoned.append(flight)
                 yield Edge(
                     f"{name} gives up completing t{row.trigger}, which the server still has", False, draft.freeze()
@@ -151,6 +153,7 @@ class Model:
         other = state.nodes[peer]
         if other.registered and (not other.up or state.faults):
             draft = self.draft(state, fault=other.up)
+            draft.end_abandoned(number)
             draft.recover(peer)
             dead = "living" if other.up else "dead"
             yield Edge(f"{name} recovers the {dead} node {'ab'[peer]}", not other.up, draft.freeze())
@@ -198,8 +201,11 @@ class Model:
                 draft.set(number, held=True)
                 yield Edge(f"the user's transaction holds the row of t{number}", False, draft.freeze())
                 draft = self.draft(state, fault=True)
-                draft.fired.pop(trigger.fence, None)
                 draft.set(number, state="P", fence=0)
+                if trigger.state == "A":
+                    # The user's statement began before the claim was committed, and waited for the trigger's row only.
+                    yield Edge(f"the user pauses t{number} and does not see its claim", False, draft.freeze())
+                draft.fired.pop(trigger.fence, None)
                 yield Edge(f"the user pauses t{number}", False, draft.freeze())
         if state.faults and all(node.up for node in state.nodes):
             for number in NODES:
@@ -228,8 +234,6 @@ class Model:
         for row in state.fired:
             if row.owner == NOBODY or not state.nodes[row.owner].registered:
                 return f"S4: claim {row.fence} is of an epoch that is not registered"
-            if not row.executing and state.triggers[row.trigger].fence != row.fence:
-                return f"S4: claim {row.fence} is of a trigger that does not know it"
         return None
 
     def is_at_rest(self, state: State) -> bool:
@@ -247,7 +251,7 @@ class Model:
 
 
 def _past(kind: str) -> str:
-    return {"acquired": "acquiring", "fired": "firing", "released": "releasing", "settled": "settling"}[kind]
+    return {"acquired": "acquiring", "fired": "firing", "released": "releasing", "reconciled": "comparing"}[kind]
 
 
 @dataclass(frozen=True)

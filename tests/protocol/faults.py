@@ -52,8 +52,10 @@ class Faults:
         self._stage = stage
         self._fly = connections.fly
         self._mode: Mode | None = None
+        self._is_armed = False
         self._at = 0
-        self._calls = 0
+        self.flights = 0
+        """How many were sent since it was armed."""
         self._stuck_pid: int | None = None
         self.goes_on_after = 0
         """What is stuck goes on once so many more flights have come back; 0: not before `end`."""
@@ -64,12 +66,12 @@ class Faults:
 
     @contextmanager
     def armed(self, mode: Mode | None, at: int) -> Iterator[None]:
-        """While this lasts, the flight of number `at` goes wrong."""
-        self._mode, self._at, self._calls = mode, at, 0
+        """While this lasts, flights are counted, and the one of number `at` goes wrong."""
+        self._mode, self._at, self.flights, self._is_armed = mode, at, 0, True
         try:
             yield
         finally:
-            self._mode = None
+            self._mode, self._is_armed = None, False
 
     @property
     def is_stuck(self) -> bool:
@@ -77,7 +79,7 @@ class Faults:
 
     @property
     def was_reached(self) -> bool:
-        return self._calls >= self._at
+        return self.flights >= self._at
 
     def end(self) -> None:
         """The user's transaction ends; what is stuck goes on to its end."""
@@ -97,10 +99,8 @@ class Faults:
                 self.goes_on_after -= 1
                 if not self.goes_on_after:
                     self.end()
-        if self._mode is None:
-            return self._fly(connection, sends, **how)
-        self._calls += 1
-        if self._calls != self._at:
+        self.flights += self._is_armed
+        if self._mode is None or self.flights != self._at:
             return self._fly(connection, sends, **how)
         commits = how.get("commit", COMMIT) == COMMIT
         match self._mode:

@@ -1,21 +1,19 @@
 """Every state that two nodes, a user and a few faults can reach: with all cures nothing is wrong in any of them.
 
 Without a cure the explorer finds how the fault comes about, by one of the shortest ways: so it would have found the
-fault before the cure. Deeper: `QUARTZPY_EXPLORER_DEPTH=1 pytest -s --timeout 3600 tests/protocol/test_explorer.py`
-allows one fault more in each scope, which takes minutes.
+fault before the cure. `--long` allows one fault more in each scope.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
 
 from tests.protocol.explored_state import Cures, Scope
 from tests.protocol.explorer import Finding, explore
+from tests.protocol.options import is_long
 
-DEEPER = int(os.environ.get("QUARTZPY_EXPLORER_DEPTH", "0"))
 ONE_FAULT = Scope(triggers=1, instants=1, faults=1)
 TWO_FAULTS = Scope(triggers=1, instants=1, faults=2)
 TWO_INSTANTS = Scope(triggers=1, instants=2, faults=1)
@@ -35,8 +33,8 @@ def found(scope: Scope, **cures: bool) -> Finding:
 
 
 @pytest.mark.parametrize("scope", LEAST_STATES, ids=["two-faults", "two-instants", "serial"])
-def test_with_all_cures_nothing_is_wrong_in_any_state(scope: Scope) -> None:
-    finding = told(explore(replace(scope, faults=scope.faults + DEEPER)))
+def test_with_all_cures_nothing_is_wrong_in_any_state(scope: Scope, pytestconfig: pytest.Config) -> None:
+    finding = told(explore(replace(scope, faults=scope.faults + is_long(pytestconfig))))
     assert finding.wrong is None, finding
     assert finding.states >= LEAST_STATES[scope]
 
@@ -83,6 +81,7 @@ def test_a_node_that_compares_heals_what_the_single_cures_prevent() -> None:
         ("guards_epoch", TWO_FAULTS, "S4: claim 1 is of an epoch that is not registered"),
         ("guards_misfires", ONE_FAULT, "S2: instant 0 of t0 was passed over, or fired and skipped"),
         ("frees_owned", ONE_FAULT, "S4: claim 1 is of an epoch that is not registered"),
+        ("forgets", ONE_FAULT, "stuck: no way leads to rest"),
         ("repairs", TWO_FAULTS, "stuck: no way leads to rest"),
     ],
 )

@@ -3,12 +3,11 @@
 Steps may fail before they are sent, lose their answer, or be done by the store only long after the node gave them up;
 nodes crash, freeze and thaw; the store's clock jumps. After each rule the invariants hold (the letters are those of
 the specification of safety); at the end all is healed, and the cluster comes to rest by itself.
-More: `QUARTZPY_STATEFUL_EXAMPLES=2000 pytest --timeout 3600 tests/protocol/test_stateful.py`.
+`--long` lives many more of them, each time others, and makes what it finds small.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -29,8 +28,8 @@ from quartzpy.store.protocol import JobEntry, JobStore, Node
 from quartzpy.store.ram.store import RamJobStore
 from tests.contract.harness import CHECKIN, SECOND, START, Harness, ManualClock, RamHarness, every, job, key, serial
 from tests.protocol.driver import DrivenNode, Runs, Stage
+from tests.protocol.options import is_long
 
-EXAMPLES = int(os.environ.get("QUARTZPY_STATEFUL_EXAMPLES", "0"))
 NODES = ("a", "b", "c")
 TRIGGERS = [f"t{n}" for n in range(6)]
 JOBS = {
@@ -397,21 +396,21 @@ class Cluster(RuleBasedStateMachine):
         )
 
 
-def how_often(examples: int, steps: int) -> settings:
+def how_often(config: pytest.Config, examples: int, steps: int, *, in_long_runs: int) -> settings:
+    long = is_long(config)
     return settings(
-        max_examples=EXAMPLES or examples,
+        max_examples=in_long_runs if long else examples,
         stateful_step_count=steps,
         deadline=None,
         database=None,
-        derandomize=not EXAMPLES,
+        derandomize=not long,
         print_blob=False,
-        # What is found is found again by the same lives: make it small with more of them.
-        phases=list(Phase) if EXAMPLES else [Phase.generate],
+        phases=list(Phase) if long else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
 
 
-def test_random_lives_in_memory() -> None:
+def test_random_lives_in_memory(pytestconfig: pytest.Config) -> None:
     def new_world() -> World:
         clock = WorldClock()
         harness = RamHarness()
@@ -419,7 +418,8 @@ def test_random_lives_in_memory() -> None:
         harness.store.open()
         return World(harness, clock, lambda name: harness.store)
 
-    run_state_machine_as_test(lambda: Cluster(new_world), settings=how_often(120, 50))
+    lives = how_often(pytestconfig, 120, 50, in_long_runs=2_000)
+    run_state_machine_as_test(lambda: Cluster(new_world), settings=lives)
 
 
 @pytest.fixture
@@ -429,11 +429,12 @@ def stage(postgres_dsn: str) -> Iterator[Stage]:
     made.close()
 
 
-def test_random_lives_on_postgresql(stage: Stage) -> None:
+def test_random_lives_on_postgresql(stage: Stage, pytestconfig: pytest.Config) -> None:
     def new_world() -> World:
         stage.reset()
         clock = WorldClock(stage.write_time)
         clock.set(START)
         return World(stage, clock, lambda name: stage.store_of(name[0]))
 
-    run_state_machine_as_test(lambda: Cluster(new_world), settings=how_often(20, 40))
+    lives = how_often(pytestconfig, 20, 40, in_long_runs=400)
+    run_state_machine_as_test(lambda: Cluster(new_world), settings=lives)

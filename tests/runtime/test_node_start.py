@@ -1,0 +1,44 @@
+"""The start of a node: what passes is waited out, and a start that failed leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quartzpy import Scheduler
+from quartzpy.errors import OutcomeUnknownError, SchemaError, StoreUnavailableError
+
+
+def failing(first: BaseException, then: Callable[[], Any]) -> Callable[[], Any]:
+    """A call that fails once."""
+    errors = [first]
+
+    def call() -> Any:
+        if errors:
+            raise errors.pop()
+        return then()
+
+    return call
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("refused"), OutcomeUnknownError("the answer was lost")])
+def test_a_start_waits_out_a_lost_look_at_what_jobs_ask_for(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    scheduler = Scheduler("memory://", start_timeout="10s")
+    store = scheduler._store
+    monkeypatch.setattr(store, "waiting_lanes", failing(error, store.waiting_lanes))
+    with scheduler:
+        assert [record.instance_id for record in store.list_nodes().nodes] == [scheduler.instance_id]
+
+
+def test_a_start_that_failed_after_it_registered_leaves_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = Scheduler("memory://", start_timeout="100ms")
+    store = scheduler._store
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "waiting_lanes", failing(SchemaError("a table is missing"), store.waiting_lanes))
+        with pytest.raises(SchemaError):
+            scheduler.start()
+    assert store.list_nodes().nodes == ()
+    with scheduler:
+        assert len(store.list_nodes().nodes) == 1
