@@ -15,7 +15,7 @@ _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
 LONGEST_SPAN = timedelta(days=36_525)
 """The longest span that is accepted: 100 years, which can be added to and taken from any instant of today's."""
-EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+LATEST = datetime.max.replace(tzinfo=UTC)
 
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
@@ -30,13 +30,12 @@ def as_instant(value: object, subject: str, error: type[InvalidValueError] = Inv
         raise error(f"{subject}: must be a datetime (got {type(value).__name__})")
     if value.tzinfo is None or value.utcoffset() is None:
         raise error(f"{subject}: needs a time zone (got {value})")
+    if value.tzinfo is UTC:
+        return value
     try:
-        instant = value if value.tzinfo is UTC else value.astimezone(UTC)
+        return value.astimezone(UTC)
     except OverflowError:
-        instant = None
-    if instant is None or instant < EARLIEST:
-        raise error(f"{subject}: from {EARLIEST.isoformat()} to {LATEST.isoformat()} (got {value.isoformat()})")
-    return instant
+        raise error(f"{subject}: must be within the years 1 to 9999 in UTC (got {value})") from None
 
 
 def check_span(

@@ -211,7 +211,7 @@ class Attempt:
 
     def _goes_again(self) -> bool:
         wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
-        allowed = not (self._execution.cancelled.is_set() or self._execution.lease_lost or self._committed)
+        allowed = not (self._execution.cancelled.is_set() or self._execution.is_over or self._committed)
         if wanted and allowed and self._context is not None:
             if self._runner.listeners:
                 self._runner.listeners.emit(JobWasExecuted(self._context, Outcome.FAILED, self._error))

@@ -59,7 +59,13 @@ class Execution:
 
     @property
     def lease_lost(self) -> bool:
-        """Whether it no longer counts: its epoch, or its own row, is gone."""
+        """Whether it may not count any more: its epoch or its own row is gone, or its lease ran out by the node's own
+        clock, so that others may have judged it."""
+        return self._disowned or not self.epoch.trusted
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it does not count any more: its epoch, or its own row, is gone."""
         return self._disowned or self.epoch.lost
 
     def disown(self) -> None:

@@ -30,7 +30,7 @@ from quartzpy.texts import check_description
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
 """The misfire instruction that makes up for missed fires within bounds."""
-MAX_REPEAT_COUNT = 2**53
+MAX_REPEAT_COUNT = 2**31 - 1
 """More fires than there can be, and exact in every reader of JSON."""
 _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)

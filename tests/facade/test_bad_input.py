@@ -204,14 +204,14 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "more fires than there can be": (
         lambda c: schedule(c, SimpleTrigger("t", interval=timedelta(days=1), repeat_count=10**30)),
         errors.InvalidTriggerError,
-        r"repeat_count: from 0 to 9007199254740992",
+        r"repeat_count: from 0 to 2147483647",
     ),
     "a start out of range": (
         lambda c: schedule(
             c, SimpleTrigger("t", start_time=datetime.max.replace(tzinfo=timezone(-timedelta(hours=5))))
         ),
         errors.InvalidTriggerError,
-        r"start_time: from 0002-01-01.* to 9999-12-31",
+        r"start_time: must be within the years 1 to 9999",
     ),
     "a timeout that overflows": (
         lambda c: detail(timeout=timedelta.max),

@@ -91,7 +91,7 @@ def test_an_infinite_loop_with_a_timeout(scheduler: Scheduler) -> None:
 
 
 def test_a_timeout_of_ages_costs_no_other_its_own(scheduler: Scheduler) -> None:
-    ages = JobDetail(poison.DeafToItsTimeout, "ages", timeout=timedelta(days=365 * 5_000))
+    ages = JobDetail(poison.DeafToItsTimeout, "ages", timeout=timedelta(days=36_500))
     scheduler.schedule_job(ages, SimpleTrigger("ages"))
     assert poison.ran.wait(20)
     job = poison.detail(poison.Endless, timeout=timedelta(milliseconds=50))

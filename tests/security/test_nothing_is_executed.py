@@ -29,6 +29,7 @@ IMPORTING = {
     "cli/node.py": "the program that the command line names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/holiday.py": "holidays",
+    "store/sql/facts.py": "tzdata",
     "runtime/process_messages.py": "in a worker process: the modules of the types that its own node has registered",
 }
 """Where `import_module` may be called, and for what."""

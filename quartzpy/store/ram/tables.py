@@ -38,6 +38,10 @@ AFTER_UNBLOCKING = {
 }
 
 
+_EPOCHS = count(1)
+"""Of this process, and not of one store: a process asks which epochs are its own by their numbers."""
+
+
 class JobRow:
     """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
 
@@ -260,7 +264,6 @@ class Tables:
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self._running: Counter[JobKey] = Counter()
         self._numbers = count(1)
-        self._epochs = count(1)
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -274,7 +277,7 @@ class Tables:
         return next(self._numbers)
 
     def next_epoch(self) -> int:
-        return next(self._epochs)
+        return next(_EPOCHS)
 
     def require(self, node: Node) -> datetime:
         """The time, for a step of a node that still stands.
