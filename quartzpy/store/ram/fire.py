@@ -16,17 +16,19 @@ def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
     took = Taken()
     not_due: set[int] = set()
     overlaps = Overlaps(tables, node, now, took)
-    claims = [
-        (row, move)
-        for move in sorted(moves, key=_in_order)
-        if (row := tables.triggers.get(move.acquired.key)) is not None
-    ]
-    for row, move in newest_first(claims):
+    claims: list[tuple[TriggerRow, tuple[Move, FiredRow]]] = []
+    for move in sorted(moves, key=_in_order):
         claim = claim_of(tables, node, move.acquired.fence)
-        if claim is None:
-            continue
-        if claimed_trigger(tables, claim) is None:
+        row = None if claim is None else claimed_trigger(tables, claim)
+        if claim is not None and row is None:
             tables.drop(claim)
+        elif claim is not None and row is not None:
+            claims.append((row, (move, claim)))
+    for row, (move, claim) in newest_first(claims):
+        if row.fence != claim.fence:
+            # Blocked by another that fired just now.
+            if claim.fence in tables.fired:
+                tables.drop(claim)
         elif claim.scheduled_time > now or tables.is_blocked(row.job):
             not_due.add(claim.fence)
         else:
