@@ -203,6 +203,8 @@ class Stage(Harness):
         self.dsn = dsn
         self._settings = {**SETTINGS, **settings}
         self.admin = self.connect()
+        self.user = self.connect()
+        """The connection of somebody whose transactions hold rows."""
         self.admin.execute("CREATE TABLE IF NOT EXISTS test_clock (instant timestamptz NOT NULL)")
         self.runs = Runs()
         self._stores = {name: self._open() for name in "abcdeu"}
@@ -240,6 +242,7 @@ class Stage(Harness):
     def close(self) -> None:
         for store in self._stores.values():
             store.close()
+        self.user.close()
         self.admin.close()
 
     def new_node(self, name: str) -> DrivenNode:

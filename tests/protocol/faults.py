@@ -59,10 +59,7 @@ class Faults:
         self._stuck_pid: int | None = None
         self.goes_on_after = 0
         """What is stuck goes on once so many more flights have come back; 0: not before `end`."""
-        self._user = stage.connect()
-
-    def close(self) -> None:
-        self._user.close()
+        self._user = stage.user
 
     @contextmanager
     def armed(self, mode: Mode | None, at: int) -> Iterator[None]:
