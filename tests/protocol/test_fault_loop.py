@@ -319,7 +319,7 @@ def stages() -> Iterator[dict[str, Stage]]:
 @pytest.fixture
 def stage(stages: dict[str, Stage], request: pytest.FixtureRequest) -> Stage:
     if "stage" not in stages:
-        stages["stage"] = Stage(request.getfixturevalue("postgres_dsn"), lock_timeout="250ms")
+        stages["stage"] = Stage(request.getfixturevalue("postgres_dsn"))
     return stages["stage"]
 
 
