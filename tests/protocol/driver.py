@@ -188,6 +188,16 @@ class DrivenNode:
         return self.runtime._present_epoch().node
 
     @property
+    def claims(self) -> set[int]:
+        """The fences of the claims that it knows of."""
+        return {claim.fence for claim in self.runtime._scheduler._held}
+
+    @property
+    def executions(self) -> set[int]:
+        """The fences of what it handed to workers, and is not recorded yet."""
+        return set(self.runtime._present_epoch().in_hand())
+
+    @property
     def held(self) -> int:
         return len(self.runtime._scheduler._held)
 

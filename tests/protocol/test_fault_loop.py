@@ -400,7 +400,7 @@ def numbers(name: str, mode: Mode, flights: int, *, is_long: bool) -> range:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "mode" not in metafunc.fixturenames:
+    if "mode" not in metafunc.fixturenames or "behind" in metafunc.fixturenames:
         return
     plays = [
         (name, mode)
@@ -434,6 +434,37 @@ def test_a_flight_that_was_given_up_commits_at_each_later_moment(
             if not play(stage, faults, name, Mode.LATE, number, goes_on_after=behind):
                 return
             assert stage.outcome() == expected.outcome, f"flight {number} of {name} commits behind {behind} others"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "behind"),
+    [
+        *(
+            (name, mode, 0)
+            for name in ("acquire", "fire", "release")
+            for mode in (Mode.ANSWER_LOST, Mode.TRIGGERS_HELD)
+        ),
+        *((name, Mode.LATE, behind) for name in ("acquire", "fire", "release", "settle") for behind in (1, 2)),
+    ],
+)
+def test_the_next_passes_end_the_difference_with_no_check_in(
+    stage: Stage, faults: Faults, name: str, mode: Mode, behind: int
+) -> None:
+    """What a check-in would heal is not left to it."""
+    faults.goes_on_after = behind
+    stage.reset()
+    prepared = OPERATIONS[name](stage, stage.living("b"))
+    [node] = prepared.lives
+    with faults.armed(mode, 1):
+        prepared.act()
+    if mode.holds_rows:
+        faults.end()
+    for _ in range(2):
+        node.schedule()
+    faults.end()
+    held = stage.rows("SELECT fence, state FROM qrtz_fired_triggers WHERE epoch = %s", node.node.epoch)
+    assert {fence for fence, state in held if state == "ACQUIRED"} == node.claims
+    assert {fence for fence, state in held if state == "EXECUTING"} == node.executions
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
