@@ -188,6 +188,16 @@ class DrivenNode:
         return self.runtime._present_epoch().node
 
     @property
+    def claims(self) -> set[int]:
+        """The fences of the claims that it knows of."""
+        return {claim.fence for claim in self.runtime._scheduler._held}
+
+    @property
+    def executions(self) -> set[int]:
+        """The fences of what it handed to workers, and is not recorded yet."""
+        return set(self.runtime._present_epoch().in_hand())
+
+    @property
     def held(self) -> int:
         return len(self.runtime._scheduler._held)
 
@@ -201,6 +211,8 @@ class Stage(Harness):
         self.dsn = dsn
         self._settings = {**SETTINGS, **settings}
         self.admin = self.connect()
+        self.user = self.connect()
+        """The connection of somebody whose transactions hold rows."""
         self.admin.execute("CREATE TABLE IF NOT EXISTS test_clock (instant timestamptz NOT NULL)")
         self.runs = Runs()
         self._stores = {name: self._open() for name in "abcdeu"}
@@ -238,6 +250,7 @@ class Stage(Harness):
     def close(self) -> None:
         for store in self._stores.values():
             store.close()
+        self.user.close()
         self.admin.close()
 
     def new_node(self, name: str) -> DrivenNode:

@@ -16,6 +16,15 @@ from tests.protocol.driver import Stage
 
 STUCK_AT = 4711
 STUCK = Send(prepare("protocol_stuck", f"SELECT pg_advisory_xact_lock({STUCK_AT})", {}), {})
+PATIENT = Send(
+    prepare(
+        "protocol_patient",
+        "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)",
+        {},
+    ),
+    {},
+)
+"""What is stuck stays so until the test lets it go."""
 HURRY = Send(prepare("protocol_hurry", "SELECT set_config('statement_timeout', '1ms', true)", {}), {})
 DAWDLE = Send(prepare("protocol_dawdle", "SELECT pg_sleep(10)", {}), {})
 
@@ -59,10 +68,7 @@ class Faults:
         self._stuck_pid: int | None = None
         self.goes_on_after = 0
         """What is stuck goes on once so many more flights have come back; 0: not before `end`."""
-        self._user = stage.connect()
-
-    def close(self) -> None:
-        self._user.close()
+        self._user = stage.user
 
     @contextmanager
     def armed(self, mode: Mode | None, at: int) -> Iterator[None]:
@@ -137,7 +143,7 @@ class Faults:
         self._user.execute("SELECT pg_advisory_lock(%s)", [STUCK_AT])
         self._stuck_pid = pid
         try:
-            self._fly(connection, [STUCK, *sends], **{**how, "seconds": 0})
+            self._fly(connection, [PATIENT, STUCK, *sends], **{**how, "seconds": 0})
         finally:
             self._stage.wait_until(
                 lambda: self._stage.rows(

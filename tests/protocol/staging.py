@@ -56,7 +56,9 @@ class Staging:
         self._lock = threading.Lock()
         self._holder = stage.connect()
         self._thread: threading.Thread | None = None
-        self._at = self._calls = 0
+        self._at = 0
+        self.flights = 0
+        """How many the operation that is to be held has sent."""
         self.pid: int | None = None
         """The backend of the held flight."""
         self.deadlocks: list[str] = []
@@ -69,8 +71,8 @@ class Staging:
         """Stands for `connections.fly`."""
         holds = False
         if threading.current_thread() is self._thread:
-            self._calls += 1
-            holds = self._calls == self._at
+            self.flights += 1
+            holds = self.flights == self._at
         try:
             if not holds:
                 return self._fly(connection, sends, **how)
@@ -83,7 +85,7 @@ class Staging:
 
     def start_held(self, actor: Actor, at: int) -> bool:
         """Start an operation, and hold it at the end of its flight of this number; whether it has one."""
-        self._thread, self._at, self._calls, self.pid = actor.thread, at, 0, None
+        self._thread, self._at, self.flights, self.pid = actor.thread, at, 0, None
         self._holder.execute("SELECT pg_advisory_lock(%s)", [HELD_AT])
         actor.thread.start()
         self._stage.wait_until(lambda: actor.is_done or self._is_held(), "the first operation to be held, or to end")

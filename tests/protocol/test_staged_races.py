@@ -1,12 +1,11 @@
 """Every two operations, one held at the end of each of its flights while the other begins: on a real server.
 
 Nothing sleeps: what is held waits for the test's own lock, and whoever waits for it is seen in the server's tables.
-All of a user's calls with each other, too: `QUARTZPY_ALL_RACES=1 pytest tests/protocol/test_staged_races.py`.
+`--long` plays all of that. Other runs play each two operations in one order, held at the end of one flight, by turns.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -22,6 +21,7 @@ from quartzpy.store.sql import connections
 from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import SECOND, THRESHOLD, at, every, job, job_key, key, once, serial
 from tests.protocol.driver import Stage
+from tests.protocol.options import is_long
 from tests.protocol.staging import Actor, Staging
 
 MOST_FLIGHTS = 20
@@ -162,7 +162,31 @@ CALLS = {
 }
 TELLING = ("pause-all", "store-again", "delete-jobs", "replace-calendar")
 """Calls that between them lock whatever calls lock."""
-OPERATIONS = [*STEPS, *CALLS] if "QUARTZPY_ALL_RACES" in os.environ else [*STEPS, *TELLING]
+OPERATIONS = [*STEPS, *CALLS]
+IN_TRANSACTION = [*CALLS, "holds-jobs", "holds-triggers"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    everything = is_long(metafunc.config)
+    operations = OPERATIONS if everything else [*STEPS, *TELLING]
+    places = {name: place for place, name in enumerate([*operations, *IN_TRANSACTION])}
+    if "second" in metafunc.fixturenames:
+        pairs = [
+            (first, second)
+            for first in operations
+            for second in operations
+            # Of each two operations the one order or the other.
+            if everything or (places[first] >= places[second]) == ((places[first] + places[second]) % 2 == 0)
+        ]
+        metafunc.parametrize(("first", "second"), pairs, ids=[f"{first}-{second}" for first, second in pairs])
+    elif "call" in metafunc.fixturenames:
+        beside = [
+            (call, operation)
+            for call in IN_TRANSACTION
+            for operation in operations
+            if everything or call.startswith("holds") or (places[call] + places[operation]) % 3 == 0
+        ]
+        metafunc.parametrize(("call", "operation"), beside, ids=[f"{call}-{operation}" for call, operation in beside])
 
 
 def prepared(stage: Stage, operation: str, name: str) -> Act:
@@ -237,32 +261,56 @@ def bring_to_rest(stage: Stage) -> None:
         assert not (of == "slow" and of in jobs and outcome == "TERMINATED"), f"{trigger} was to be recovered"
 
 
-@pytest.mark.parametrize("second", OPERATIONS)
-@pytest.mark.parametrize("first", OPERATIONS)
-def test_one_operation_begins_while_another_is_about_to_commit(
-    stage: Stage, staging: Staging, first: str, second: str
-) -> None:
-    for number in range(1, MOST_FLIGHTS):
+flights: dict[str, int] = {}
+
+
+def flights_of(stage: Stage, staging: Staging, operation: str) -> int:
+    """How many an operation sends that nobody disturbs."""
+    if operation not in flights:
         set_stage(stage)
-        one, other = prepared(stage, first, "a"), prepared(stage, second, "b")
+        act = prepared(stage, operation, "a")
         set_scene(stage)
-        held, begun = Actor(one, f"first: {first}"), Actor(other, f"second: {second}")
-        if not staging.start_held(held, number):
-            held.join()
-            assert number > 1, "the operation sends nothing"
-            return
-        assert staging.pid is not None
-        waits = staging.start(begun, staging.pid)
+        alone = Actor(act, operation)
+        assert not staging.start_held(alone, 0)
         staging.let_go()
+        alone.join()
+        flights[operation] = staging.flights
+    return flights[operation]
+
+
+def race(stage: Stage, staging: Staging, first: str, second: str, number: int) -> bool:
+    """Let `second` begin while `first` is held at the end of its flight of this number; whether there is one."""
+    set_stage(stage)
+    one, other = prepared(stage, first, "a"), prepared(stage, second, "b")
+    set_scene(stage)
+    held, begun = Actor(one, f"first: {first}"), Actor(other, f"second: {second}")
+    if not staging.start_held(held, number):
         held.join()
-        begun.join()
-        assert not staging.deadlocks
-        assert not (waits and second == "check-in" and first not in ("check-in", "register", "leave", "recover")), (
-            "a check-in waits for nobody's work"
-        )
-        assert stage.violations() == []
-        bring_to_rest(stage)
-    raise AssertionError("the operation does not end")
+        return False
+    assert staging.pid is not None
+    waits = staging.start(begun, staging.pid)
+    staging.let_go()
+    held.join()
+    begun.join()
+    assert not staging.deadlocks
+    assert not (waits and second == "check-in" and first not in ("check-in", "register", "leave", "recover")), (
+        "a check-in waits for nobody's work"
+    )
+    assert stage.violations() == []
+    bring_to_rest(stage)
+    return True
+
+
+def test_one_operation_begins_while_another_is_about_to_commit(
+    stage: Stage, staging: Staging, first: str, second: str, pytestconfig: pytest.Config
+) -> None:
+    sent = flights_of(stage, staging, first)
+    assert sent, "the operation sends nothing"
+    if is_long(pytestconfig):
+        played = next(number for number in range(1, MOST_FLIGHTS) if not race(stage, staging, first, second, number))
+        assert played > 1
+    else:
+        assert race(stage, staging, first, second, 1 + OPERATIONS.index(second) % sent)
 
 
 def in_transaction(stage: Stage, call: str) -> psycopg.Connection[Any]:
@@ -278,8 +326,6 @@ def in_transaction(stage: Stage, call: str) -> psycopg.Connection[Any]:
     return user
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("call", [*CALLS, "holds-jobs", "holds-triggers"])
 def test_nobody_waits_for_a_users_row_while_the_others_wait_for_it(
     stage: Stage, staging: Staging, call: str, operation: str
 ) -> None:
