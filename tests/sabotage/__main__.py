@@ -34,10 +34,10 @@ def main() -> int:
             seconds = 0.0
             for test in tests:
                 whole = trial.run(test, None, dsn)
-                broken = trial.run(test, sabotage.name, dsn)
+                broken = trial.run(test, sabotage, dsn)
                 seconds += broken.seconds
                 if whole.passed and broken.failed:
-                    by = test
+                    by = broken.failures[0]
                     break
                 by = f"nothing: whole {whole.status} {whole.counts}, broken {broken.status} {broken.counts}"
                 if given.verbose:

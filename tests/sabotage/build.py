@@ -56,6 +56,8 @@ class Sabotage:
     edits: tuple[Edit, ...]
     caught_by: tuple[str, ...]
     """Ids of tests; the cheapest first."""
+    hangs: bool = False
+    """Whether a test waits for ever on such a build, and is ended by its time limit."""
 
     def check(self) -> None:
         """Raises NothingToSabotageError: what it takes out is no longer there."""

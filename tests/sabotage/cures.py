@@ -75,21 +75,19 @@ CURES = (
                 "SET {COPIES}\n",
             ),
         ),
-        ("tests/contract/test_scheduling.py::test_a_claim_is_void_once_its_job_says_something_else",),
+        (
+            "tests/contract/test_scheduling.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",
+        ),
     ),
     Sabotage(
         "h2_only_known_errors_end_an_attempt",
         "an unforeseen error at the end of an execution leaves its fire and its slot behind",
         (
             Edit(
-                f"{_RUNTIME}.attempt",
-                "        except BaseException as error:\n            self._runner.fail(",
-                "        except InvalidValueError as error:\n            self._runner.fail(",
-            ),
-            Edit(
-                f"{_RUNTIME}.attempt",
-                "        except BaseException as error:\n            self._error = self._error or error\n",
-                "        except InvalidValueError as error:\n            self._error = self._error or error\n",
+                f"{_RUNTIME}.job_runner",
+                "        try:\n            self.end_as(execution, self._failed(",
+                "        if not isinstance(error, ValueError):\n            raise error\n"
+                "        try:\n            self.end_as(execution, self._failed(",
             ),
         ),
         ("tests/facade/test_poison.py::test_a_failure_of_the_engine_itself_is_the_end_of_the_execution",),
@@ -117,7 +115,7 @@ CURES = (
                 "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n",
             ),
         ),
-        ("tests/facade/test_verbs.py",),
+        ("tests/store_sql/test_locks.py::test_two_who_modify_a_job_at_once_both_do",),
     ),
     Sabotage(
         "h3_recorded_without_its_data",

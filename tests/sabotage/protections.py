@@ -14,7 +14,7 @@ PROTECTIONS = (
             Edit(f"{_SQL}.acquire", "*_, took, left = session.locked(", "*_, took, left = session.unlocked("),
             Edit(f"{_SQL}.acquire", "_, took, left = session.locked(", "_, took, left = session.unlocked("),
         ),
-        ("tests/protocol/test_staged_races.py",),
+        ("tests/store_sql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
     ),
     Sabotage(
         "no_fence_on_complete",
@@ -39,7 +39,7 @@ PROTECTIONS = (
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
         (Edit(f"{_SQL}.session", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
-        ("tests/store_sql/test_faults.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
+        ("tests/store_sql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
     ),
     Sabotage(
         "window_is_interval",
@@ -51,7 +51,7 @@ PROTECTIONS = (
                 "window=self._config.checkin_interval",
             ),
         ),
-        ("tests/cluster/test_death_and_recovery.py::test_a_short_freeze_convicts_nobody",),
+        ("tests/facade/test_liveness.py::test_connections_that_the_network_swallowed_convict_nobody",),
     ),
     Sabotage(
         "no_unbroken_evidence",
@@ -63,7 +63,7 @@ PROTECTIONS = (
                 "if ",
             ),
         ),
-        ("tests/runtime/test_peer_watch.py",),
+        ("tests/runtime/test_peer_watch.py::test_a_peer_that_moves_is_alive_however_late_its_clock_says_it_is",),
     ),
     Sabotage(
         "recovery_deletes_all",
@@ -90,7 +90,10 @@ PROTECTIONS = (
                 "        return [Result([], 0) for _ in bound]\n",
             ),
         ),
-        ("tests/store_sql/test_faults.py",),
+        (
+            "tests/store_sql/test_faults.py"
+            "::test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient",
+        ),
     ),
     Sabotage(
         "the_nodes_clock_decides",
@@ -136,7 +139,7 @@ PROTECTIONS = (
                 "            fences=[c.fired.fence for c in completions],\n            started=",
             ),
         ),
-        ("tests/contract/test_complete.py",),
+        ("tests/contract/test_complete.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
     ),
     Sabotage(
         "checkin_on_the_work_pool",
@@ -150,6 +153,7 @@ PROTECTIONS = (
             ),
         ),
         ("tests/store_sql/test_control.py::test_a_check_in_waits_for_no_connection_of_the_pool",),
+        hangs=True,
     ),
     Sabotage(
         "no_socket_deadline",
@@ -164,6 +168,7 @@ PROTECTIONS = (
         (
             "tests/store_sql/test_faults.py::test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline",
         ),
+        hangs=True,
     ),
     Sabotage(
         "reschedule_deletes_fired_rows",
@@ -171,7 +176,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.scheduling",
-                "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n   AND f.state = 'ACQUIRED'\n",
+                "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
+                "   AND f.state = 'ACQUIRED'\n",
                 "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",
             ),
         ),

@@ -10,11 +10,13 @@ import time
 from dataclasses import dataclass
 
 from tests.database import DSN_VARIABLE
-from tests.sabotage.build import ROOT
+from tests.sabotage.build import ROOT, Sabotage
 
-TEST_SECONDS = 40
-"""A build without a deadline may never come to an end: the test fails then."""
+TEST_SECONDS = 60
+HANGING_SECONDS = 15
+"""So long may a test take that waits for ever, and fails by that."""
 RUN_SECONDS = 240
+_FAILED = re.compile(r"^FAILED (\S+)", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 
 
@@ -28,6 +30,11 @@ class Trial:
     output: str
 
     @property
+    def failures(self) -> list[str]:
+        """The ids of the tests that failed."""
+        return _FAILED.findall(self.output)
+
+    @property
     def failed(self) -> bool:
         """A test failed; nothing failed before it was run."""
         return self.status == 1 and self.counts.get("failed", 0) > 0 and "error" not in self.counts
@@ -37,12 +44,13 @@ class Trial:
         return self.status == 0 and self.counts.get("passed", 0) > 0 and self.counts.keys() <= {"passed"}
 
 
-def run(test: str, sabotage: str | None, dsn: str) -> Trial:
-    """Run a test on the server of `dsn`."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", f"--timeout={TEST_SECONDS}"]
-    command += ["-p", "no:randomly", "-p", "tests.sabotage.plugin"]
+def run(test: str, sabotage: Sabotage | None, dsn: str) -> Trial:
+    """Run a test on the server of `dsn`; without a sabotage, on quartzpy as it is."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "tests.sabotage.plugin"]
+    seconds = HANGING_SECONDS if sabotage is not None and sabotage.hangs else TEST_SECONDS
+    command += [f"--timeout={seconds}", "--timeout-method=signal"]
     if sabotage is not None:
-        command += ["--sabotage", sabotage]
+        command += ["--sabotage", sabotage.name]
     began = time.monotonic()
     done = subprocess.run(
         [*command, test],

@@ -59,14 +59,6 @@ def ended(fired: FiredTrigger, **how: Any) -> Completion:
     return Completion(fired, started_at=now, ended_at=now, outcome=Outcome.SUCCEEDED, **how)
 
 
-def wait_for(connection: psycopg.Connection[Any], query: str, seconds: float = 10.0) -> None:
-    """Wait until a query of one value says that it is so."""
-    limit = time.monotonic() + seconds
-    while connection.execute(query).fetchall() != [(True,)]:
-        assert time.monotonic() < limit, query
-        time.sleep(0.01)
-
-
 def fired_names(took: Acquisition) -> list[str]:
     return sorted(one.trigger_name for one in took.fired)
 
@@ -281,26 +273,6 @@ def test_two_nodes_that_claim_at_once_share_without_overlap(store: SqlJobStore) 
     names = [one.trigger_name for one in (fired for each in took for fired in each.fired)]
     assert len(names) == len(set(names)) == 201
     assert len([name for name in names if name.startswith("s")]) == 1
-
-
-def test_a_step_decides_by_the_time_at_which_it_has_the_lock(store: SqlJobStore, connect: Connect) -> None:
-    """Not by the time at which it began to wait: what came due meanwhile would be late by another pass."""
-    node = register(store)
-    acquire(store, node)
-    store_due(store, "a")
-    holder, user = connect(), connect()
-    user.execute("UPDATE qrtz_triggers SET next_fire_time = clock_timestamp() + interval '1 hour'")
-    holder.execute("BEGIN")
-    holder.execute("SELECT FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS' FOR UPDATE")
-    took: list[Acquisition] = []
-    waiter = threading.Thread(target=lambda: took.append(acquire(store, node)))
-    waiter.start()
-    wait_for(user, "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
-    user.execute("UPDATE qrtz_triggers SET next_fire_time = clock_timestamp() + interval '20 ms'")
-    wait_for(user, "SELECT bool_and(next_fire_time < clock_timestamp()) FROM qrtz_triggers")
-    holder.execute("COMMIT")
-    waiter.join()
-    assert [fired_names(one) for one in took] == [["a"]]
 
 
 def test_the_tables_refuse_two_executions_of_a_serial_job_at_once(store: SqlJobStore, connect: Connect) -> None:
