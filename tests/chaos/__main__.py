@@ -14,6 +14,7 @@ from tests.chaos import history, plans
 from tests.chaos.checker import Report, check
 from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
 from tests.chaos.records import Records
+from tests.sabotage.guards import SABOTAGES
 
 
 def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:

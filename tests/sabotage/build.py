@@ -7,6 +7,7 @@ is like the original would prove nothing. This module must import nothing of qua
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,6 +59,12 @@ class Sabotage:
     """Ids of tests; the cheapest first."""
     hangs: bool = False
     """Whether a test waits for ever on such a build, and is ended by its time limit."""
+
+    @property
+    def guard(self) -> str:
+        """What it is a build without. The cure of one fault may have parts, with a build for each."""
+        cure = re.match(r"[ch]\d(?=_)", self.name)
+        return cure[0] if cure else self.name
 
     def check(self) -> None:
         """Raises NothingToSabotageError: what it takes out is no longer there."""

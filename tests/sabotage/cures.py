@@ -166,7 +166,10 @@ CURES = (
                 "timedelta() <= value and (zero or value)",
             ),
         ),
-        ("tests/security/test_bad_inputs.py",),
+        (
+            "tests/facade/test_bad_input.py::test_bad_input_is_refused_with_its_reason_and_changes_nothing"
+            "[memory-a misfire threshold that overflows]",
+        ),
     ),
     Sabotage(
         "h7_a_refused_thread_wedges",

@@ -8,5 +8,5 @@ from tests.sabotage.protections import PROTECTIONS
 
 SABOTAGES: dict[str, Sabotage] = {one.name: one for one in (*PROTECTIONS, *CURES)}
 
-SAMPLE = ("no_unbroken_evidence", "h7_a_refused_thread_wedges", "no_fence_on_complete", "reschedule_deletes_fired_rows")
+SAMPLE = ("no_fence_on_complete", "no_unbroken_evidence", "h7_a_refused_thread_wedges")
 """What every test run tries: quick, and certain to fail at once."""
