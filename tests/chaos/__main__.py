@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import history, plans, sabotage
+from tests.chaos import history, plans
 from tests.chaos.checker import Report, check
 from tests.chaos.conductor import LIMITS, MODES, Conductor, nodes_of
 from tests.chaos.records import Records
+from tests.sabotage.guards import SABOTAGES
 
 
 def play(mode_name: str, seed: int, directory: Path, *, say: Any = print, **options: Any) -> Report:
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where the records go; a temporary one by default")
     parser.add_argument("--families", help="only these families of the plan: X9,X4")
     parser.add_argument("--no-poison", action="store_true")
-    parser.add_argument("--sabotage", choices=sorted(sabotage.SABOTAGES))
+    parser.add_argument("--sabotage", choices=sorted(SABOTAGES))
     parser.add_argument("--check", type=Path, help="look again at the records of a run that ended, and play nothing")
     given = parser.parse_args()
     if given.check:

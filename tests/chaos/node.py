@@ -1,4 +1,4 @@
-"""A node process of a chaos run: `python -m tests.chaos.node --dsn ... --settings '{...}' [--sabotage NAME]`."""
+"""A node process of a chaos run: `python -m tests.chaos.node --dsn ... --settings '{...}'`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from quartzpy import Scheduler
 from quartzpy.cli.node import run_until_signal
 from quartzpy.events import Event, NodesRecovered
-from tests.chaos import history, jobs, sabotage
+from tests.chaos import history, jobs
 
 PULSE_SECONDS = 0.05
 STALL_SECONDS = 0.3
@@ -62,13 +62,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--settings", required=True)
-    parser.add_argument("--sabotage")
     given = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
-    if given.sabotage:
-        sabotage.apply(given.sabotage)
     assert jobs.Plain.type_name
     scheduler = Scheduler(given.dsn, **json.loads(given.settings))
     listen(scheduler)

@@ -156,10 +156,10 @@ class Stage:
 
     def _popen(self, node: NodeProcess, log_name: str) -> subprocess.Popen[bytes]:
         settings = {**SETTINGS, "instance_id": node.name}
-        command = [sys.executable, "-m", "tests.chaos.node", "--dsn", self.network.through(node.name)]
-        command += ["--settings", json.dumps(settings)]
+        command = [sys.executable, "-m"]
         if node.sabotage:
-            command += ["--sabotage", node.sabotage]
+            command += ["tests.sabotage.start", node.sabotage]
+        command += ["tests.chaos.node", "--dsn", self.network.through(node.name), "--settings", json.dumps(settings)]
         environment = {
             **os.environ,
             history.NODE_VARIABLE: node.name,

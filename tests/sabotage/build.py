@@ -1,0 +1,129 @@
+"""Takes a guard out of quartzpy: its modules are changed as they are imported, in this process only.
+
+A guard is named by the text of the source that it is. Where that text is no longer there, nothing starts: a build that
+is like the original would prove nothing. This module must import nothing of quartzpy.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class NothingToSabotageError(Exception):
+    """What a sabotage takes out is no longer where it was."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A text of a module that becomes another one, everywhere in that module."""
+
+    module: str
+    old: str
+    new: str
+
+    def applied(self, source: str) -> str:
+        """The source with the guard taken out.
+
+        Raises:
+            NothingToSabotageError: the guard is not there, or what is left is no Python.
+        """
+        if self.old not in source:
+            raise NothingToSabotageError(f"{self.module} no longer holds the text {self.old!r}: adapt the sabotage")
+        changed = source.replace(self.old, self.new)
+        try:
+            ast.parse(changed)
+        except SyntaxError as error:
+            raise NothingToSabotageError(f"{self.module} without {self.old!r} is no Python: {error}") from error
+        return changed
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """One guard, and the tests that fail without it."""
+
+    name: str
+    says: str
+    """What is wrong with such a build."""
+    edits: tuple[Edit, ...]
+    caught_by: tuple[str, ...]
+    """Ids of tests; the cheapest first."""
+    hangs: bool = False
+    """Whether a test waits for ever on such a build, and is ended by its time limit."""
+
+    @property
+    def guard(self) -> str:
+        """What it is a build without. The cure of one fault may have parts, with a build for each."""
+        cure = re.match(r"[ch]\d(?=_)", self.name)
+        return cure[0] if cure else self.name
+
+    def check(self) -> None:
+        """Raises NothingToSabotageError: what it takes out is no longer there."""
+        changed = self.changed()
+        for module, source in changed.items():
+            compile(source, module, "exec")
+
+    def changed(self) -> dict[str, str]:
+        """The sources of the modules that it changes, by their names."""
+        sources: dict[str, str] = {}
+        for edit in self.edits:
+            if edit.module not in sources:
+                sources[edit.module] = source_of(edit.module)
+            sources[edit.module] = edit.applied(sources[edit.module])
+        return sources
+
+    def install(self) -> None:
+        """Change what this process imports from now on.
+
+        Raises:
+            NothingToSabotageError: what it takes out is not there, or was imported already.
+        """
+        early = sorted({edit.module for edit in self.edits}.intersection(sys.modules))
+        if early:
+            raise NothingToSabotageError(f"{', '.join(early)} was imported before it could be changed")
+        sys.meta_path.insert(0, _Finder(self.changed()))
+
+
+def source_of(module: str) -> str:
+    """The text of a module of the checkout. Raises NothingToSabotageError: there is none."""
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NothingToSabotageError(f"there is no module {module}: adapt the sabotage") from error
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, sources: dict[str, str]) -> None:
+        self._sources = sources
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._sources:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.origin is None:
+            raise NothingToSabotageError(f"module {fullname} is not imported from a file")
+        spec.loader = _Loader(fullname, spec.origin, self._sources[fullname])
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Loads a changed source; never from, and never into, the cache of compiled modules."""
+
+    def __init__(self, fullname: str, path: str, source: str) -> None:
+        super().__init__(fullname, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._source, self.path, "exec", dont_inherit=True)

@@ -1,0 +1,211 @@
+"""The cures of faults that were found, C1 to C4 and H1 to H8. One build without each."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_SQL = "quartzpy.store.sql"
+_RUNTIME = "quartzpy.runtime"
+
+CURES = (
+    Sabotage(
+        "c1_settled_against_claims",
+        "what runs unknown is looked for among what was never claimed, not among what was never handed to a worker",
+        (
+            Edit(
+                f"{_RUNTIME}.scheduler_thread",
+                "claims=held, executions=epoch.in_hand())",
+                "claims=held, executions=epoch.in_hand() | held)",
+            ),
+            Edit(f"{_RUNTIME}.scheduler_thread", " or not found.executions <= in_hand:", ":"),
+        ),
+        ("tests/facade/test_lost_answers.py::test_each_instant_runs_once_though_the_answer_to_a_step_is_lost[fire]",),
+    ),
+    Sabotage(
+        "c2_given_up_flights_commit_later",
+        "a flight that was given up, and whose outcome was judged, is still committed",
+        (
+            Edit(
+                f"{_SQL}.abandoned",
+                "                self._given_up.append(_GivenUp(connection, backend))\n",
+                "                pass\n",
+            ),
+        ),
+        (
+            "tests/store_sql/test_faults.py"
+            "::test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged",
+        ),
+    ),
+    Sabotage(
+        "c3_release_forgets_what_it_did_not_release",
+        "a claim whose row somebody holds is taken for given back",
+        (
+            Edit(
+                f"{_SQL}.fire",
+                "    _, still_claimed = still_standing(node, left)\n    return frozenset(still_claimed)\n",
+                "    _, still_claimed = still_standing(node, left)\n    return frozenset()\n",
+            ),
+        ),
+        (
+            "tests/store_sql/test_faults.py"
+            "::test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back",
+        ),
+    ),
+    Sabotage(
+        "c4_the_thread_that_checks_in_does_the_rest",
+        "the thread that checks in also recovers, learns job types and calls listeners",
+        (
+            Edit(
+                f"{_RUNTIME}.cluster_manager",
+                "            self._news = True\n        self.wakeup.set()\n",
+                "            self._news = True\n        self.run_as(epoch)\n",
+            ),
+        ),
+        ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_convicts_nobody",),
+    ),
+    Sabotage(
+        "h1_claims_outlive_a_change_of_the_job",
+        "a claim that was made for what the job was before still stands",
+        (
+            Edit(
+                f"{_SQL}.scheduling",
+                "SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING'"
+                " ELSE t.trigger_state END,\n"
+                "       fence = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fence END\n",
+                "SET {COPIES}\n",
+            ),
+        ),
+        (
+            "tests/contract/test_scheduling.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",
+        ),
+    ),
+    Sabotage(
+        "h2_only_known_errors_end_an_attempt",
+        "an unforeseen error at the end of an execution leaves its fire and its slot behind",
+        (
+            Edit(
+                f"{_RUNTIME}.job_runner",
+                "        try:\n            self.end_as(execution, self._failed(",
+                "        if not isinstance(error, ValueError):\n            raise error\n"
+                "        try:\n            self.end_as(execution, self._failed(",
+            ),
+        ),
+        ("tests/facade/test_poison.py::test_a_failure_of_the_engine_itself_is_the_end_of_the_execution",),
+    ),
+    Sabotage(
+        "h3_sync_stores_declared_data_anew",
+        "what a job kept in its data is overwritten by what was declared",
+        (
+            Edit(
+                f"{_SQL}.scheduling",
+                "CASE WHEN %(keeps_data)s::bool THEN j.job_data ELSE excluded.job_data END",
+                "CASE WHEN %(keeps_data)s::bool THEN excluded.job_data ELSE excluded.job_data END",
+            ),
+        ),
+        ("tests/contract/test_scheduling.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
+    ),
+    Sabotage(
+        "h3_modified_as_it_was_read",
+        "a job is read, changed and written back without holding it meanwhile",
+        (
+            Edit(
+                f"{_SQL}.scheduling",
+                "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n"
+                "   FOR NO KEY UPDATE\n",
+                "WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s\n",
+            ),
+        ),
+        ("tests/store_sql/test_locks.py::test_two_who_modify_a_job_at_once_both_do",),
+    ),
+    Sabotage(
+        "h3_recorded_without_its_data",
+        "an execution is recorded although the data that it changed was not written",
+        (
+            Edit(
+                f"{_SQL}.complete",
+                "conditions = [_IS_STORED] * stores + ",
+                "conditions = ",
+            ),
+        ),
+        ("tests/store_sql/test_users_transactions.py::test_an_execution_is_recorded_only_with_its_data",),
+    ),
+    Sabotage(
+        "h4_retries_wait_for_users_under_the_lock",
+        "a retry waits, with the lock held, for whoever is changing its job",
+        (
+            Edit(
+                f"{_SQL}.again",
+                "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE SKIP LOCKED) AS j",
+                "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE) AS j",
+            ),
+        ),
+        (
+            "tests/store_sql/test_users_transactions.py"
+            "::test_a_retry_of_a_job_that_is_being_deleted_waits_and_no_other_completion_does",
+        ),
+    ),
+    Sabotage(
+        "h5_claims_are_read_at_once",
+        "one row that cannot be read fails the whole step that claimed it",
+        (
+            Edit(
+                f"{_SQL}.rows",
+                '    if fate == "CLAIM":\n',
+                '    if fate == "CLAIM":\n        load_trigger(None)\n',
+            ),
+        ),
+        ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_costs_no_other_anything",),
+    ),
+    Sabotage(
+        "h6_spans_without_bounds",
+        "a span is taken that overflows in SQL",
+        (
+            Edit(
+                "quartzpy.instants",
+                "timedelta() <= value <= LONGEST_SPAN and (zero or value)",
+                "timedelta() <= value and (zero or value)",
+            ),
+        ),
+        (
+            "tests/facade/test_bad_input.py::test_bad_input_is_refused_with_its_reason_and_changes_nothing"
+            "[memory-a misfire threshold that overflows]",
+        ),
+    ),
+    Sabotage(
+        "h7_a_refused_thread_wedges",
+        "where a thread could not be started once, none is started again",
+        (
+            Edit(
+                f"{_RUNTIME}.worker_pool",
+                "            thread = self._starting.of(",
+                "            self._waking = True\n            thread = self._starting.of(",
+            ),
+        ),
+        ("tests/runtime/test_threads_refused.py::test_tasks_wait_for_a_worker_thread",),
+    ),
+    Sabotage(
+        "h8_old_copies_are_kept",
+        "what a user's transaction copied of a job stays although the job was changed before it was committed",
+        (
+            Edit(
+                f"{_SQL}.settling",
+                "       job_type = s.job_type, max_concurrent = s.max_concurrent, when_full = s.when_full,"
+                " placement = s.placement\n",
+                "       fence = t.fence\n",
+            ),
+        ),
+        ("tests/facade/test_using.py::test_a_limit_that_was_set_before_the_commit_holds",),
+    ),
+    Sabotage(
+        "h8_old_pauses_are_kept",
+        "what a user's transaction stored fires although it was paused before the commit",
+        (
+            Edit(
+                f"{_SQL}.settling",
+                '                    THEN {state_of("o", "j")} ELSE',
+                "                    THEN o.trigger_state ELSE",
+            ),
+        ),
+        ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),
+    ),
+)

@@ -1,0 +1,189 @@
+"""What the protocol rests on: locks, fences, clocks, evidence, deadlines. One build without each."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_SQL = "quartzpy.store.sql"
+
+PROTECTIONS = (
+    Sabotage(
+        "no_lock_on_acquire",
+        "nodes claim without holding TRIGGER_ACCESS",
+        (
+            Edit(f"{_SQL}.acquire", "*_, took, left = session.locked(", "*_, took, left = session.unlocked("),
+            Edit(f"{_SQL}.acquire", "_, took, left = session.locked(", "_, took, left = session.unlocked("),
+        ),
+        ("tests/store_sql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
+    ),
+    Sabotage(
+        "no_fence_on_complete",
+        "a completion counts whichever epoch sends it",
+        (Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),),
+        ("tests/contract/test_complete.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
+    ),
+    Sabotage(
+        "no_unique_index",
+        "the tables let a serial job execute twice at once",
+        (
+            Edit(
+                f"{_SQL}.migrations",
+                "        command.upgrade(_config(schema, connection), revision)\n",
+                "        command.upgrade(_config(schema, connection), revision)\n"
+                '        connection.execute(text("DROP INDEX IF EXISTS qrtz_fired_triggers_one_running"))\n',
+            ),
+        ),
+        ("tests/store_sql/test_faults.py::test_the_tables_refuse_two_executions_of_a_serial_job_at_once",),
+    ),
+    Sabotage(
+        "time_of_the_transactions_begin",
+        "a step decides by the time at which its transaction began to wait for the lock",
+        (Edit(f"{_SQL}.session", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
+        ("tests/store_sql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
+    ),
+    Sabotage(
+        "window_is_interval",
+        "a node is dead after one interval of silence",
+        (
+            Edit(
+                "quartzpy.runtime.registration",
+                "window=self._config.failure_window",
+                "window=self._config.checkin_interval",
+            ),
+        ),
+        ("tests/facade/test_liveness.py::test_connections_that_the_network_swallowed_convict_nobody",),
+    ),
+    Sabotage(
+        "no_unbroken_evidence",
+        "a peer is dead by the database's clock alone, whatever this node saw itself",
+        (
+            Edit(
+                "quartzpy.runtime.peer_watch",
+                "if at - self._sightings[key].since >= peer.failure_window.total_seconds()\n            and ",
+                "if ",
+            ),
+        ),
+        ("tests/runtime/test_peer_watch.py::test_a_peer_that_moves_is_alive_however_late_its_clock_says_it_is",),
+    ),
+    Sabotage(
+        "recovery_deletes_all",
+        "recovery frees what living nodes hold, too",
+        (
+            Edit(
+                f"{_SQL}.recover",
+                "     WHERE o.sched_name = %(sched)s\n"
+                "       AND NOT EXISTS (SELECT FROM $scheduler_state s\n"
+                "                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)\n"
+                "       FOR UPDATE SKIP LOCKED\n",
+                "     WHERE o.sched_name = %(sched)s\n       FOR UPDATE SKIP LOCKED\n",
+            ),
+        ),
+        ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
+    ),
+    Sabotage(
+        "errors_are_swallowed",
+        "an error inside a transaction is passed over: COMMIT rolls back, and nobody is told",
+        (
+            Edit(
+                f"{_SQL}.flight",
+                "        raise error_from_result(failed)\n",
+                "        return [Result([], 0) for _ in bound]\n",
+            ),
+        ),
+        (
+            "tests/store_sql/test_faults.py"
+            "::test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient",
+        ),
+    ),
+    Sabotage(
+        "the_nodes_clock_decides",
+        "what is due is decided by the clock of the node's machine",
+        (
+            Edit("quartzpy.runtime.store_time", "        if learned is None:\n", "        if True:\n"),
+            Edit(
+                f"{_SQL}.fire",
+                "AND f.state = 'ACQUIRED' AND f.scheduled_time <= node.at\n",
+                "AND f.state = 'ACQUIRED'\n",
+            ),
+        ),
+        ("tests/contract/test_fire.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),
+    ),
+    Sabotage(
+        "unknown_is_taken_for_failed",
+        "where the answer to COMMIT was lost, the flight is simply sent again",
+        (
+            Edit(
+                f"{_SQL}.connections",
+                'if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:',
+                'if (getattr(error, "sqlstate", None) not in RETRYABLE\n'
+                "                        and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
+            ),
+        ),
+        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_looking",),
+    ),
+    Sabotage(
+        "a_zombie_frees_blocked_triggers",
+        "a completion frees the blocked triggers of its job, whether or not its claim still stands",
+        (
+            Edit(
+                f"{_SQL}.complete",
+                '{freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}',
+                '{freed("SELECT z.job_group, z.job_name FROM unnest(%(z_groups)s::text[], %(z_names)s::text[])'
+                ' AS z(job_group, job_name)")}',
+            ),
+            Edit(
+                f"{_SQL}.complete",
+                "            fences=[c.fired.fence for c in completions],\n            started=",
+                "            z_groups=[c.fired.job_group for c in completions],\n"
+                "            z_names=[c.fired.job_name for c in completions],\n"
+                "            fences=[c.fired.fence for c in completions],\n            started=",
+            ),
+        ),
+        ("tests/contract/test_complete.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
+    ),
+    Sabotage(
+        "checkin_on_the_work_pool",
+        "a check-in waits for a connection that jobs and steps use",
+        (
+            Edit(
+                f"{_SQL}.control",
+                "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
+                "        return self._connections.fly(sends)\n"
+                "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
+            ),
+        ),
+        ("tests/store_sql/test_control.py::test_a_check_in_waits_for_no_connection_of_the_pool",),
+        hangs=True,
+    ),
+    Sabotage(
+        "no_socket_deadline",
+        "a flight waits for its answer as long as the network is silent",
+        (
+            Edit(
+                f"{_SQL}.flight",
+                "    if left <= 0 or not poller.poll(left * 1000):\n",
+                "    if not poller.poll(None if left < 1e9 else 0):\n",
+            ),
+        ),
+        (
+            "tests/store_sql/test_faults.py::test_behind_a_network_that_swallows_packets_a_step_ends_by_its_own_deadline",
+        ),
+        hangs=True,
+    ),
+    Sabotage(
+        "reschedule_deletes_fired_rows",
+        "replacing a trigger removes the rows of its running executions, too",
+        (
+            Edit(
+                f"{_SQL}.scheduling",
+                "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n"
+                "   AND f.state = 'ACQUIRED'\n",
+                "AND f.trigger_group = k.trigger_group AND f.trigger_name = k.trigger_name\n",
+            ),
+        ),
+        (
+            "tests/contract/test_complete.py"
+            "::test_a_trigger_replaced_while_its_serial_job_runs_is_released_with_it[postgresql]",
+        ),
+    ),
+)
