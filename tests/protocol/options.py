@@ -14,7 +14,7 @@ def add_protocol_option(parser: pytest.Parser) -> None:
         "--long",
         action="store_true",
         help="play all of tests/protocol: every fault at every flight, every race, one fault deeper, thousands of"
-        " random lives (LONG_MINUTES or so); other runs play a sample",
+        " random lives (half an hour or so); other runs play a sample",
     )
 
 

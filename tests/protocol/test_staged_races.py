@@ -136,7 +136,7 @@ def add_trigger(store: SqlJobStore, stage: Stage) -> None:
 
 
 def delete_triggers(store: SqlJobStore, stage: Stage) -> None:
-    store.delete_triggers([key("plain-free"), key("serial-free"), key("soon-slow-a"), key("late")])
+    store.delete_triggers([key("serial-free"), key("soon-slow-a"), key("late")])
 
 
 def delete_jobs(store: SqlJobStore, stage: Stage) -> None:
