@@ -145,7 +145,7 @@ class Check:
         first = [run for run in runs if not run.recovering and run.attempt == 1]
         if target.required:
             figures["targets"] += 1
-        if len({run.fence for run in first}) > 1 or len(first) > 1:
+        if len(first) > target.most:
             self.report.wrong(
                 "duplicated", f"{about_text(about)}: {len(first)} runs, fences {[r.fence for r in first]}"
             )
@@ -241,7 +241,9 @@ class Check:
             for run in self.runs_about.get((life.key, target.instant), [])
             if not run.recovering and run.attempt == 1
         )
-        unmatched, extra = match([(t.at - SECOND // 200, t.deadline, t.required) for t in expected], starts)
+        windows = [(t.at - SECOND // 200, t.deadline, t.required) for t in expected]
+        windows += [(t.at - SECOND // 200, t.deadline, False) for t in expected for _ in range(t.most - 1)]
+        unmatched, extra = match(windows, starts)
         named_extra = self._named_extra(life, expected)
         # One doubled and another lost by name, and nothing wrong by time: the one ran under the other's label.
         swapped = named_extra > extra and len(without) > unmatched
@@ -252,9 +254,9 @@ class Check:
             )
 
     def _named_extra(self, life: Life, expected: Sequence[Target]) -> int:
-        known = {target.instant for target in expected}
+        known = {target.instant: target.most for target in expected}
         counted = Counter(run.about[1] for run in self.first_runs[life.key])
-        return sum(count - (instant in known) for instant, count in counted.items())
+        return sum(max(0, count - known.get(instant, 0)) for instant, count in counted.items())
 
     def _strangers(self) -> None:
         """Runs that nothing asked for, and fires where a pause or a deletion had been acknowledged."""

@@ -29,6 +29,8 @@ class Target:
     at: int
     deadline: int
     required: bool
+    most: int = 1
+    """So many runs it may have: a schedule that is replaced late may share instants with the one before it."""
 
 
 @dataclass
@@ -191,6 +193,7 @@ def targets(records: Records, life: Life, deadlines: Deadlines, until: int) -> l
                 and not any(begin <= deadline and end >= at - MARGIN for begin, end in life.soft)
             )
             known = found.get(instant)
-            if known is None or (required and not known.required):
-                found[instant] = Target(life.key, instant, at, deadline, required)
+            most = 1 if known is None else known.most + 1
+            required = required or (known is not None and known.required)
+            found[instant] = Target(life.key, instant, at, deadline, required, most)
     return sorted(found.values(), key=lambda target: target.at)

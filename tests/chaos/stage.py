@@ -91,6 +91,7 @@ class Stage:
         self.history.touch()
         os.environ[history.FILE_VARIABLE] = str(self.history)
         self.nodes = {name: NodeProcess(name, sabotage=sabotage) for name in nodes}
+        self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self.postgres = EmbeddedPostgres.temporary(settings={"synchronous_commit": "on", "log_min_messages": "fatal"})
         self._stack.enter_context(self.postgres)
@@ -139,9 +140,11 @@ class Stage:
 
     def start(self, name: str, **environment: str) -> None:
         node = self.nodes[name]
-        node.environment = environment
-        node.wanted = True
-        self._spawn(node)
+        with self._lock:
+            # The supervisor must not take the process before for this one's end, and start a second.
+            node.environment = environment
+            self._spawn(node)
+            node.wanted = True
 
     def spawn_like(self, name: str) -> subprocess.Popen[bytes]:
         """A second process with a node's identity, through the same link; the caller ends it."""
@@ -171,9 +174,10 @@ class Stage:
     def _supervise(self) -> None:
         while not self._stopping.wait(0.2):
             for node in self.nodes.values():
-                if node.wanted and node.process is not None and node.process.poll() is not None:
-                    history.append("exited", name=node.name, child=node.process.pid, status=node.process.returncode)
-                    self._spawn(node)
+                with self._lock:
+                    if node.wanted and node.process is not None and node.process.poll() is not None:
+                        history.append("exited", name=node.name, child=node.process.pid, status=node.process.returncode)
+                        self._spawn(node)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         process = self.nodes[name].process
@@ -183,15 +187,17 @@ class Stage:
     def kill(self, name: str) -> None:
         """End a node by SIGKILL, with the processes that it works in, and do not start it again."""
         node = self.nodes[name]
-        node.wanted = False
-        if node.process is not None:
-            node.process.kill()
-            node.process.wait()
+        with self._lock:
+            node.wanted = False
+            if node.process is not None:
+                node.process.kill()
+                node.process.wait()
 
     def leave(self, name: str, seconds: float = 20.0) -> int | None:
         """End a node by SIGTERM; its status, None where it had to be killed."""
         node = self.nodes[name]
-        node.wanted = False
+        with self._lock:
+            node.wanted = False
         if node.process is None:
             return None
         node.process.terminate()

@@ -358,6 +358,16 @@ def one_run_that_covers_several_instants(made: History) -> None:
 
 
 @passes
+def a_schedule_that_was_replaced_late(made: History) -> None:
+    """Both the old and the new one had this instant, and were there when it came."""
+    made.schedule("moved.one", start=10)
+    spec = {"kind": "interval", "start": iso(15), "period_us": 1_000_000}
+    made.api("reschedule", "moved.one", 15.5, spec=spec)
+    for instant in (*range(10, 30), 15):
+        made.run("moved.one", instant, at=15.6 if instant == 15 else None)
+
+
+@passes
 def a_retry_that_came(made: History) -> None:
     made.once("once.again", 12, fails=[1])
     made.run("once.again", 12, ended="fail")
