@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import signal
 import threading
@@ -51,7 +52,10 @@ class Client:
         ]
         for thread in threads:
             thread.start()
-        self.stop.wait()
+        conductor = os.getppid()
+        while not self.stop.wait(0.5) and os.getppid() == conductor:
+            pass
+        self.stop.set()
         for thread in threads:
             thread.join(8)
 
