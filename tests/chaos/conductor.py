@@ -21,7 +21,7 @@ from tests.chaos import faults, history, plans, workload
 from tests.chaos.audit import Auditor
 from tests.chaos.checker import Limits, Report, check
 from tests.chaos.faults import Fault
-from tests.chaos.records import Records
+from tests.chaos.records import SECOND, Records
 from tests.chaos.stage import RECOVERED_WITHIN, WINDOW, Stage, plain
 
 MOVED = 6
@@ -47,6 +47,7 @@ MODES = {
     "long": Mode("long", 5, 2.0, 30.0, 1.0, 8.0),
 }
 
+OUTAGES = ("server_stop",)
 END = {
     "triggers": """
         SELECT trigger_group || '.' || trigger_name AS trigger, trigger_state AS state, next_fire_time::text AS next,
@@ -85,6 +86,7 @@ class Conductor:
         self.poison: bool = options.get("poison", True)
         self.sabotage: str | None = options.get("sabotage")
         self.pause = threading.Event()
+        self.outages: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Report:
         """All of it; the checker's report."""
@@ -157,8 +159,11 @@ class Conductor:
         begun = history.now_ns()
         with faults.ACTS[fault.name](stage, fault):
             injected = history.now_ns()
+            before = _noise(stage) if fault.name in OUTAGES else None
             self.pause.wait(fault.hold)
             healing = history.now_ns()
+            if before is not None:
+                self._count_noise(fault.name, (healing - injected) / SECOND, before, _noise(stage))
         history.append(
             "fault",
             number=number,
@@ -171,6 +176,13 @@ class Conductor:
             healing=healing,
             healed=history.now_ns(),
         )
+
+    def _count_noise(self, name: str, seconds: float, before: dict[str, int], after: dict[str, int]) -> None:
+        """What the nodes and the client asked of the network, and what the nodes logged, while the server was away."""
+        counted = self.outages.setdefault(name, {"seconds": 0.0, **dict.fromkeys(before, 0)})
+        counted["seconds"] = round(counted["seconds"] + seconds, 1)
+        for what, count in after.items():
+            counted[what] += count - before[what]
 
     def _close(self, stage: Stage) -> dict[str, Any]:
         stage.stop_client()
@@ -188,6 +200,7 @@ class Conductor:
         end["counters"] = _counters(scheduler)
         end["alive"] = {name: node.runs for name, node in stage.nodes.items()}
         end["flights"] = stage.network.tell("stats")
+        end["outages"] = self.outages
         end["statuses"] = _leave(stage)
         end["checked_at"] = checked_at
         return end
@@ -213,6 +226,11 @@ def heal_everything(stage: Stage) -> None:
         return True
 
     _until(undone, 30, "the server to answer")
+
+
+def _noise(stage: Stage) -> dict[str, int]:
+    logged = sum(log.read_bytes().count(b"\n") for name in stage if (log := stage.directory / f"{name}.log").exists())
+    return {"connects": stage.network.tell("connects"), "log_lines": logged}
 
 
 def _leave(stage: Stage) -> dict[str, int | None]:

@@ -31,6 +31,12 @@ def kind_of(sql: str) -> str:
     return next((kind for kind, mark in _MARKS if mark.search(sql)), "other")
 
 
+def _named(text: str) -> str:
+    """What a statement begins or ends, else its kind; a BEGIN may say how isolated its transaction is."""
+    word = text.split(maxsplit=1)[0].upper() if text else ""
+    return word if word in ("BEGIN", "COMMIT", "ROLLBACK") else kind_of(text)
+
+
 @dataclass
 class Flight:
     """What a client sent up to a Sync."""
@@ -83,20 +89,20 @@ class FlightReader:
         if kind == b"P":
             name, sql, _ = body.split(b"\0", 2)
             text = sql.decode(errors="replace")
-            self._names[name] = text if len(text) < 10 else kind_of(text)
+            self._names[name] = _named(text)
         elif kind == b"B":
             _, name, _ = body.split(b"\0", 2)
             self._executes(self._names.get(name, "other"))
         elif kind == b"Q":
             text = body[:-1].decode(errors="replace").strip()
-            self._executes(text if len(text) < 10 else kind_of(text))
+            self._executes(_named(text))
         flight.messages.append(message)
 
     def _executes(self, what: str) -> None:
         flight = self._flight
-        if what.upper() == "BEGIN":
+        if what == "BEGIN":
             flight.begins = True
-        elif what.upper() == "COMMIT":
+        elif what == "COMMIT":
             flight.commits = True
             # The Parse of the COMMIT is the message before its Bind.
             flight.commit_at = max(0, len(flight.messages) - 1)

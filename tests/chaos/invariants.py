@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from quartzpy.cli.exits import UNHEALTHY
 from tests.chaos.lives import Deadlines
 from tests.chaos.records import SECOND, Run, wall_ns
 
@@ -168,10 +169,12 @@ def end_state(check: Check) -> None:
     for name, status in end["statuses"].items():
         if status != 0:
             check.report.wrong("bad_exit", f"{name}: status {status} after SIGTERM")
-    planted_exits = {one.node for one in check.records.disturbances if one.what == "exited"}
-    for name in sorted(planted_exits):
-        count = sum(one.node == name for one in check.records.disturbances if one.what == "exited")
-        check.report.wrong("node_exit", f"{name} ended by itself {count} times")
+    exits = Counter((line["name"], line["status"]) for line in check.records.named("exited"))
+    for (name, status), count in sorted(exits.items()):
+        # A node may say of itself that only a new process helps: it is started again, and that is counted.
+        if status != UNHEALTHY:
+            check.report.wrong("node_exit", f"{name} ended by itself {count} times with status {status}")
+    check.report.figures["gave_up"] = sum(count for (_, status), count in exits.items() if status == UNHEALTHY)
 
 
 def audits(check: Check) -> None:
@@ -246,6 +249,7 @@ def figures(check: Check) -> None:
         }
     stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
     report.figures["machine_stalls"] = len(stalls)
+    report.figures["outages"] = records.end.get("outages", {})
     report.figures["flights"] = records.end.get("flights", {})
 
 

@@ -9,7 +9,7 @@ each role of a node can be disturbed alone. The conductor speaks JSON lines with
     {"do": "cut", "node": "n1"}                                                       reset what is open
     {"do": "heal", "node": "n1"}
     {"do": "lose", "node": "n1", "kind": "fire", "at": "committed", "times": 1}       arms a loss; answers its number
-    {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"}
+    {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"}
 
 Where a flight is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is
 "committed" and only the answer is missing; "late", held until the client has given up and delivered afterwards;
@@ -261,6 +261,7 @@ class Proxy:
         self.nodes = {name: NodeLink(name) for name in nodes}
         self.losses: list[Loss] = []
         self.stats: dict[str, Counter[str]] = {name: Counter() for name in nodes}
+        self.connects = 0
 
     async def start(self) -> None:
         for node in self.nodes.values():
@@ -269,6 +270,7 @@ class Proxy:
 
     def _accepted(self, node: NodeLink) -> Any:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connects += 1
             connection = Connection(self, node, reader, writer)
             node.connections.add(connection)
             await connection.run()
@@ -303,6 +305,8 @@ class Proxy:
             return {loss.number: loss.hits for loss in self.losses}
         if do == "stats":
             return self.stats
+        if do == "connects":
+            return self.connects
         assert node is not None
         if do == "ports":
             return [one.server_port for one in node.connections if roles is None or one.role in roles]
