@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 # What a statement is, by words that only it has; the first that matches decides.
@@ -53,6 +54,16 @@ class Flight:
     @property
     def data(self) -> bytes:
         return b"".join(self.messages)
+
+
+def changed_nothing(flight: Flight, tags: Sequence[str]) -> bool:
+    """Whether a claim or a fire found nothing, by the tags that the server answered its statements with.
+
+    A fire is BEGIN, the lock, FIRE, and what follows; a claim ends with ACQUIRE, what is due next, and COMMIT, and may
+    settle new triggers before that.
+    """
+    place = -3 if "acquire" in flight.kinds else 2 if "fire" in flight.kinds else None
+    return place is not None and len(tags) > 2 and tags[place] == "SELECT 0"
 
 
 class FlightReader:

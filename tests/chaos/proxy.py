@@ -29,7 +29,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.chaos.flights import Flight, FlightReader
+from tests.chaos.flights import Flight, FlightReader, changed_nothing
 
 _CHUNK = 65_536
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
@@ -210,17 +210,13 @@ class Connection:
         # A server that finds the connection broken before it has read the flight would not run it.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ready.wait(), _SETTLE_SECONDS)
-        if loss.at == "committed" and self._changed_nothing(flight):
+        if loss.at == "committed" and changed_nothing(flight, self._tags):
             self._swallow = False
             self.writer.write(bytes(self._answer))
             await self.writer.drain()
             return False
         self.reset()
         return True
-
-    def _changed_nothing(self, flight: Flight) -> bool:
-        """Whether a claim or a fire found nothing: BEGIN, the lock, and then no row."""
-        return not {"acquire", "fire"}.isdisjoint(flight.kinds) and self._tags[2:3] == ["SELECT 0"]
 
     async def _down(self, reader: asyncio.StreamReader) -> None:
         buffer = bytearray()
