@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import signal
 import threading
 import time
@@ -48,6 +49,8 @@ MODES = {
 }
 
 OUTAGES = ("server_stop",)
+# What a job raises is its own affair.
+LOGGED = re.compile(rb"^[-0-9]+ [:,0-9]+ (?:WARNING|ERROR|CRITICAL) +(?!quartzpy\.runtime\.attempt)", re.M)
 END = {
     "triggers": """
         SELECT trigger_group || '.' || trigger_name AS trigger, trigger_state AS state, next_fire_time::text AS next,
@@ -178,7 +181,7 @@ class Conductor:
         )
 
     def _count_noise(self, name: str, seconds: float, before: dict[str, int], after: dict[str, int]) -> None:
-        """What the nodes and the client asked of the network, and what the nodes logged, while the server was away."""
+        """How often the nodes connected, and what they logged, while the server was away."""
         counted = self.outages.setdefault(name, {"seconds": 0.0, **dict.fromkeys(before, 0)})
         counted["seconds"] = round(counted["seconds"] + seconds, 1)
         for what, count in after.items():
@@ -229,8 +232,10 @@ def heal_everything(stage: Stage) -> None:
 
 
 def _noise(stage: Stage) -> dict[str, int]:
-    logged = sum(log.read_bytes().count(b"\n") for name in stage if (log := stage.directory / f"{name}.log").exists())
-    return {"connects": stage.network.tell("connects"), "log_lines": logged}
+    logs = [stage.directory / f"{name}.log" for name in stage]
+    logged = sum(len(LOGGED.findall(log.read_bytes())) for log in logs if log.exists())
+    connects = stage.network.tell("connects")
+    return {"connects": sum(connects.get(name, 0) for name in stage), "log_lines": logged}
 
 
 def _leave(stage: Stage) -> dict[str, int | None]:

@@ -138,8 +138,8 @@ class Connection:
             fields = body.split(b"\0")
             named = dict(zip(fields[::2], fields[1::2], strict=False))
             application = named.get(b"application_name", b"").decode(errors="replace")
-            parts = ["cancel"] if code == _CANCEL else application.split(":")
-            self.role = next((role for role in ROLES if role in parts), "other")
+            role = "cancel" if code == _CANCEL else application.rpartition(":")[2]
+            self.role = role if role in ROLES else "other"
             return head + body
 
     def reset(self) -> None:
@@ -257,7 +257,7 @@ class Proxy:
         self.nodes = {name: NodeLink(name) for name in nodes}
         self.losses: list[Loss] = []
         self.stats: dict[str, Counter[str]] = {name: Counter() for name in nodes}
-        self.connects = 0
+        self.connects: Counter[str] = Counter()
 
     async def start(self) -> None:
         for node in self.nodes.values():
@@ -266,7 +266,7 @@ class Proxy:
 
     def _accepted(self, node: NodeLink) -> Any:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self.connects += 1
+            self.connects[node.name] += 1
             connection = Connection(self, node, reader, writer)
             node.connections.add(connection)
             await connection.run()
