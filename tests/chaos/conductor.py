@@ -204,6 +204,7 @@ class Conductor:
         end["alive"] = {name: node.runs for name, node in stage.nodes.items()}
         end["flights"] = stage.network.tell("stats")
         end["outages"] = self.outages
+        end["lost_flights"] = stage.network.tell("lost")
         end["statuses"] = _leave(stage)
         end["checked_at"] = checked_at
         return end

@@ -249,6 +249,7 @@ def figures(check: Check) -> None:
         }
     stalls = [one for one in records.disturbances if one.what in ("stall", "machine_stall")]
     report.figures["machine_stalls"] = len(stalls)
+    report.figures["lost_flights"] = records.end.get("lost_flights", {})
     report.figures["outages"] = records.end.get("outages", {})
     report.figures["flights"] = records.end.get("flights", {})
 

@@ -9,7 +9,7 @@ each role of a node can be disturbed alone. The conductor speaks JSON lines with
     {"do": "cut", "node": "n1"}                                                       reset what is open
     {"do": "heal", "node": "n1"}
     {"do": "lose", "node": "n1", "kind": "fire", "at": "committed", "times": 1}       arms a loss; answers its number
-    {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"}
+    {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"} {"do": "lost"}
 
 Where a flight is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is
 "committed" and only the answer is missing; "late", held until the client has given up and delivered afterwards;
@@ -299,6 +299,11 @@ class Proxy:
             return True
         if do == "hits":
             return {loss.number: loss.hits for loss in self.losses}
+        if do == "lost":
+            lost: Counter[str] = Counter()
+            for loss in self.losses:
+                lost[f"{loss.kind} {loss.at}"] += len(loss.hits)
+            return lost
         if do == "stats":
             return self.stats
         if do == "connects":
