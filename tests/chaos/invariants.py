@@ -212,8 +212,10 @@ def failures(check: Check) -> None:
             one.begin <= end and one.healed + round(check.limits.recovered_within * SECOND) >= begin
             for one in check.records.disturbances
         )
-        error = (row["error"] or "").strip().splitlines()[-1:] or [""]
-        if not met or "26000" in (row["error"] or "") or "does not exist" in (row["error"] or ""):
+        # What it failed of in the end. A statement that is prepared no more is sent anew: that may meet a fault.
+        last = (row["error"] or "").rpartition("Traceback (most recent call last):")[2]
+        error = last.strip().splitlines()[-1:] or [""]
+        if not met or "26000" in last or "does not exist" in last:
             check.report.wrong("unplanned_failure", f"{row['job']} (fence {row['fence']}): {error[0][:200]}")
 
 

@@ -28,6 +28,18 @@ def test_a_node_that_says_it_cannot_go_on_is_counted() -> None:
     assert report.figures["gave_up"] == 1
 
 
+def test_a_failure_is_judged_by_the_error_that_came_last() -> None:
+    """A statement that is prepared no more is sent anew: that may meet a fault, and only then does the job fail."""
+    first = 'Traceback (most recent call last):\n  ...\nInvalidSqlStatementName: statement "q_1" does not exist\n\n'
+    last = "Traceback (most recent call last):\n  ...\nStoreUnavailableError: injected\n"
+    made = good()
+    made.fault("sqlstates", "all", 30, 32, "X10")
+    made.executed("chaos.plain", 31, 9_998, "FAILED", error=f"{first}During handling of it:\n\n{last}")
+    assert made.violated() == set()
+    made.executed("chaos.plain", 31, 9_999, "FAILED", error=first)
+    assert made.violated() == {"unplanned_failure"}
+
+
 def test_deadlocks_are_counted_through_a_crash_of_the_server() -> None:
     made = good()
     for second, deadlocks in enumerate((1, 3, 0, 2)):
