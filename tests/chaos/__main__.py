@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,7 @@ def main() -> None:
     for seed in range(first, first + given.runs):
         records = directory / str(seed) if given.runs > 1 else directory
         records.mkdir(parents=True, exist_ok=True)
+        begun = time.monotonic()
         report = play(
             given.mode,
             seed,
@@ -88,12 +91,28 @@ def main() -> None:
             families=given.families.split(",") if given.families else None,
         )
         show(report)
-        runs.append({"mode": given.mode, "seed": seed, "figures": report.figures, "violations": report.violations})
+        runs.append(
+            {
+                "mode": given.mode,
+                "seed": seed,
+                "commit": _commit(),
+                "seconds": round(time.monotonic() - begun),
+                "violated": report.all_counts(),
+                "figures": report.figures,
+                "violations": report.violations,
+            }
+        )
         if given.report:
             given.report.write_text(json.dumps(runs, indent=1))
     if given.runs > 1:
         _show_sums(runs)
     sys.exit(1 if any(run["violations"] for run in runs) else 0)
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _show_sums(runs: list[dict[str, Any]]) -> None:

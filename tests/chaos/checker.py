@@ -47,6 +47,10 @@ class Report:
     def counts(self) -> dict[str, int]:
         return dict(Counter(kind for kind, _ in self.violations))
 
+    def all_counts(self) -> dict[str, int]:
+        """Each of the exact rules, also those that nothing broke."""
+        return dict.fromkeys(EXACT, 0) | self.counts()
+
 
 class Check:
     """One run under the checker."""

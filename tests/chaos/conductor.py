@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import signal
 import threading
 import time
@@ -21,7 +22,7 @@ from tests.chaos import faults, history, plans, workload
 from tests.chaos.audit import Auditor
 from tests.chaos.checker import Limits, Report, check
 from tests.chaos.faults import Fault
-from tests.chaos.records import Records
+from tests.chaos.records import SECOND, Records
 from tests.chaos.stage import RECOVERED_WITHIN, WINDOW, Stage, plain
 
 MOVED = 6
@@ -47,6 +48,9 @@ MODES = {
     "long": Mode("long", 5, 2.0, 30.0, 1.0, 8.0),
 }
 
+OUTAGES = ("server_stop",)
+# What a job raises is its own affair.
+LOGGED = re.compile(rb"^[-0-9]+ [:,0-9]+ (?:WARNING|ERROR|CRITICAL) +(?!quartzpy\.runtime\.attempt)", re.M)
 END = {
     "triggers": """
         SELECT trigger_group || '.' || trigger_name AS trigger, trigger_state AS state, next_fire_time::text AS next,
@@ -85,6 +89,7 @@ class Conductor:
         self.poison: bool = options.get("poison", True)
         self.sabotage: str | None = options.get("sabotage")
         self.pause = threading.Event()
+        self.outages: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Report:
         """All of it; the checker's report."""
@@ -157,8 +162,11 @@ class Conductor:
         begun = history.now_ns()
         with faults.ACTS[fault.name](stage, fault):
             injected = history.now_ns()
+            before = _noise(stage) if fault.name in OUTAGES else None
             self.pause.wait(fault.hold)
             healing = history.now_ns()
+            if before is not None:
+                self._count_noise(fault.name, (healing - injected) / SECOND, before, _noise(stage))
         history.append(
             "fault",
             number=number,
@@ -171,6 +179,13 @@ class Conductor:
             healing=healing,
             healed=history.now_ns(),
         )
+
+    def _count_noise(self, name: str, seconds: float, before: dict[str, int], after: dict[str, int]) -> None:
+        """How often the nodes connected, and what they logged, while the server was away."""
+        counted = self.outages.setdefault(name, {"seconds": 0.0, **dict.fromkeys(before, 0)})
+        counted["seconds"] = round(counted["seconds"] + seconds, 1)
+        for what, count in after.items():
+            counted[what] += count - before[what]
 
     def _close(self, stage: Stage) -> dict[str, Any]:
         stage.stop_client()
@@ -188,6 +203,8 @@ class Conductor:
         end["counters"] = _counters(scheduler)
         end["alive"] = {name: node.runs for name, node in stage.nodes.items()}
         end["flights"] = stage.network.tell("stats")
+        end["outages"] = self.outages
+        end["lost_flights"] = stage.network.tell("lost")
         end["statuses"] = _leave(stage)
         end["checked_at"] = checked_at
         return end
@@ -213,6 +230,13 @@ def heal_everything(stage: Stage) -> None:
         return True
 
     _until(undone, 30, "the server to answer")
+
+
+def _noise(stage: Stage) -> dict[str, int]:
+    logs = [stage.directory / f"{name}.log" for name in stage]
+    logged = sum(len(LOGGED.findall(log.read_bytes())) for log in logs if log.exists())
+    connects = stage.network.tell("connects")
+    return {"connects": sum(connects.get(name, 0) for name in stage), "log_lines": logged}
 
 
 def _leave(stage: Stage) -> dict[str, int | None]:

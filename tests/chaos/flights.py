@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 # What a statement is, by words that only it has; the first that matches decides.
@@ -31,6 +32,12 @@ def kind_of(sql: str) -> str:
     return next((kind for kind, mark in _MARKS if mark.search(sql)), "other")
 
 
+def _named(text: str) -> str:
+    """What a statement begins or ends, else its kind; a BEGIN may say how isolated its transaction is."""
+    word = text.split(maxsplit=1)[0].upper() if text else ""
+    return word if word in ("BEGIN", "COMMIT", "ROLLBACK") else kind_of(text)
+
+
 @dataclass
 class Flight:
     """What a client sent up to a Sync."""
@@ -47,6 +54,16 @@ class Flight:
     @property
     def data(self) -> bytes:
         return b"".join(self.messages)
+
+
+def changed_nothing(flight: Flight, tags: Sequence[str]) -> bool:
+    """Whether a claim or a fire found nothing, by the tags that the server answered its statements with.
+
+    A fire is BEGIN, the lock, FIRE, and what follows; a claim ends with ACQUIRE, what is due next, and COMMIT, and may
+    settle new triggers before that.
+    """
+    place = -3 if "acquire" in flight.kinds else 2 if "fire" in flight.kinds else None
+    return place is not None and len(tags) > 2 and tags[place] == "SELECT 0"
 
 
 class FlightReader:
@@ -83,20 +100,20 @@ class FlightReader:
         if kind == b"P":
             name, sql, _ = body.split(b"\0", 2)
             text = sql.decode(errors="replace")
-            self._names[name] = text if len(text) < 10 else kind_of(text)
+            self._names[name] = _named(text)
         elif kind == b"B":
             _, name, _ = body.split(b"\0", 2)
             self._executes(self._names.get(name, "other"))
         elif kind == b"Q":
             text = body[:-1].decode(errors="replace").strip()
-            self._executes(text if len(text) < 10 else kind_of(text))
+            self._executes(_named(text))
         flight.messages.append(message)
 
     def _executes(self, what: str) -> None:
         flight = self._flight
-        if what.upper() == "BEGIN":
+        if what == "BEGIN":
             flight.begins = True
-        elif what.upper() == "COMMIT":
+        elif what == "COMMIT":
             flight.commits = True
             # The Parse of the COMMIT is the message before its Bind.
             flight.commit_at = max(0, len(flight.messages) - 1)

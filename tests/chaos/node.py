@@ -71,11 +71,11 @@ def main() -> None:
     listen(scheduler)
     threading.Thread(target=pulse, name="pulse", daemon=True).start()
     history.append("up")
-    drained = run_until_signal(scheduler, DRAIN)
-    history.append("down", drained=drained)
+    status = run_until_signal(scheduler, DRAIN)
+    history.append("down", status=status)
     # What a job left running is not waited for.
     logging.shutdown()
-    os._exit(0 if drained else 6)
+    os._exit(status)
 
 
 if __name__ == "__main__":

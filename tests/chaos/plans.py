@@ -13,7 +13,8 @@ from tests.chaos.stage import WINDOW, faketime_library
 
 SMOKE_HOLD = 7.5
 ROLES: tuple[list[str] | None, ...] = (None, ["work"], ["control"], ["jobs"])
-ANSWERS: dict[str, Any] = {"kind": "acquire+fire+complete", "at": "committed+late", "times": 2, "delay": 1.5}
+ANSWERS: dict[str, Any] = {"kind": "acquire+fire+complete", "at": "committed+late", "times": 1, "delay": 1.5}
+"""Once each: a node whose claims are lost again and again has nothing to fire, and no answer to a fire to lose."""
 COMMITTING = ("acquire", "fire", "complete", "check_in", "misfire", "any")
 
 
@@ -153,7 +154,7 @@ def plan(mode: str, seed: int, nodes: list[str], count: int | None = None) -> li
         fault = make(family, chance, nodes, number)
         if mode == "smoke" and family == "X9":
             # Of the points where an answer is lost the worst, and of each kind that decides.
-            fault = Fault("X9", "lose", EVERYBODY, 6.0, ANSWERS)
+            fault = Fault("X9", "lose", EVERYBODY, SMOKE_HOLD, ANSWERS)
         if mode == "smoke":
             fault = replace(fault, hold=min(fault.hold, SMOKE_HOLD))
         if family not in missing:

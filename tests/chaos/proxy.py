@@ -9,7 +9,7 @@ each role of a node can be disturbed alone. The conductor speaks JSON lines with
     {"do": "cut", "node": "n1"}                                                       reset what is open
     {"do": "heal", "node": "n1"}
     {"do": "lose", "node": "n1", "kind": "fire", "at": "committed", "times": 1}       arms a loss; answers its number
-    {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"}
+    {"do": "hits"} {"do": "disarm"} {"do": "ports", "node": "n1"} {"do": "stats"} {"do": "connects"} {"do": "lost"}
 
 Where a flight is lost (`at`): "before" it reaches the server; once it is "sent", while the server works; when it is
 "committed" and only the answer is missing; "late", held until the client has given up and delivered afterwards;
@@ -29,7 +29,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.chaos.flights import Flight, FlightReader
+from tests.chaos.flights import Flight, FlightReader, changed_nothing
 
 _CHUNK = 65_536
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
@@ -138,8 +138,8 @@ class Connection:
             fields = body.split(b"\0")
             named = dict(zip(fields[::2], fields[1::2], strict=False))
             application = named.get(b"application_name", b"").decode(errors="replace")
-            parts = ["cancel"] if code == _CANCEL else application.split(":")
-            self.role = next((role for role in ROLES if role in parts), "other")
+            role = "cancel" if code == _CANCEL else application.rpartition(":")[2]
+            self.role = role if role in ROLES else "other"
             return head + body
 
     def reset(self) -> None:
@@ -210,17 +210,13 @@ class Connection:
         # A server that finds the connection broken before it has read the flight would not run it.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ready.wait(), _SETTLE_SECONDS)
-        if loss.at == "committed" and self._changed_nothing(flight):
+        if loss.at == "committed" and changed_nothing(flight, self._tags):
             self._swallow = False
             self.writer.write(bytes(self._answer))
             await self.writer.drain()
             return False
         self.reset()
         return True
-
-    def _changed_nothing(self, flight: Flight) -> bool:
-        """Whether a claim or a fire found nothing: BEGIN, the lock, and then no row."""
-        return not {"acquire", "fire"}.isdisjoint(flight.kinds) and self._tags[2:3] == ["SELECT 0"]
 
     async def _down(self, reader: asyncio.StreamReader) -> None:
         buffer = bytearray()
@@ -261,6 +257,7 @@ class Proxy:
         self.nodes = {name: NodeLink(name) for name in nodes}
         self.losses: list[Loss] = []
         self.stats: dict[str, Counter[str]] = {name: Counter() for name in nodes}
+        self.connects: Counter[str] = Counter()
 
     async def start(self) -> None:
         for node in self.nodes.values():
@@ -269,6 +266,7 @@ class Proxy:
 
     def _accepted(self, node: NodeLink) -> Any:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connects[node.name] += 1
             connection = Connection(self, node, reader, writer)
             node.connections.add(connection)
             await connection.run()
@@ -301,8 +299,15 @@ class Proxy:
             return True
         if do == "hits":
             return {loss.number: loss.hits for loss in self.losses}
+        if do == "lost":
+            lost: Counter[str] = Counter()
+            for loss in self.losses:
+                lost[f"{loss.kind} {loss.at}"] += len(loss.hits)
+            return lost
         if do == "stats":
             return self.stats
+        if do == "connects":
+            return self.connects
         assert node is not None
         if do == "ports":
             return [one.server_port for one in node.connections if roles is None or one.role in roles]

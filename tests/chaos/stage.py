@@ -40,6 +40,8 @@ SETTINGS = {
     "statement_timeout": "2s",
     "start_timeout": "60s",
     "connect_timeout": "2s",
+    # Nodes die here all the time, and no job is to blame.
+    "max_node_deaths": 1000,
 }
 
 # Errors by their SQLSTATE, made by the server itself: a statement that meets a row of chance fails so.

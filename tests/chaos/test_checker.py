@@ -20,6 +20,33 @@ def test_a_good_history_passes() -> None:
     assert 50 <= report.figures["targets"] <= report.figures["matched"]
 
 
+def test_a_node_that_says_it_cannot_go_on_is_counted() -> None:
+    made = good()
+    made.say("exited", 20, name="n1", child=1, status=70)
+    report = made.report()
+    assert report.violations == []
+    assert report.figures["gave_up"] == 1
+
+
+def test_a_failure_is_judged_by_the_error_that_came_last() -> None:
+    """A statement that is prepared no more is sent anew: that may meet a fault, and only then does the job fail."""
+    first = 'Traceback (most recent call last):\n  ...\nInvalidSqlStatementName: statement "q_1" does not exist\n\n'
+    last = "Traceback (most recent call last):\n  ...\nStoreUnavailableError: injected\n"
+    made = good()
+    made.fault("sqlstates", "all", 30, 32, "X10")
+    made.executed("chaos.plain", 31, 9_998, "FAILED", error=f"{first}During handling of it:\n\n{last}")
+    assert made.violated() == set()
+    made.executed("chaos.plain", 31, 9_999, "FAILED", error=first)
+    assert made.violated() == {"unplanned_failure"}
+
+
+def test_deadlocks_are_counted_through_a_crash_of_the_server() -> None:
+    made = good()
+    for second, deadlocks in enumerate((1, 3, 0, 2)):
+        made.say("epochs", 12 + second, before=0, nodes=[], held=[], connections=9, deadlocks=deadlocks)
+    assert made.report().figures["deadlocks"] == 5
+
+
 def _start(made: History, trigger: str, instant: float) -> dict[str, Any]:
     [line] = lines_of(made, "start", trigger=trigger, instant=iso(instant))
     return line
@@ -265,7 +292,7 @@ def a_node_that_did_not_stop_as_asked(made: History) -> None:
 
 @breaks("node_exit")
 def a_node_that_ended_by_itself(made: History) -> None:
-    made.say("exited", 20, name="n1", child=1, status=70)
+    made.say("exited", 20, name="n1", child=1, status=1)
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN))

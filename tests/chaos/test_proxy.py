@@ -17,7 +17,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
 from tests.chaos import plans
-from tests.chaos.flights import FlightReader
+from tests.chaos.flights import Flight, FlightReader, changed_nothing
 from tests.chaos.network import Network
 from tests.chaos.stage import plain
 
@@ -155,7 +155,7 @@ def test_bytes_are_cut_into_flights_wherever_they_are_split() -> None:
         ]
 
     sent = [
-        *statement(b"BEGIN"),
+        *statement(b"BEGIN ISOLATION LEVEL READ COMMITTED"),
         *statement(b"UPDATE x SET last_checkin = 1"),
         *statement(b"COMMIT"),
         _message(b"S", b""),
@@ -171,6 +171,24 @@ def test_bytes_are_cut_into_flights_wherever_they_are_split() -> None:
         assert (flight.begins, flight.commits, flight.kinds) == (True, True, {"check_in"})
         assert flight.commit_at is not None
         assert b"".join(flight.messages[: flight.commit_at]) == b"".join(sent[:6])
+
+
+@pytest.mark.parametrize(
+    ("kind", "tags", "nothing"),
+    [
+        ("acquire", ["BEGIN", "SELECT 1", "SELECT 0", "SELECT 1", "COMMIT"], True),
+        ("acquire", ["BEGIN", "SELECT 1", "SELECT 2", "SELECT 1", "COMMIT"], False),
+        # New triggers were settled first: none, or some.
+        ("acquire", ["BEGIN", "SELECT 1", "UPDATE 0", "SELECT 2", "SELECT 1", "COMMIT"], False),
+        ("acquire", ["BEGIN", "SELECT 1", "UPDATE 3", "SELECT 0", "SELECT 1", "COMMIT"], True),
+        ("fire", ["BEGIN", "SELECT 1", "SELECT 0", "DELETE 0", "SELECT 1", "COMMIT"], True),
+        ("fire", ["BEGIN", "SELECT 1", "SELECT 1", "DELETE 0", "SELECT 1", "COMMIT"], False),
+        ("complete", ["BEGIN", "SELECT 1", "SELECT 0", "COMMIT"], False),
+        ("acquire", [], False),
+    ],
+)
+def test_a_claim_that_found_nothing_is_known_by_its_answer(kind: str, tags: list[str], nothing: bool) -> None:
+    assert changed_nothing(Flight(kinds={kind, "lock"}), tags) is nothing
 
 
 def test_a_seed_is_always_the_same_plan() -> None:
