@@ -106,12 +106,15 @@ class WorkerPool:
         `keep_running` tries again."""
         with self._lock:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            # Nobody can tell whether one that ended was among the idle, or was being woken: all look again.
-            idle, self._idle = self._idle, []
-            self._waking = False
-            for semaphore in idle:
-                semaphore.release()
-            self._wake_one()
+            self._all_look_again()
+
+    def _all_look_again(self) -> None:
+        """Nobody can tell whether a thread that ended was among the idle, or was being woken."""
+        idle, self._idle = self._idle, []
+        self._waking = False
+        for semaphore in idle:
+            semaphore.release()
+        self._wake_one()
 
     def _wake_one(self) -> None:
         if self._waking or not self._tasks:
@@ -133,8 +136,7 @@ class WorkerPool:
             # Out of memory between two tasks: another thread takes this one's place.
             with self._lock:
                 self._threads = [thread for thread in self._threads if thread is not threading.current_thread()]
-                self._waking = False
-                self._wake_one()
+                self._all_look_again()
             with suppress(BaseException):
                 logger.exception("a worker thread ended; another takes its place")
 

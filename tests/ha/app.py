@@ -14,8 +14,8 @@ from quartzpy import (
 )
 from tests.ha import record
 
-SETTINGS_VARIABLE = "QUARTZPY_HA_SETTINGS"
-DSN_VARIABLE = "QUARTZPY_HA_DSN"
+SETTINGS_VARIABLE = "QUARTZPY_TEST_HA_SETTINGS"
+DSN_VARIABLE = "QUARTZPY_TEST_HA_DSN"
 
 
 class Quick(Job):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ENVIRONMENT_VARIABLE = "QUARTZPY_HA_ENVIRONMENT"
+ENVIRONMENT_VARIABLE = "QUARTZPY_TEST_HA_ENVIRONMENT"
 """The virtual environment that has Patroni."""
 POSTGRES_VARIABLE = "QUARTZPY_PG_BIN"
 POSTGRES_PROGRAMS = ("initdb", "postgres", "pg_ctl", "pg_rewind", "pg_basebackup", "pg_controldata")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from quartzpy import JobExecutionContext
 
-VARIABLE = "QUARTZPY_HA_RECORD"
+VARIABLE = "QUARTZPY_TEST_HA_RECORD"
 
 
 @dataclass(frozen=True, slots=True)
