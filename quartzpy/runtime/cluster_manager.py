@@ -23,6 +23,8 @@ from quartzpy.store.records import NodeRecord
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
+REPAIR_EVERY = 3_600.0
+"""It compares all triggers with their jobs, for what only an edit by hand or a fault of ours can bring about."""
 
 
 class ClusterManager(EpochService):
@@ -56,7 +58,7 @@ class ClusterManager(EpochService):
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
         self._news = False
-        self._purged_at = clock.monotonic()
+        self._purged_at = self._repaired_at = clock.monotonic()
 
     # --- from the thread that checks in
 
@@ -96,6 +98,7 @@ class ClusterManager(EpochService):
             self._recovered(outcome)
         self._checked_in()
         self._purge(self._clock.monotonic())
+        self._repair(self._clock.monotonic())
         return self.period
 
     def _come_back(self) -> float:
@@ -109,6 +112,15 @@ class ClusterManager(EpochService):
         self.refusal = None
         self.check_in_failed()
         return NO_REST
+
+    def _repair(self, at: float) -> None:
+        """Mend what contradicts itself in the tables, now and then."""
+        if at - self._repaired_at < REPAIR_EVERY:
+            return
+        self._repaired_at = at
+        repairs = self._store.repair()
+        if repairs.total:
+            self._logger.warning("the tables contradicted themselves, and were mended: %s", repairs)
 
     def _purge(self, at: float) -> None:
         keep = self._config.history_retention

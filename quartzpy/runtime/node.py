@@ -41,7 +41,7 @@ from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, News, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, News, RecoveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class SchedulerNode:
         self._checkin = CheckInThread(
             f"{name}-check-in",
             **common,
-            answered=lambda answer, epoch, at: self._cluster.check_in_answered(answer, epoch, at),
+            answered=self._check_in_answered,
             failed=lambda: self._cluster.check_in_failed(),
         )
         del common["store_time"]
@@ -346,8 +346,12 @@ class SchedulerNode:
             if execution.fired.fence in fences:
                 execution.disown()
 
-    def _checked_in(self) -> None:
+    def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
+        # Not behind whatever the cluster manager does after a check-in, which may be slow.
         self._scheduler.compare()
+        self._cluster.check_in_answered(answer, epoch, asked_at)
+
+    def _checked_in(self) -> None:
         self._learn_types()
         # The net under the news.
         self._obey_cancel_requests()

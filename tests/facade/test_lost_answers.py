@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.runtime import cluster_manager
 from quartzpy.store.protocol import Opening
 from quartzpy.store.sql import acquire, complete, fire
 from tests.facade import jobs
@@ -221,3 +222,14 @@ def test_a_trigger_that_cannot_be_read_costs_no_other_anything(
     assert len(passes) < 40
     errors = {record.key.name: record.error for record in scheduler.triggers()}
     assert ("cannot be computed" in str(errors["bad"])) is (state is PublicState.ERROR)
+
+
+def test_rows_that_contradict_each_other_are_mended_by_the_cluster_itself(
+    make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_manager, "REPAIR_EVERY", 0.0)
+    scheduler = make()
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", max_concurrent=1), soon("t", 3_600))
+    user.execute("UPDATE qrtz_triggers SET max_concurrent = NULL")
+    scheduler.start()
+    wait_until(lambda: user.execute("SELECT max_concurrent FROM qrtz_triggers").fetchone() == (1,))
