@@ -34,6 +34,7 @@ class ControlConnection:
         self._turn = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._failures = 0
+        self._closed = False
 
     def fly(self, sends: Sequence[Send], within: float | None = None) -> list[Result]:
         """One transaction in one round trip, within so many seconds.
@@ -58,7 +59,7 @@ class ControlConnection:
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._keep(connection)
             self._failures = 0
             return results
         except (psycopg.Error, OSError) as error:
@@ -89,8 +90,15 @@ class ControlConnection:
             raise
         return connection
 
+    def _keep(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        if self._closed:
+            self._connection = None
+            connection.close()
+
     def close(self) -> None:
-        """Close the connection, unless a check-in is under way: then that one's owner is about to end anyway."""
+        """Close the connection; a check-in that is under way closes its own when it ends."""
+        self._closed = True
         if self._turn.acquire(blocking=False):
             try:
                 connection, self._connection = self._connection, None
