@@ -59,11 +59,6 @@ def check_name(name: object, subject: str) -> str:
     return name
 
 
-def storable_text(text: str) -> str:
-    """This text without what no database stores: NUL, and lone surrogates."""
-    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
-
-
 def given_name(name: str, subject: str) -> str:
     """The name that was given, checked; a unique one where none was.
 

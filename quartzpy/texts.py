@@ -54,6 +54,11 @@ def check_description(description: object, error: type[InvalidValueError]) -> No
     check_storable(description, "description", error)
 
 
+def storable_text(text: str) -> str:
+    """This text without what no database stores: NUL, and lone surrogates."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
+
+
 def check_storable(text: str, subject: str, error: type[InvalidValueError]) -> None:
     """Check that a database can store the text. Raises `error`."""
     if "\0" in text:

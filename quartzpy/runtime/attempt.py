@@ -40,6 +40,7 @@ from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.execution import Execution
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion
+from quartzpy.texts import storable_text
 
 if TYPE_CHECKING:
     from quartzpy.runtime.job_runner import JobRunner
@@ -402,6 +403,6 @@ def describe(error: BaseException) -> str:
         text = "".join(traceback.format_exception(error))
         if len(text) > MAX_ERROR_LENGTH:
             text = "[...]" + text[-MAX_ERROR_LENGTH:]
-        return text.replace("\0", "\\0").encode(errors="backslashreplace").decode().rstrip()
+        return storable_text(text).rstrip()
     except BaseException:
         return f"<unprintable {type(error).__name__}>"

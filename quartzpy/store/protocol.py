@@ -175,7 +175,7 @@ class FiredTrigger:
         return self._load_calendar()
 
 
-def _no_calendar() -> None:
+def no_calendar() -> None:
     return None
 
 
@@ -193,7 +193,7 @@ class AcquiredTrigger:
     progress: TriggerProgress
     generation: int
     load_trigger: Callable[[], Trigger]
-    load_calendar: Callable[[], Calendar | None] = _no_calendar
+    load_calendar: Callable[[], Calendar | None] = no_calendar
     placement: str = ""
     when_full: str = WhenFull.BLOCK
 

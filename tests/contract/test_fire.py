@@ -258,3 +258,14 @@ def test_a_new_epoch_of_the_same_id_cannot_fire_the_old_ones_claims(store: Harne
     assert not store.fire(new, [claim]).fired
     with pytest.raises(LeaseLostError):
         store.fire(a, [claim])
+
+
+def test_a_rejected_claim_is_in_error_whatever_its_reason_holds(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10, start=at(5)))
+    claim = claimed(store, node)
+    store.store.reject(node, {claim.fence: "cannot be computed: \0 \ud800"})
+    record = store.store.trigger(key("every"))
+    assert record is not None
+    assert (record.state, "cannot be computed" in str(record.error)) == ("ERROR", True)
+    assert not store.claims()

@@ -44,7 +44,7 @@ def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
     return connection
 
 
-def _is_stale(connection: psycopg.Connection[Any]) -> bool:
+def is_stale(connection: psycopg.Connection[Any]) -> bool:
     """Whether the server spoke, or hung up, while nobody asked it: after a restart all idle connections are so."""
     poller = select.poll()
     poller.register(connection.pgconn.socket, select.POLLIN)
@@ -155,7 +155,7 @@ class Connections:
         fairy: PoolProxiedConnection | None = None
         try:
             fairy = engine.raw_connection()
-            while _is_stale(connection := _driver(fairy)):
+            while is_stale(connection := _driver(fairy)):
                 fairy.invalidate()
                 fairy.close()
                 # Where no other can be had, there is none to be thrown away.

@@ -17,7 +17,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
-from quartzpy.store.sql.connections import Connections
+from quartzpy.store.sql.connections import Connections, is_stale
 from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import Result, Send
 
@@ -48,7 +48,7 @@ class ControlConnection:
             raise StoreUnavailableError("another check-in of this process did not end in time")
         try:
             connection, self._connection = self._connection, None
-            if connection is not None and (_is_stale(connection) or not self._connections.is_current(connection)):
+            if connection is not None and (is_stale(connection) or not self._connections.is_current(connection)):
                 connection.close()
                 connection = None
             if connection is None:
@@ -106,13 +106,6 @@ class ControlConnection:
                     connection.close()
             finally:
                 self._turn.release()
-
-
-def _is_stale(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the server spoke, or hung up, while nobody asked it."""
-    poller = select.poll()
-    poller.register(connection.pgconn.socket, select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def _rotated(arguments: dict[str, Any], turns: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.texts import storable_text
 
 FIRE = f"""
 WITH node AS MATERIALIZED (
@@ -245,7 +246,14 @@ def release(session: SqlSession, node: Node, fences: Collection[int]) -> frozens
 def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
     """Set acquired triggers to ERROR; see `JobStore.reject`."""
     if reasons:
-        session.locked(session.send(REJECT, epoch=node.epoch, fences=list(reasons), reasons=list(reasons.values())))
+        session.locked(
+            session.send(
+                REJECT,
+                epoch=node.epoch,
+                fences=list(reasons),
+                reasons=[storable_text(reason) for reason in reasons.values()],
+            )
+        )
 
 
 def holdings(session: SqlSession, node: Node) -> Holdings:

@@ -21,12 +21,13 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
-from quartzpy.keys import TriggerKey, storable_text
+from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed
 from quartzpy.store.protocol import Lane, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 

@@ -16,7 +16,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import placement_from_text
 from quartzpy.retry import RetryPolicy
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger, no_calendar
 from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.kinds import stored_schedule
@@ -130,10 +130,6 @@ def calendar_from_text(text: str) -> Calendar:
     return calendar_from_json(stored_object(text, "calendar", InvalidCalendarError))
 
 
-def _no_calendar() -> None:
-    return None
-
-
 def by_outcome(
     found: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
@@ -160,7 +156,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
         misfire, misfire_threshold, calendar,
     )  # fmt: skip
-    load_calendar = partial(calendar_from_text, calendar_text) if calendar_text else _no_calendar
+    load_calendar = partial(calendar_from_text, calendar_text) if calendar_text else no_calendar
     if fate == "SKIP":
         return SkippedTrigger(TriggerKey(trigger_group, trigger_name), JobKey(job_group, job_name), scheduled)
     if fate == "CLAIM":
