@@ -164,7 +164,7 @@ class JobExecutionContext:
         """The trigger whose execution failed and is tried again; None in a first attempt."""
         if RETRIED_NAME not in self.job_data:
             return None
-        return TriggerKey(str(self.job_data[RETRIED_GROUP]), str(self.job_data[RETRIED_NAME]))
+        return TriggerKey(str(self.job_data[RETRIED_NAME]), str(self.job_data[RETRIED_GROUP]))
 
     def _original(self, key: str) -> str:
         if not self.recovering:
@@ -174,7 +174,7 @@ class JobExecutionContext:
     @property
     def recovering_trigger_key(self) -> TriggerKey:
         """The trigger whose execution is repeated. Raises InvalidValueError where this is no recovery."""
-        return TriggerKey(self._original(ORIGINAL_GROUP), self._original(ORIGINAL_NAME))
+        return TriggerKey(self._original(ORIGINAL_NAME), self._original(ORIGINAL_GROUP))
 
     @property
     def original_fire_time(self) -> datetime:
@@ -213,7 +213,7 @@ class JobExecutionContext:
         repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
         while (names := repeating.pop(key.group, None)) and names[0] in data:
             group, name, at = (str(data[one]) for one in names)
-            key, instant = TriggerKey(group, name), _instant(at)
+            key, instant = TriggerKey(name, group), _instant(at)
         return key, instant
 
     @property

@@ -266,7 +266,7 @@ class JobDetail:
 
     @property
     def key(self) -> JobKey:
-        return JobKey(self.group, self.name)
+        return JobKey(self.name, self.group)
 
     @property
     def placement(self) -> Placement:

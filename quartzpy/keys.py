@@ -10,7 +10,7 @@ import unicodedata
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from quartzpy.errors import InvalidKeyError
 from quartzpy.texts import quoted
@@ -78,29 +78,34 @@ def module_of(cls: type | Callable[..., Any]) -> str:
     return MAIN if cls.__module__ == MAIN_IN_CHILD else cls.__module__
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Key:
-    """A name within a group; the pair is unique in a scheduler."""
+    """A name within a group; the pair is unique in a scheduler. Keys sort by group, then by name."""
 
-    group: str
     name: str
+    group: str = DEFAULT_GROUP
 
     def __str__(self) -> str:
         return f"{self.group}.{self.name}"
 
+    def __lt__(self, other: Self) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return (self.group, self.name) < (other.group, other.name)
 
-@dataclass(frozen=True, order=True, slots=True)
+
+@dataclass(frozen=True, slots=True)
 class JobKey(Key):
-    """Identifies a job: `JobKey("billing", "nightly-report")`."""
+    """Identifies a job: `JobKey("nightly-report", "billing")`."""
 
     def __post_init__(self) -> None:
         check_name(self.group, "job group")
         check_name(self.name, "job name")
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class TriggerKey(Key):
-    """Identifies a trigger: `TriggerKey("billing", "weekdays-at-two")`."""
+    """Identifies a trigger: `TriggerKey("weekdays-at-two", "billing")`."""
 
     def __post_init__(self) -> None:
         check_name(self.group, "trigger group")
@@ -114,7 +119,7 @@ def checked_key(key: object, kind: type[_Key]) -> _Key:
     """Return `key` where it is of this kind. Raises InvalidKeyError: a text, or the key of something else."""
     if isinstance(key, kind):
         return key
-    raise InvalidKeyError(f"key: a {kind.__name__} is needed, as {kind.__name__}(group, name) (got {quoted(key)})")
+    raise InvalidKeyError(f"key: a {kind.__name__} is needed, as {kind.__name__}(name, group) (got {quoted(key)})")
 
 
 def checked_keys(keys: object, kind: type[_Key]) -> list[_Key]:

@@ -123,7 +123,7 @@ def why(dsn: str, name: str, schema: str | None, limit: int, json_output: bool, 
     """Why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
     group, _, given = trigger.rpartition(".")
     with client(dsn, name, schema) as scheduler:
-        said = scheduler.why(TriggerKey(group or "DEFAULT", given))
+        said = scheduler.why(TriggerKey(given, group or "DEFAULT"))
     click.echo(
         as_json(("said",), [(sentence,) for sentence in said[:limit]]) if json_output else "\n".join(map(plain, said))
     )

@@ -16,10 +16,10 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 
 GROUP = "demo"
-HEARTBEAT = JobKey(GROUP, "heartbeat")
-SERIAL_REPORT = JobKey(GROUP, "serial-report")
-LONG_EXPORT = JobKey(GROUP, "long-export")
-FLAKY_IMPORT = JobKey(GROUP, "flaky-import")
+HEARTBEAT = JobKey("heartbeat", GROUP)
+SERIAL_REPORT = JobKey("serial-report", GROUP)
+LONG_EXPORT = JobKey("long-export", GROUP)
+FLAKY_IMPORT = JobKey("flaky-import", GROUP)
 
 DSN_VARIABLE = "QUARTZPY_DEMO_DSN"
 INSTANCE_VARIABLE = "QUARTZPY_DEMO_INSTANCE"

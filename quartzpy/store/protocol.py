@@ -155,11 +155,11 @@ class FiredTrigger:
 
     @cached_property
     def trigger_key(self) -> TriggerKey:
-        return TriggerKey(self.trigger_group, self.trigger_name)
+        return TriggerKey(self.trigger_name, self.trigger_group)
 
     @cached_property
     def job_key(self) -> JobKey:
-        return JobKey(self.job_group, self.job_name)
+        return JobKey(self.job_name, self.job_group)
 
     @cached_property
     def trigger(self) -> Trigger:
@@ -199,7 +199,7 @@ class AcquiredTrigger:
 
     @cached_property
     def key(self) -> TriggerKey:
-        return TriggerKey(self.trigger_group, self.trigger_name)
+        return TriggerKey(self.trigger_name, self.trigger_group)
 
     @cached_property
     def trigger(self) -> Trigger:

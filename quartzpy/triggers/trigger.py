@@ -159,7 +159,7 @@ class Trigger(ABC):
 
     @property
     def key(self) -> TriggerKey:
-        return TriggerKey(self.group, self.name)
+        return TriggerKey(self.name, self.group)
 
     @property
     def anchor(self) -> datetime:

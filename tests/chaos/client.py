@@ -80,7 +80,7 @@ class Client:
     def inside(self, chance: random.Random, number: int) -> None:
         """Schedule in a transaction of our own, which is committed, rolled back, or slow."""
         name = f"inside-{self._prefix}-{number}"
-        key = TriggerKey(ONCE, name)
+        key = TriggerKey(name, ONCE)
         fate = chance.choice(["commit", "commit", "roll back"])
         wait = chance.choice([0, 0, 0.8])
         at = soon(3)
@@ -105,7 +105,7 @@ class Client:
         """Pause and resume, reschedule, or delete and store again one of the moved triggers."""
         i = chance.randrange(self.moved)
         name = f"moved-{i}"
-        key = TriggerKey(MOVED, name)
+        key = TriggerKey(name, MOVED)
         match chance.choice(["pause", "pause", "reschedule", "delete"]):
             case "pause":
                 if asked("pause", key, lambda: self.scheduler.pause_trigger(key)) != "error":
@@ -135,7 +135,7 @@ class Client:
     def hold(self, chance: random.Random, number: int) -> None:
         """A user's transaction that touches a trigger, waits, and is rolled back: that one is late, and no other."""
         i = chance.randrange(self.moved)
-        key = TriggerKey(MOVED, f"moved-{i}")
+        key = TriggerKey(f"moved-{i}", MOVED)
 
         def work() -> None:
             with self.engine.connect() as connection:

@@ -59,7 +59,7 @@ def executed(second: int, *, lasts: float = 0.5, group: str = GROUP, fence: int 
     return ExecutionRecord(
         state=ExecutionState.SUCCEEDED,
         fence=fence or second,
-        trigger_key=TriggerKey(group, "t"),
+        trigger_key=TriggerKey("t", group),
         job_key=SERIAL_REPORT,
         job_type="type",
         instance_id="n",
@@ -98,4 +98,4 @@ def test_a_trigger_that_was_left_behind_counts_as_lost() -> None:
     summary = summarize(3, ALL_THREE, [STORED], [TRIGGER], SERIAL_REPORT, START + 60 * SECOND)
     assert summary.lost == 1
     other = replace(STORED, progress=TriggerProgress(None, None, 3))
-    assert summarize(3, ALL_THREE, [other], [], JobKey("a", "b"), START).lost == 0
+    assert summarize(3, ALL_THREE, [other], [], JobKey("b", "a"), START).lost == 0

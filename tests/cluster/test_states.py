@@ -12,7 +12,7 @@ def test_two_triggers_of_a_serial_job_never_overlap_and_the_sibling_is_blocked_m
     cluster: Cluster,
 ) -> None:
     cluster.start("a", "b", "c")
-    keys = [TriggerKey("DEFAULT", name) for name in ("one", "two")]
+    keys = [TriggerKey(name, "DEFAULT") for name in ("one", "two")]
     begin = datetime.now(UTC) + timedelta(seconds=1)
     triggers = [
         SimpleTrigger(key.name, start_time=begin, interval=timedelta(milliseconds=250), repeat_count=11) for key in keys
@@ -70,7 +70,7 @@ def test_misfires_are_handled_as_their_instruction_says(cluster: Cluster) -> Non
     assert len(by_trigger["one-shot"]) == 1
     assert by_trigger["one-shot"][0] > late + timedelta(minutes=9), "fired now, not at its old instant"
     assert "next-slot" not in by_trigger
-    moved = cluster.client.trigger_record(TriggerKey("DEFAULT", "next-slot"))
+    moved = cluster.client.trigger_record(TriggerKey("next-slot", "DEFAULT"))
     assert moved is not None
     assert moved.progress.next_fire_time == late.replace(microsecond=late.microsecond) + hourly
     assert len(by_trigger["now"]) == 1
@@ -85,7 +85,7 @@ def test_a_paused_trigger_stays_paused_across_nodes_and_restarts(cluster: Cluste
         JobDetail(Quick, "quick"),
         [SimpleTrigger(name, interval=often, repeat_count=None) for name in ("goes", "stops")],
     )
-    stops = TriggerKey("DEFAULT", "stops")
+    stops = TriggerKey("stops", "DEFAULT")
     cluster.journal.wait_for(lambda lines: len(lines) > 10, 10, "fires")
     cluster.client.pause_trigger(stops)
     assert cluster.client.trigger_state(stops) is PublicState.PAUSED

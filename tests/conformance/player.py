@@ -274,7 +274,7 @@ class Player:
 
     def _job(self, described: Case) -> JobDetail:
         group, name = described["job"].split(".")
-        self.behaviours[JobKey(group, name)] = described.get("behaviour", "noop")
+        self.behaviours[JobKey(name, group)] = described.get("behaviour", "noop")
         return JobDetail(
             BROKEN if described.get("cannot_be_instantiated") else PLAYED,
             name,
@@ -525,11 +525,13 @@ class Player:
 
 
 def _trigger_key(text: str) -> TriggerKey:
-    return TriggerKey(*text.split("."))
+    group, name = text.split(".")
+    return TriggerKey(name, group)
 
 
 def _job_key(text: str) -> JobKey:
-    return JobKey(*text.split("."))
+    group, name = text.split(".")
+    return JobKey(name, group)
 
 
 def _known(row: Case) -> Case:

@@ -109,11 +109,11 @@ def every(
 
 
 def key(name: str, group: str = "DEFAULT") -> TriggerKey:
-    return TriggerKey(group, name)
+    return TriggerKey(name, group)
 
 
 def job_key(name: str = "job", group: str = "DEFAULT") -> JobKey:
-    return JobKey(group, name)
+    return JobKey(name, group)
 
 
 def names(taken: Iterable[FiredTrigger] | Iterable[AcquiredTrigger]) -> list[str]:

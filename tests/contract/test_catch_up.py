@@ -229,7 +229,7 @@ def _reschedule(store: Harness) -> None:
 
 
 def _delete_and_store(store: Harness) -> None:
-    store.store.delete_triggers([TriggerKey("DEFAULT", "t")])
+    store.store.delete_triggers([TriggerKey("t", "DEFAULT")])
     store.add_triggers(job_key(), minutely())
 
 

@@ -130,7 +130,7 @@ class TriggeringNext(Job):
     def execute(self, context: JobExecutionContext) -> None:
         ran.put(context)
         with context.transaction() as connection:
-            context.scheduler.using(connection).trigger_job(JobKey("DEFAULT", "next"), {"after": "first"})
+            context.scheduler.using(connection).trigger_job(JobKey("next", "DEFAULT"), {"after": "first"})
             if context.job_data["fails"]:
                 raise RuntimeError("not this time")
 

@@ -36,7 +36,7 @@ def test_what_failed_runs_again_with_the_data_that_it_had(scheduler: Scheduler) 
     ended(scheduler, 2)
     again = jobs.next_run()
     assert (again.trigger_key, again.job_data["from"], again.job_data["attempt"]) == (key, "trigger", 1)
-    assert (again.attempt, again.retried_trigger_key) == (1, TriggerKey("DEFAULT", "t"))
+    assert (again.attempt, again.retried_trigger_key) == (1, TriggerKey("t", "DEFAULT"))
     assert again.execution_key == first.execution_key
     assert again.nominal_fire_time == first.scheduled_fire_time.replace(
         microsecond=first.scheduled_fire_time.microsecond // 1000 * 1000
@@ -55,7 +55,7 @@ def test_what_ran_again_runs_again(scheduler: Scheduler) -> None:
         contexts.append(jobs.next_run())
     assert len({context.fire_instance_id for context in contexts}) == 3
     assert len({context.execution_key for context in contexts}) == 1
-    assert {context.retried_trigger_key for context in contexts[1:]} == {TriggerKey("DEFAULT", "t")}
+    assert {context.retried_trigger_key for context in contexts[1:]} == {TriggerKey("t", "DEFAULT")}
 
 
 def test_it_may_wait(client: Scheduler, scheduler: Scheduler) -> None:

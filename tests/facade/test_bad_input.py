@@ -166,7 +166,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"twice",
     ),
     "a missing job": (
-        lambda c: c.schedule(SimpleTrigger("t", job_key=JobKey("a", "b"))),
+        lambda c: c.schedule(SimpleTrigger("t", job_key=JobKey("b", "a"))),
         errors.JobNotFoundError,
         r"no job a\.b is stored",
     ),
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"job_key is missing",
     ),
     "a trigger of another job": (
-        lambda c: schedule(c, SimpleTrigger("t", job_key=JobKey("a", "b"))),
+        lambda c: schedule(c, SimpleTrigger("t", job_key=JobKey("b", "a"))),
         errors.InvalidTriggerError,
         r"names job a\.b, not DEFAULT\.job",
     ),
@@ -219,7 +219,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"timeout: a timedelta above zero to 100 years",
     ),
     "a delay that overflows": (
-        lambda c: c.trigger_job(JobKey("DEFAULT", "stored"), delay=timedelta.max),
+        lambda c: c.trigger_job(JobKey("stored", "DEFAULT"), delay=timedelta.max),
         errors.InvalidValueError,
         r"delay: a timedelta from zero to 100 years",
     ),

@@ -80,9 +80,9 @@ def test_a_function_is_scheduled_by_a_decorator(scheduler: Scheduler) -> None:
     made = scheduler.scheduled_job([SimpleTrigger("now"), later], "named", durable=True)(undecorated)
     assert scheduler.wait_until_recorded(1, SOON)
     assert called == ["named"]
-    assert scheduler.get_job_detail(JobKey("DEFAULT", "named")) is not None
+    assert scheduler.get_job_detail(JobKey("named", "DEFAULT")) is not None
     scheduler.scheduled_job([later])(made)
-    assert scheduler.check_exists(JobKey("DEFAULT", "undecorated")), "the function's own name"
+    assert scheduler.check_exists(JobKey("undecorated", "DEFAULT")), "the function's own name"
 
 
 # --- factories

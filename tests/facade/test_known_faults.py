@@ -25,7 +25,7 @@ def test_a_class_that_this_node_does_not_know_poisons_nothing(
     with caplog.at_level(logging.WARNING):
         scheduler.start()
         assert jobs.next_run().job_key.name == "known"
-    assert {scheduler.trigger_state(TriggerKey("DEFAULT", f"u{n}")) for n in range(20)} == {PublicState.NORMAL}
+    assert {scheduler.trigger_state(TriggerKey(f"u{n}", "DEFAULT")) for n in range(20)} == {PublicState.NORMAL}
     assert "left to other nodes: billing.jobs:Elsewhere" in caplog.text
 
 
@@ -45,7 +45,7 @@ def test_what_a_job_asks_for_does_not_reach_a_trigger_that_replaced_its_own(sche
     scheduler.schedule_job(job, SimpleTrigger("t", start_time=later), replace=True)
     jobs.go_on.set()
     assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
-    record = scheduler.trigger_record(TriggerKey("DEFAULT", "t"))
+    record = scheduler.trigger_record(TriggerKey("t", "DEFAULT"))
     assert record is not None
     assert record.progress.next_fire_time == later
     assert record.progress.times_triggered == 0
@@ -56,7 +56,7 @@ def test_pausing_a_trigger_while_its_serial_job_runs_leaves_it_paused_and_not_st
     often = SimpleTrigger("often", interval=timedelta(milliseconds=50), repeat_count=None)
     scheduler.schedule_job(job, [often, SimpleTrigger("sibling", start_time=datetime.now(UTC) + timedelta(hours=1))])
     jobs.next_run()
-    keys = [TriggerKey("DEFAULT", name) for name in ("often", "sibling")]
+    keys = [TriggerKey(name, "DEFAULT") for name in ("often", "sibling")]
     for key in keys:
         scheduler.pause_trigger(key)
     jobs.go_on.set()

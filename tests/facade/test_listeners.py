@@ -129,7 +129,7 @@ def test_a_listener_that_raises_harms_nothing(scheduler: Scheduler) -> None:
 def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
     seen = heard(client)
     later = datetime.now(UTC) + HOUR
-    job, key = JobDetail(jobs.Recorded, "job", durable=True), TriggerKey("DEFAULT", "t")
+    job, key = JobDetail(jobs.Recorded, "job", durable=True), TriggerKey("t", "DEFAULT")
     client.schedule_job(job, SimpleTrigger("t", start_time=later))
     client.pause_trigger(key)
     client.resume_trigger(key)
@@ -142,8 +142,8 @@ def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
     client.pause_all()
     client.resume_all()
     client.reschedule_job(key, SimpleTrigger("u", start_time=later))
-    client.unschedule_job(TriggerKey("DEFAULT", "u"))
-    client.unschedule_job(TriggerKey("DEFAULT", "none"))
+    client.unschedule_job(TriggerKey("u", "DEFAULT"))
+    client.unschedule_job(TriggerKey("none", "DEFAULT"))
     client.delete_job(job.key)
     client.clear()
     assert [event.method for event in seen] == [
@@ -229,7 +229,7 @@ def test_what_is_no_event_is_refused(client: Scheduler) -> None:
     ("matcher", "matched"),
     [
         (KeyMatcher.anything(), {"a", "ab", "b"}),
-        (KeyMatcher.key(JobKey("g", "a")), {"a"}),
+        (KeyMatcher.key(JobKey("a", "g")), {"a"}),
         (KeyMatcher.name("contains", "a"), {"a", "ab"}),
         (KeyMatcher.name("ends_with", "b") & KeyMatcher.name("starts_with", "a"), {"ab"}),
         (KeyMatcher.name("equals", "a") | KeyMatcher.name("equals", "b"), {"a", "b"}),
@@ -238,7 +238,7 @@ def test_what_is_no_event_is_refused(client: Scheduler) -> None:
     ],
 )
 def test_matchers_combine(matcher: KeyMatcher, matched: set[str]) -> None:
-    assert {name for name in ("a", "ab", "b") if matcher.matches(JobKey("g", name))} == matched
+    assert {name for name in ("a", "ab", "b") if matcher.matches(JobKey(name, "g"))} == matched
 
 
 def test_an_unknown_comparison_is_refused() -> None:
@@ -250,4 +250,4 @@ def test_a_job_that_cannot_be_made_is_told_of(scheduler: Scheduler) -> None:
     seen = heard(scheduler, events.TriggersInError, events.ExecutionEvent)
     run(scheduler, JobDetail(jobs.CannotBeMade, "job"))
     [told] = seen
-    assert (told.job_key, str(told.error)) == (JobKey("DEFAULT", "job"), "no such luck")
+    assert (told.job_key, str(told.error)) == (JobKey("job", "DEFAULT"), "no such luck")

@@ -51,7 +51,7 @@ class Hammering(Job):
     def execute(self, context: JobExecutionContext) -> None:
         while not over.is_set():
             try:
-                context.scheduler.delete_job(JobKey("DEFAULT", "held"))
+                context.scheduler.delete_job(JobKey("held", "DEFAULT"))
             except QuartzpyError:
                 seen.append("waited in vain")
 

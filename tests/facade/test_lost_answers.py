@@ -107,7 +107,7 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     assert scheduler.wait_until_recorded(2, timedelta(seconds=20))
     assert proxy.cut_after is None, "an answer was lost"
     assert jobs.ran.empty()
-    wait_until(lambda: scheduler.trigger_state(TriggerKey("DEFAULT", "third")) is PublicState.NORMAL)
+    wait_until(lambda: scheduler.trigger_state(TriggerKey("third", "DEFAULT")) is PublicState.NORMAL)
     assert len(scheduler.executions()) == 2
 
 
@@ -160,7 +160,7 @@ def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
         scheduler.standby()
         assert held_fences(scheduler) == ["ACQUIRED"]
     wait_until(lambda: held_fences(scheduler) == [])
-    assert scheduler.trigger_state(TriggerKey("DEFAULT", "t")) is PublicState.NORMAL
+    assert scheduler.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
 
 
 def test_a_due_trigger_that_a_transaction_holds_costs_few_passes(
@@ -215,7 +215,7 @@ def test_a_trigger_that_cannot_be_read_costs_no_other_anything(
     often = SimpleTrigger("good", interval=timedelta(milliseconds=100), repeat_count=9)
     scheduler.schedule_job(JobDetail(jobs.Recorded, "good"), often)
     assert [jobs.next_run().trigger_key.name for _ in range(10)] == ["good"] * 10
-    wait_until(lambda: scheduler.trigger_state(TriggerKey("DEFAULT", "bad")) is state)
+    wait_until(lambda: scheduler.trigger_state(TriggerKey("bad", "DEFAULT")) is state)
     wait_until(lambda: held_fences(scheduler) == [])
     passes.clear()
     time.sleep(1)

@@ -105,7 +105,7 @@ def harness(*links: tuple[str, str, dict[str, Any]]) -> SchedulerHarness:
     made = SchedulerHarness()
     chain = JobChain()
     for first, then, how in links:
-        chain.link(JobKey("DEFAULT", first), JobKey("DEFAULT", then), **how)
+        chain.link(JobKey(first, "DEFAULT"), JobKey(then, "DEFAULT"), **how)
     made.listeners.add_job_listener(chain)
     for name in ("recorded", "then", "last"):
         made.add_job(JobDetail(jobs.Recorded, name, durable=True))
@@ -115,7 +115,7 @@ def harness(*links: tuple[str, str, dict[str, Any]]) -> SchedulerHarness:
 
 
 def names(harness: SchedulerHarness, first: str) -> list[tuple[str, str]]:
-    harness.trigger_job(JobKey("DEFAULT", first))
+    harness.trigger_job(JobKey(first, "DEFAULT"))
     done = [*harness.run_pending(), *harness.advance(timedelta(hours=1))]
     return [(record.job_key.name, str(record.outcome)) for record in done]
 
@@ -134,11 +134,11 @@ def test_a_failure_that_is_retried_is_no_end_yet() -> None:
 
 def test_only_the_wanted_outcomes_are_followed() -> None:
     made = harness(("failing", "then", {}), ("failing", "last", {"outcomes": list(Outcome)}))
-    made.modify_job(JobKey("DEFAULT", "failing"), retry=None)
+    made.modify_job(JobKey("failing", "DEFAULT"), retry=None)
     assert names(made, "failing") == [("failing", "FAILED"), ("last", "SUCCEEDED")]
 
 
 @pytest.mark.parametrize("wrong", [(), ["WAITING"], ["SUCCEEDED", "succeeded"]])
 def test_a_link_needs_outcomes(wrong: list[str]) -> None:
     with pytest.raises(InvalidListenerError, match="outcomes: some of SUCCEEDED"):
-        JobChain().link(JobKey("DEFAULT", "a"), JobKey("DEFAULT", "b"), outcomes=wrong)
+        JobChain().link(JobKey("a", "DEFAULT"), JobKey("b", "DEFAULT"), outcomes=wrong)

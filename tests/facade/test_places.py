@@ -74,7 +74,7 @@ def test_a_job_waits_for_a_node_that_has_its_executor(make_scheduler: Make) -> N
     run_many(scheduler, 1, job=jobs.Recorded, executor="elsewhere")
     run_many(scheduler, 1, "here", job=jobs.Recorded)
     assert started(1) == ["here"]
-    assert scheduler.trigger_state(scheduler.triggers_of_job(JobKey("DEFAULT", "job"))[0].key) is PublicState.NORMAL
+    assert scheduler.trigger_state(scheduler.triggers_of_job(JobKey("job", "DEFAULT"))[0].key) is PublicState.NORMAL
 
 
 def test_no_more_of_a_group_run_at_once_than_the_node_allows(make_scheduler: Make) -> None:
@@ -141,8 +141,8 @@ def test_a_job_moves_to_another_executor(make_scheduler: Make) -> None:
     scheduler.schedule_job(
         JobDetail(jobs.ThreadName, "job"), SimpleTrigger("t", start_time=datetime.now(UTC) + timedelta(hours=1))
     )
-    scheduler.modify_job(JobKey("DEFAULT", "job"), executor="io")
-    scheduler.trigger_job(JobKey("DEFAULT", "job"))
+    scheduler.modify_job(JobKey("job", "DEFAULT"), executor="io")
+    scheduler.trigger_job(JobKey("job", "DEFAULT"))
     assert "-worker-io-" in jobs.ran.get(timeout=10).result
 
 

@@ -187,20 +187,20 @@ def test_declared_jobs_follow_their_file(make_scheduler: Callable[..., Scheduler
     assert scheduler.jobs() == [], "not before it starts"
     scheduler.start()
     assert {key.name for key in scheduler.job_keys()} == {"report", "function"}
-    before = scheduler.trigger_record(TriggerKey("billing", "often"))
+    before = scheduler.trigger_record(TriggerKey("often", "billing"))
     scheduler.schedule_job(JobDetail(jobs.Recorded, "by-hand", durable=True), SimpleTrigger("by-hand"))
 
     changed = TOML[: TOML.index('[[job]]\ntype = "tests.facade.functions')].replace("0 0 2 ?", "0 0 3 ?")
     write(path, changed)
     wait_for(lambda: {key.name for key in scheduler.job_keys()} == {"report", "by-hand"})
-    record = scheduler.get_trigger(TriggerKey("billing", "report"))
+    record = scheduler.get_trigger(TriggerKey("report", "billing"))
     assert isinstance(record, CronTrigger)
     assert record.expression == "0 0 3 ? * MON-FRI"
-    assert scheduler.trigger_record(TriggerKey("billing", "often")) == before
+    assert scheduler.trigger_record(TriggerKey("often", "billing")) == before
 
     write(path, "[[job")
     time.sleep(0.15)
-    assert scheduler.check_exists(TriggerKey("billing", "often")), "what cannot be read changes nothing"
+    assert scheduler.check_exists(TriggerKey("often", "billing")), "what cannot be read changes nothing"
 
 
 def wait_for(reached: Callable[[], bool]) -> None:

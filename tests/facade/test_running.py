@@ -43,8 +43,8 @@ def test_a_context_says_all_about_its_execution(scheduler: Scheduler) -> None:
     recorded(scheduler, 1)
     assert context.job_data == {"a": 1, "b": 2, "c": 2}, "the trigger's data over the job's"
     assert context.job_detail_data == {"a": 1, "b": 1}
-    assert context.job_key == JobKey("group", "job")
-    assert context.trigger_key == TriggerKey("triggers", "trigger")
+    assert context.job_key == JobKey("job", "group")
+    assert context.trigger_key == TriggerKey("trigger", "triggers")
     assert context.job_detail.description == "of the job"
     assert context.trigger.priority == 7
     assert context.scheduled_fire_time == start
@@ -167,7 +167,7 @@ def test_a_running_job_is_seen_and_can_be_interrupted(scheduler: Scheduler) -> N
     [processing] = scheduler.executions(states="PROCESSING")
     assert processing.fire_instance_id == context.fire_instance_id
     assert (running.state, running.instance_id) == ("EXECUTING", scheduler.instance_id)
-    assert not scheduler.interrupt(JobKey("DEFAULT", "another"))
+    assert not scheduler.interrupt(JobKey("another", "DEFAULT"))
     assert not scheduler.interrupt_execution("0")
     assert scheduler.interrupt(context.job_key)
     recorded(scheduler, 1)
@@ -178,7 +178,7 @@ def test_a_running_job_is_seen_and_can_be_interrupted(scheduler: Scheduler) -> N
 
 def test_a_client_has_nothing_to_interrupt(client: Scheduler) -> None:
     with pytest.raises(UnableToInterruptJobError):
-        client.interrupt(JobKey("DEFAULT", "job"))
+        client.interrupt(JobKey("job", "DEFAULT"))
 
 
 def test_a_job_run_by_hand_has_the_data_that_came_with_it(scheduler: Scheduler) -> None:
@@ -318,8 +318,8 @@ def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler)
     for name in ("let-go", "once", "by-instruction"):
         often = SimpleTrigger(name, "paused", interval=timedelta(hours=1), repeat_count=None, start_time=start)
         scheduler.schedule_job(JobDetail(jobs.Recorded, name), often)
-    scheduler.resume_trigger(TriggerKey("paused", "let-go"), missed="skip")
-    scheduler.resume_job(JobKey("DEFAULT", "once"), missed="once")
+    scheduler.resume_trigger(TriggerKey("let-go", "paused"), missed="skip")
+    scheduler.resume_job(JobKey("once", "DEFAULT"), missed="once")
     context = jobs.next_run()
     assert context.job_key.name == "once"
     assert len(context.covers) == 2

@@ -53,13 +53,13 @@ def test_what_is_declared_is_stored_and_a_second_time_nothing_happens(client: Sc
 
 def test_what_did_not_change_keeps_its_times_and_its_pause(client: Scheduler) -> None:
     client.sync([(report(), [hourly(), once()])], owner=OWNER)
-    client.pause_trigger(TriggerKey("DEFAULT", "hourly"))
-    before = client.trigger_record(TriggerKey("DEFAULT", "hourly"))
+    client.pause_trigger(TriggerKey("hourly", "DEFAULT"))
+    before = client.trigger_record(TriggerKey("hourly", "DEFAULT"))
     plan = client.sync([(report(), [hourly(), once(priority=9)])], owner=OWNER)
     assert str(plan).splitlines() == ["~ trigger DEFAULT.once (priority)", "2 unchanged"]
-    assert client.trigger_record(TriggerKey("DEFAULT", "hourly")) == before
-    assert client.trigger_state(TriggerKey("DEFAULT", "hourly")) is PublicState.PAUSED
-    changed = client.get_trigger(TriggerKey("DEFAULT", "once"))
+    assert client.trigger_record(TriggerKey("hourly", "DEFAULT")) == before
+    assert client.trigger_state(TriggerKey("hourly", "DEFAULT")) is PublicState.PAUSED
+    changed = client.get_trigger(TriggerKey("once", "DEFAULT"))
     assert changed is not None
     assert changed.priority == 9
 
@@ -131,9 +131,9 @@ def test_pruning_removes_what_its_owner_no_longer_declares_and_nothing_else(clie
 
 def test_what_somebody_replaced_by_hand_is_no_longer_the_owners(client: Scheduler) -> None:
     client.sync([(report(), [hourly(), once()])], owner=OWNER)
-    client.reschedule_job(TriggerKey("DEFAULT", "once"), once(priority=1))
+    client.reschedule_job(TriggerKey("once", "DEFAULT"), once(priority=1))
     assert not client.sync([(report(), hourly())], owner=OWNER, prune=True)
-    assert client.check_exists(TriggerKey("DEFAULT", "once"))
+    assert client.check_exists(TriggerKey("once", "DEFAULT"))
     taken_over = client.sync([(report(), [hourly(), once(priority=1)])], owner=OWNER)
     assert [str(change) for change in taken_over.changes] == ["~ trigger DEFAULT.once (owner)"]
 
@@ -141,7 +141,7 @@ def test_what_somebody_replaced_by_hand_is_no_longer_the_owners(client: Schedule
 def test_a_trigger_of_another_kind_takes_the_place(client: Scheduler) -> None:
     client.sync([(report(), hourly("t"))], owner=OWNER)
     assert "~ trigger DEFAULT.t (kind)" in str(client.sync([(report(), once("t"))], owner=OWNER))
-    assert isinstance(client.get_trigger(TriggerKey("DEFAULT", "t")), SimpleTrigger)
+    assert isinstance(client.get_trigger(TriggerKey("t", "DEFAULT")), SimpleTrigger)
 
 
 def test_it_happens_whole_or_not_at_all(client: Scheduler) -> None:
@@ -192,7 +192,7 @@ def test_many_nodes_may_do_it_at_once(make_scheduler: Callable[..., Scheduler], 
     assert first.wait_until_recorded(1, timedelta(seconds=5))
     sync(first)
     assert jobs.nothing_ran(), "a declared trigger that has ended is not stored anew"
-    states = [first.trigger_state(TriggerKey("DEFAULT", name)) for name in ("now", "hourly")]
+    states = [first.trigger_state(TriggerKey(name, "DEFAULT")) for name in ("now", "hourly")]
     assert states == [PublicState.COMPLETE, PublicState.NORMAL]
 
 
@@ -202,7 +202,7 @@ def test_listeners_hear_of_what_was_done(client: Scheduler) -> None:
     client.sync([(report(), hourly())], owner=OWNER)
     client.sync([], owner=OWNER, prune=True)
     assert [event.method for event in seen] == ["job_added", "job_scheduled", "job_unscheduled", "job_deleted"]
-    assert client.get_job_detail(JobKey("DEFAULT", "report")) is None
+    assert client.get_job_detail(JobKey("report", "DEFAULT")) is None
 
 
 @pytest.mark.parametrize("what", ["trigger", "description"])
@@ -218,9 +218,9 @@ def test_what_a_job_keeps_in_its_data_outlives_a_change_of_the_rest(client: Sche
         return [(job, [once(priority=9 if change and what == "trigger" else 5)])]
 
     client.sync(declared(False), owner=OWNER)
-    client.modify_job(JobKey("DEFAULT", "counting"), data={"n": 11})
+    client.modify_job(JobKey("counting", "DEFAULT"), data={"n": 11})
     assert client.sync(declared(True), owner=OWNER)
-    kept = client.get_job_detail(JobKey("DEFAULT", "counting"))
+    kept = client.get_job_detail(JobKey("counting", "DEFAULT"))
     assert kept is not None
     assert kept.data == {"n": 11}
     assert not client.sync(declared(True), owner=OWNER), "its owner is known"

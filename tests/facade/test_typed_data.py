@@ -19,7 +19,7 @@ from tests.facade import jobs
 
 SOON = timedelta(seconds=10)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
-KEY = JobKey("DEFAULT", "report")
+KEY = JobKey("report", "DEFAULT")
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
         "job DEFAULT.report: the data makes no ReportData: unknown: 'regio' (did you mean region?)",
     ),
     "a changed job": (
-        lambda c: c.modify_job(JobKey("DEFAULT", "stored"), data={"regio": "eu"}),
+        lambda c: c.modify_job(JobKey("stored", "DEFAULT"), data={"regio": "eu"}),
         "job DEFAULT.stored: the data makes no ReportData: unknown: 'regio'",
     ),
     "what is declared": (
@@ -217,15 +217,15 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
         "missing: region",
     ),
     "a run by hand": (
-        lambda c: c.trigger_job(JobKey("DEFAULT", "stored"), {"regio": "eu"}),
+        lambda c: c.trigger_job(JobKey("stored", "DEFAULT"), {"regio": "eu"}),
         "job DEFAULT.stored, trigger MANUAL_TRIGGERS.MT_",
     ),
     "a run by hand with another value": (
-        lambda c: c.trigger_job(JobKey("DEFAULT", "stored"), NewData("eu")),
+        lambda c: c.trigger_job(JobKey("stored", "DEFAULT"), NewData("eu")),
         "data: a ReportData is needed, or a mapping (got NewData)",
     ),
     "data that is no mapping": (
-        lambda c: c.trigger_job(JobKey("DEFAULT", "untyped"), ReportData("eu")),
+        lambda c: c.trigger_job(JobKey("untyped", "DEFAULT"), ReportData("eu")),
         "data: must be a mapping (got ReportData)",
     ),
     "a trigger's data that is no mapping": (
@@ -267,7 +267,7 @@ def test_what_is_missing_may_come_with_a_trigger(scheduler: Scheduler) -> None:
     scheduler.trigger_job(KEY, ReportData("us", 0), delay=timedelta(milliseconds=1))
     assert jobs.next_run().data == ReportData("us", 0)
     with pytest.raises(JobNotFoundError):
-        scheduler.trigger_job(JobKey("DEFAULT", "none"), ReportData("eu"))
+        scheduler.trigger_job(JobKey("none", "DEFAULT"), ReportData("eu"))
 
 
 def test_what_a_node_of_another_program_takes_is_not_known_here(client: Scheduler) -> None:

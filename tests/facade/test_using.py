@@ -18,7 +18,7 @@ from quartzpy.states import PublicState
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
-KEY = TriggerKey("DEFAULT", "t")
+KEY = TriggerKey("t", "DEFAULT")
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: En
         with pytest.raises(ObjectAlreadyExistsError):
             inside.schedule_jobs([(a_job(name="new"), [SimpleTrigger("new")]), (a_job(), [SimpleTrigger("t2")])])
         with pytest.raises(JobNotFoundError):
-            inside.schedule(SimpleTrigger("x", job_key=JobKey("DEFAULT", "none")))
-        assert not inside.check_exists(JobKey("DEFAULT", "new")), "nothing half done"
+            inside.schedule(SimpleTrigger("x", job_key=JobKey("none", "DEFAULT")))
+        assert not inside.check_exists(JobKey("new", "DEFAULT")), "nothing half done"
         connection.execute(text("INSERT INTO orders VALUES (2)"))
     assert orders(engine) == 2
     assert {key.name for key in client.trigger_keys()} == {"t"}
@@ -111,12 +111,12 @@ def test_all_verbs_work_inside(client: Scheduler, engine: Engine) -> None:
         inside.resume_all()
         inside.reschedule_job(KEY, CronTrigger("0 0 12 * * ?", "other", calendar="weekly"))
         assert {key.name for key in inside.trigger_keys()} == {"other"}
-        inside.trigger_job(JobKey("DEFAULT", "job"), {"by": "hand"})
-        inside.unschedule_job(TriggerKey("DEFAULT", "other"))
+        inside.trigger_job(JobKey("job", "DEFAULT"), {"by": "hand"})
+        inside.unschedule_job(TriggerKey("other", "DEFAULT"))
         assert inside.delete_calendar("weekly")
     assert len(client.trigger_keys()) == 1
     with engine.begin() as connection:
-        assert client.using(connection).delete_job(JobKey("DEFAULT", "job"))
+        assert client.using(connection).delete_job(JobKey("job", "DEFAULT"))
         client.using(connection).clear()
     assert client.jobs() == []
 
@@ -129,7 +129,7 @@ def test_a_serial_job_that_begins_meanwhile_still_runs_alone(scheduler: Schedule
         scheduler.trigger_job(job.key)
         jobs.next_run()
     assert jobs.nothing_ran()
-    assert scheduler.trigger_state(TriggerKey("DEFAULT", "inside")) is PublicState.BLOCKED
+    assert scheduler.trigger_state(TriggerKey("inside", "DEFAULT")) is PublicState.BLOCKED
     jobs.go_on.set()
     assert jobs.next_run().trigger_key.name == "inside"
 
@@ -166,7 +166,7 @@ def test_other_nodes_hear_of_it_with_the_commit(
     for _ in range(7):
         threading.Event().wait(0.05)
         with engine.connect() as connection:
-            client.using(connection).trigger_job(JobKey("DEFAULT", "job"))
+            client.using(connection).trigger_job(JobKey("job", "DEFAULT"))
             committed = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
             connection.commit()
         delays.append(jobs.next_run().fire_time - committed)

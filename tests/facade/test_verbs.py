@@ -49,7 +49,7 @@ def job(name: str = "job", group: str = "DEFAULT", **how: object) -> JobDetail:
 
 
 def key(name: str, group: str = "DEFAULT") -> TriggerKey:
-    return TriggerKey(group, name)
+    return TriggerKey(name, group)
 
 
 def test_a_job_with_several_triggers_and_their_lookups(client: Scheduler) -> None:
@@ -72,7 +72,7 @@ def test_a_job_with_several_triggers_and_their_lookups(client: Scheduler) -> Non
     assert client.check_exists(detail.key)
     assert client.check_exists(key("t"))
     assert not client.check_exists(key("absent"))
-    assert not client.check_exists(JobKey("DEFAULT", "absent"))
+    assert not client.check_exists(JobKey("absent", "DEFAULT"))
     assert client.get_trigger(key("absent")) is None
     assert client.get_job_detail(JobKey("absent", "absent")) is None
 
@@ -91,21 +91,21 @@ def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
 def test_replacing_keeps_other_triggers_and_begins_the_replaced_one_anew(client: Scheduler) -> None:
     client.schedule_job(job(), [later("a"), later("b")])
     client.schedule_job(job(description="new"), later("a", priority=9), replace=True)
-    assert {trigger.name: trigger.priority for trigger in client.triggers_of_job(JobKey("DEFAULT", "job"))} == {
+    assert {trigger.name: trigger.priority for trigger in client.triggers_of_job(JobKey("job", "DEFAULT"))} == {
         "a": 9,
         "b": 5,
     }
-    found = client.get_job_detail(JobKey("DEFAULT", "job"))
+    found = client.get_job_detail(JobKey("job", "DEFAULT"))
     assert found is not None
     assert found.description == "new"
 
 
 def test_a_trigger_for_a_job_that_is_stored(client: Scheduler) -> None:
     client.add_job(job(durable=True))
-    client.schedule(later("t", job_key=JobKey("DEFAULT", "job")))
+    client.schedule(later("t", job_key=JobKey("job", "DEFAULT")))
     assert client.trigger_keys() == {key("t")}
     with pytest.raises(JobNotFoundError, match=r"no job DEFAULT\.absent is stored"):
-        client.schedule(later("u", job_key=JobKey("DEFAULT", "absent")))
+        client.schedule(later("u", job_key=JobKey("absent", "DEFAULT")))
 
 
 def test_unscheduling_the_last_trigger_takes_a_job_that_is_not_durable_with_it(client: Scheduler) -> None:
@@ -113,16 +113,16 @@ def test_unscheduling_the_last_trigger_takes_a_job_that_is_not_durable_with_it(c
     client.schedule_job(job("stays", durable=True), later("c"))
     assert client.unschedule_job(key("a"))
     assert not client.unschedule_job(key("a"))
-    assert client.check_exists(JobKey("DEFAULT", "goes"))
+    assert client.check_exists(JobKey("goes", "DEFAULT"))
     assert client.unschedule_jobs([key("b"), key("c"), key("absent")]) == {key("b"), key("c")}
-    assert client.job_keys() == {JobKey("DEFAULT", "stays")}
+    assert client.job_keys() == {JobKey("stays", "DEFAULT")}
 
 
 def test_rescheduling_puts_a_trigger_in_the_place_of_another(client: Scheduler) -> None:
     client.schedule_job(job(), later("old"))
     assert client.reschedule_job(key("old"), SimpleTrigger("new", start_time=LATER + HOUR)) == LATER + HOUR
     assert client.trigger_keys() == {key("new")}
-    assert client.check_exists(JobKey("DEFAULT", "job")), "it was without a trigger for no moment that counts"
+    assert client.check_exists(JobKey("job", "DEFAULT")), "it was without a trigger for no moment that counts"
     assert client.reschedule_job(key("absent"), later("x")) is None
     assert client.trigger_keys() == {key("new")}
 
@@ -130,9 +130,9 @@ def test_rescheduling_puts_a_trigger_in_the_place_of_another(client: Scheduler) 
 def test_deleting_jobs(client: Scheduler) -> None:
     for name in "abc":
         client.schedule_job(job(name), later(name))
-    assert client.delete_job(JobKey("DEFAULT", "a"))
-    assert not client.delete_job(JobKey("DEFAULT", "a"))
-    assert client.delete_jobs([JobKey("DEFAULT", "b"), JobKey("x", "y")]) == {JobKey("DEFAULT", "b")}
+    assert client.delete_job(JobKey("a", "DEFAULT"))
+    assert not client.delete_job(JobKey("a", "DEFAULT"))
+    assert client.delete_jobs([JobKey("b", "DEFAULT"), JobKey("y", "x")]) == {JobKey("b", "DEFAULT")}
     assert client.trigger_keys() == {key("c")}
     client.clear()
     assert client.trigger_keys() == set()
@@ -151,9 +151,9 @@ def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
     client.pause_trigger(key("absent"))
     client.resume_trigger(key("a", "x"))
     assert paused() == set()
-    client.pause_job(JobKey("g1", "j1"))
+    client.pause_job(JobKey("j1", "g1"))
     assert paused() == {"a", "b"}
-    client.resume_job(JobKey("g1", "j1"))
+    client.resume_job(JobKey("j1", "g1"))
     assert client.pause_trigger_group("x") == {"x"}
     assert paused() == {"a", "c"}
     assert client.paused_trigger_groups() == {"x"}
@@ -205,7 +205,7 @@ def test_groups_and_keys_by_matcher(client: Scheduler, matcher: str | GroupMatch
 
 def test_what_does_not_exist_is_said(client: Scheduler) -> None:
     with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.absent is not stored"):
-        client.trigger_job(JobKey("DEFAULT", "absent"))
+        client.trigger_job(JobKey("absent", "DEFAULT"))
     with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.absent is not stored"):
         client.reset_trigger_from_error(key("absent"))
 
@@ -304,26 +304,26 @@ def test_a_disabled_job_says_so(client: Scheduler) -> None:
     assert client.job_mode(job.key) is JobMode.DISABLED
     with pytest.raises(IllegalStateChangeError, match="is disabled; call enable_job"):
         client.trigger_job(job.key)
-    assert "as its job is disabled" in client.why(TriggerKey("DEFAULT", "t"))[0]
+    assert "as its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.run_job_by_hand_only(job.key)
-    assert "as its job runs by hand only" in client.why(TriggerKey("DEFAULT", "t"))[0]
+    assert "as its job runs by hand only" in client.why(TriggerKey("t", "DEFAULT"))[0]
     assert client.trigger_job(job.key)
     client.enable_job(job.key)
     client.enter_manual_mode()
     assert client.is_in_manual_mode
-    assert "as the scheduler is in manual mode" in client.why(TriggerKey("DEFAULT", "t"))[0]
+    assert "as the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.leave_manual_mode()
-    assert client.trigger_state(TriggerKey("DEFAULT", "t")) is PublicState.NORMAL
+    assert client.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
     with pytest.raises(JobNotFoundError):
-        client.disable_job(JobKey("DEFAULT", "none"))
+        client.disable_job(JobKey("none", "DEFAULT"))
 
 
 def test_a_stored_job_is_modified_and_keeps_its_triggers(client: Scheduler) -> None:
     job = JobDetail(jobs.Recorded, "job", data={"a": 1}, max_concurrent=3)
     client.schedule_job(job, SimpleTrigger("t", start_time=LATER))
-    before = client.trigger_record(TriggerKey("DEFAULT", "t"))
+    before = client.trigger_record(TriggerKey("t", "DEFAULT"))
     assert client.modify_job(job.key, description="new", timeout=HOUR).description == "new"
-    assert client.trigger_record(TriggerKey("DEFAULT", "t")) == before
+    assert client.trigger_record(TriggerKey("t", "DEFAULT")) == before
     stored = client.get_job_detail(job.key)
     assert stored is not None
     assert (stored.description, stored.timeout, stored.max_concurrent, stored.data) == ("new", HOUR, 3, {"a": 1})
@@ -334,4 +334,4 @@ def test_a_stored_job_is_modified_and_keeps_its_triggers(client: Scheduler) -> N
     with pytest.raises(InvalidJobError, match="'name' is no value"):
         client.modify_job(job.key, name="other")
     with pytest.raises(JobNotFoundError):
-        client.modify_job(JobKey("DEFAULT", "none"), durable=True)
+        client.modify_job(JobKey("none", "DEFAULT"), durable=True)

@@ -14,7 +14,7 @@ from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
-KEY = TriggerKey("DEFAULT", "t")
+KEY = TriggerKey("t", "DEFAULT")
 SOON = timedelta(seconds=10)
 SECOND = timedelta(seconds=1)
 

@@ -41,8 +41,8 @@ CAUGHT_UP_WITHIN = 120.0
 MOST_LISTED = 1_000_000
 _CONVICTION = re.compile(r"has not checked in since")
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
-ONCE = JobKey("DEFAULT", "once")
-COUNTING = JobKey("DEFAULT", "counting")
+ONCE = JobKey("once", "DEFAULT")
+COUNTING = JobKey("counting", "DEFAULT")
 
 
 class StayedLateError(TimeoutError):
@@ -258,7 +258,7 @@ class Workload:
 
     def _seen(self, trigger: str) -> str:
         """A trigger and its executions as the system has them, for a report."""
-        key = TriggerKey("DEFAULT", trigger)
+        key = TriggerKey(trigger, "DEFAULT")
         try:
             stored = self._client.trigger_record(key)
             running = [

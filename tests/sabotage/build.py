@@ -6,7 +6,6 @@ is like the original would prove nothing. This module must import nothing of qua
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Sequence
@@ -41,7 +40,8 @@ class Edit:
             raise NothingToSabotageError(f"{self.module} no longer holds the text {self.old!r}: adapt the sabotage")
         changed = source.replace(self.old, self.new)
         try:
-            ast.parse(changed)
+            # Not ast.parse(): before Python 3.11.8 it raises SystemError now and then (gh-106905).
+            compile(changed, self.module, "exec")
         except SyntaxError as error:
             raise NothingToSabotageError(f"{self.module} without {self.old!r} is no Python: {error}") from error
         return changed

@@ -116,7 +116,7 @@ def used_calendar(client: Scheduler) -> None:
     try:
         client.delete_calendar("weekends")
     finally:
-        client.delete_job(JobKey("DEFAULT", "uses"))
+        client.delete_job(JobKey("uses", "DEFAULT"))
         client.delete_calendar("weekends")
 
 
@@ -129,15 +129,15 @@ def all_excluded(client: Scheduler) -> None:
 
 
 def run_disabled(client: Scheduler) -> None:
-    client.disable_job(JobKey("DEFAULT", "stored"))
+    client.disable_job(JobKey("stored", "DEFAULT"))
     try:
-        client.trigger_job(JobKey("DEFAULT", "stored"))
+        client.trigger_job(JobKey("stored", "DEFAULT"))
     finally:
-        client.enable_job(JobKey("DEFAULT", "stored"))
+        client.enable_job(JobKey("stored", "DEFAULT"))
 
 
-STORED = JobKey("DEFAULT", "stored")
-ABSENT = JobKey("reports", "daily")
+STORED = JobKey("stored", "DEFAULT")
+ABSENT = JobKey("daily", "reports")
 
 ROWS: dict[str, Row] = {
     "01 an empty name": (named(""), E.InvalidKeyError, r"^job name: must not be empty$"),
@@ -152,7 +152,7 @@ ROWS: dict[str, Row] = {
     "04 a text for a key": (
         lambda c: c.get_job_detail("nightly"),  # type: ignore[arg-type]
         E.InvalidKeyError,
-        r"^key: a JobKey is needed, as JobKey\(group, name\) \(got 'nightly'\)$",
+        r"^key: a JobKey is needed, as JobKey\(name, group\) \(got 'nightly'\)$",
     ),
     "04 a job's key for a trigger's": (
         lambda c: c.pause_trigger(STORED),  # type: ignore[arg-type]
@@ -346,7 +346,7 @@ def test_row(client: Scheduler, row: str) -> None:
 
 def test_row_27_what_is_not_stored_is_not_deleted(client: Scheduler) -> None:
     assert client.delete_job(ABSENT) is False
-    assert client.unschedule_job(TriggerKey("reports", "daily")) is False
+    assert client.unschedule_job(TriggerKey("daily", "reports")) is False
     assert client.delete_calendar("none") is False
 
 

@@ -64,8 +64,8 @@ def cron_of(length: int) -> str:
 
 LIMITS: dict[str, tuple[Callable[[], Any], Callable[[], Any], type[Exception], str]] = {
     "a name of 200 characters": (
-        lambda: JobKey("g", "é" * 200),
-        lambda: JobKey("g", "é" * 201),
+        lambda: JobKey("é" * 200, "g"),
+        lambda: JobKey("é" * 201, "g"),
         errors.InvalidKeyError,
         "job name: 201 characters, at most 200",
     ),
@@ -217,7 +217,7 @@ def test_data_that_is_larger_than_memory_is_refused_at_once() -> None:
 @pytest.mark.parametrize("value", [1e22, -1e300, 1e16, -0.0, 1e-7, 5e-324, 1.5, 9007199254740993.0])
 def test_a_float_comes_back_from_a_database_as_a_float(client: Scheduler, value: float) -> None:
     client.schedule_job(detail(data={"f": value}), SimpleTrigger("t", start_time=LATER))
-    stored = client.get_job_detail(JobKey("DEFAULT", "j"))
+    stored = client.get_job_detail(JobKey("j", "DEFAULT"))
     assert stored is not None
     assert repr(stored.data) == repr({"f": value})
 
@@ -283,9 +283,9 @@ def test_an_expression_that_never_fires_is_told_at_once(client: Scheduler, make:
     client.schedule_job(detail(durable=True), SimpleTrigger("first", start_time=LATER))
     began = time.thread_time()
     with pytest.raises(errors.TriggerNeverFiresError, match=r"will never fire.*it was not stored"):
-        client.schedule(make().bound_to(JobKey("DEFAULT", "j")))
+        client.schedule(make().bound_to(JobKey("j", "DEFAULT")))
     assert time.thread_time() - began < 0.5
-    assert client.trigger_keys() == {TriggerKey("DEFAULT", "first")}
+    assert client.trigger_keys() == {TriggerKey("first", "DEFAULT")}
 
 
 def every(seconds: int) -> CalendarIntervalTrigger:

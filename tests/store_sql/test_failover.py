@@ -168,7 +168,7 @@ def test_a_node_goes_on_with_the_new_primary(pair: Pair) -> None:
             except StoreUnavailableError:
                 continue
         assert scheduler.wait_until_recorded(2, SOON)
-        assert scheduler.get_job_detail(JobKey("DEFAULT", "after")) is not None
+        assert scheduler.get_job_detail(JobKey("after", "DEFAULT")) is not None
 
 
 def test_a_server_that_turned_read_only_is_left(pair: Pair, make_store: MakeStore) -> None:

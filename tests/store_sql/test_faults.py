@@ -136,7 +136,7 @@ def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_ba
 ) -> None:
     node = register(store)
     now = datetime.now(UTC)
-    soon = SimpleTrigger("soon", job_key=JobKey("DEFAULT", "job"), start_time=now + timedelta(seconds=30))
+    soon = SimpleTrigger("soon", job_key=JobKey("job", "DEFAULT"), start_time=now + timedelta(seconds=30))
     store.store_jobs([JobEntry(JobDetail("report", "job"), [prepare(soon, now, None)])], replace=True)
     took = store.acquire(
         node, OPENINGS, limit=1, look_ahead=timedelta(minutes=1), misfire_threshold=timedelta(minutes=1)
@@ -148,7 +148,7 @@ def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_ba
     assert store.release(node, [claim.fence]) == {claim.fence}
     user.execute("ROLLBACK")
     assert store.release(node, [claim.fence]) == frozenset()
-    record = store.trigger(TriggerKey("DEFAULT", "soon"))
+    record = store.trigger(TriggerKey("soon", "DEFAULT"))
     assert record is not None
     assert record.state == "WAITING"
 
@@ -244,7 +244,7 @@ def test_pausing_waits_for_a_held_row_without_holding_up_the_cluster(store: SqlJ
     user = connect()
     user.execute("BEGIN")
     user.execute("SELECT 1 FROM qrtz_triggers WHERE trigger_name = 'held' FOR UPDATE")
-    pausing = threading.Thread(target=store.pause_triggers, args=([TriggerKey("DEFAULT", "held")],))
+    pausing = threading.Thread(target=store.pause_triggers, args=([TriggerKey("held", "DEFAULT")],))
     pausing.start()
     store_due(store, "free", job="other")
     assert fired_names(acquire(store, node)) == ["free"]
@@ -312,11 +312,11 @@ def test_a_row_that_says_it_is_held_where_nothing_holds_it_is_freed(
     node = register(store)
     store_due(store, "a", serial=True)
     connect().execute(statement)
-    record = store.trigger(TriggerKey("DEFAULT", "a"))
+    record = store.trigger(TriggerKey("a", "DEFAULT"))
     assert record is not None
     assert record.state == state
     assert store.recover(node, []).repaired == 1
-    record = store.trigger(TriggerKey("DEFAULT", "a"))
+    record = store.trigger(TriggerKey("a", "DEFAULT"))
     assert record is not None
     assert record.state == ("PAUSED" if state == "PAUSED_BLOCKED" else "WAITING")
 
@@ -350,7 +350,7 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
     now = datetime.now(UTC)
     trigger = SimpleTrigger(
         "t",
-        job_key=JobKey("DEFAULT", "job"),
+        job_key=JobKey("job", "DEFAULT"),
         start_time=now - timedelta(hours=3),
         interval=timedelta(hours=1),
         repeat_count=None,

@@ -57,11 +57,11 @@ def test_what_is_due_later_than_something_else_of_its_job_type_is_not(store: Sql
 
 def test_a_paused_trigger_wakes_nobody_so_what_follows_it_is_announced(store: SqlJobStore, news: Subscription) -> None:
     put(store, "first", timedelta(hours=1))
-    store.pause_triggers([TriggerKey("DEFAULT", "first")])
+    store.pause_triggers([TriggerKey("first", "DEFAULT")])
     assert news.wait(SOON)
     put(store, "later", timedelta(hours=2))
     assert news.wait(SOON)
-    store.resume_triggers([TriggerKey("DEFAULT", "first")])
+    store.resume_triggers([TriggerKey("first", "DEFAULT")])
     assert news.wait(SOON)
     news.close()
 

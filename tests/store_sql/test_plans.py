@@ -141,7 +141,7 @@ UPDATE pg_class SET relpages = 0, reltuples = -1
 OF_EACH_TRIGGER = 60
 HISTORY_QUERIES = {
     "the latest": (HISTORY, LIMIT + 1),
-    "of a trigger": (ExecutionQuery(trigger_key=TriggerKey("DEFAULT", "t2")), OF_EACH_TRIGGER),
+    "of a trigger": (ExecutionQuery(trigger_key=TriggerKey("t2", "DEFAULT")), OF_EACH_TRIGGER),
     "to come": (ExecutionQuery(frozenset({ExecutionState.SCHEDULED})), 4 * LIMIT),
 }
 

@@ -117,7 +117,7 @@ def test_a_way_around_the_pooler_brings_the_news(pooler: Pooler, postgres_dsn: s
         client.schedule_job(JobDetail(Quick, "first", durable=True), SimpleTrigger("t"))
         assert node.wait_until_recorded(1, SOON)
         # It sleeps by now, for longer than this test waits.
-        client.trigger_job(JobKey("DEFAULT", "first"))
+        client.trigger_job(JobKey("first", "DEFAULT"))
         assert node.wait_until_recorded(2, SOON)
         client.shutdown()
 

@@ -77,7 +77,7 @@ def users(fresh_database: Callable[[], str], schema: str | None) -> Iterator[Use
 
 
 def everything_of_a_client(client: Scheduler) -> None:
-    job, key = JobKey("DEFAULT", "job"), TriggerKey("DEFAULT", "later")
+    job, key = JobKey("job", "DEFAULT"), TriggerKey("later", "DEFAULT")
     client.add_calendar("weekdays", WeeklyCalendar({6, 7}), replace=True)
     client.schedule_job(JobDetail(Quick, "job", durable=True), SimpleTrigger("later", start_time=LATER), replace=True)
     client.reschedule_job(key, SimpleTrigger("later", start_time=LATER, calendar="weekdays"))

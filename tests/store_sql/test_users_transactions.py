@@ -24,7 +24,7 @@ from tests.store_sql.test_faults import LANES, OPENINGS, Connect, acquire, ended
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
-HELD, FREE = JobKey("DEFAULT", "held"), JobKey("DEFAULT", "free")
+HELD, FREE = JobKey("held", "DEFAULT"), JobKey("free", "DEFAULT")
 WAITS = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 

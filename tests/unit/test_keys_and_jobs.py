@@ -55,13 +55,13 @@ class WrongArity(Job):
 )
 def test_a_name_that_cannot_be_is_refused_with_the_reason(name: Any, message: str) -> None:
     with pytest.raises(errors.InvalidKeyError) as caught:
-        JobKey("group", name)
+        JobKey(name, "group")
     assert message in str(caught.value)
 
 
 def test_names_at_the_limits_and_beyond_ascii_are_fine() -> None:
-    assert JobKey("g", "x" * 200).name == "x" * 200
-    assert str(TriggerKey("Gruppe", "täglich 東京")) == "Gruppe.täglich 東京"
+    assert JobKey("x" * 200, "g").name == "x" * 200
+    assert str(TriggerKey("täglich 東京", "Gruppe")) == "Gruppe.täglich 東京"
 
 
 def test_a_job_class_is_registered_by_its_path_or_by_its_stable_name() -> None:

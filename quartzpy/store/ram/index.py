@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> TriggerKey:
-        return TriggerKey(self.group, self.name)
+        return TriggerKey(self.name, self.group)
 
     @classmethod
     def first_at(cls, instant: datetime) -> Entry:

@@ -26,7 +26,7 @@ def recover_misfires(
     late = list(islice(tables.due.misfired(lanes, now, threshold), limit + 1))
     handled = {}
     for entry in late[:limit]:
-        row = tables.triggers[TriggerKey(entry.group, entry.name)]
+        row = tables.triggers[TriggerKey(entry.name, entry.group)]
         try:
             handled[row.key] = _misfire(tables, node, row, now)
         except Exception as error:

@@ -160,6 +160,6 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
             )
         )[0].rows
         transaction.commit(*orphans(session, {(group, name) for _, _, group, name in moved}), news(session))
-        return {TriggerKey(group, name) for group, name, _, _ in moved}
+        return {TriggerKey(name, group) for group, name, _, _ in moved}
 
     return session.transaction(work)

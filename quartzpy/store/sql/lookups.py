@@ -234,7 +234,7 @@ def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetai
 
 def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
     return [
-        JobRecord(JobKey(group, name), job_type, partial(rows.job, name, group, job_type, *columns), n)
+        JobRecord(JobKey(name, group), job_type, partial(rows.job, name, group, job_type, *columns), n)
         for n, name, group, job_type, *columns in session.read_one(LIST_JOBS, limit=limit)
     ]
 
@@ -243,8 +243,8 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
     name, group, job_group, job_name, *columns = row[:14]
     job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
     return TriggerRecord(
-        key=TriggerKey(group, name),
-        job_key=JobKey(job_group, job_name),
+        key=TriggerKey(name, group),
+        job_key=JobKey(job_name, job_group),
         load_trigger=partial(rows.trigger, name, group, job_group, job_name, *columns),
         job_type=job_type,
         state=TriggerState(state),
@@ -275,16 +275,16 @@ def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
     found = session.read_one(STATES, **_listed(keys))
-    states = {TriggerKey(group, name): PUBLIC[TriggerState(state)] for group, name, state in found}
+    states = {TriggerKey(name, group): PUBLIC[TriggerState(state)] for group, name, state in found}
     return {key: states.get(key, PublicState.NONE) for key in keys}
 
 
 def job_keys(session: SqlSession, matcher: GroupMatcher) -> set[JobKey]:
-    return {JobKey(*row) for row in session.read_one(JOB_KEYS, **match_values(matcher))}
+    return {JobKey(row[1], row[0]) for row in session.read_one(JOB_KEYS, **match_values(matcher))}
 
 
 def trigger_keys(session: SqlSession, matcher: GroupMatcher) -> set[TriggerKey]:
-    return {TriggerKey(*row) for row in session.read_one(TRIGGER_KEYS, **match_values(matcher))}
+    return {TriggerKey(row[1], row[0]) for row in session.read_one(TRIGGER_KEYS, **match_values(matcher))}
 
 
 def column(session: SqlSession, text: str) -> list[str]:
@@ -302,7 +302,7 @@ def waiting_lanes(session: SqlSession) -> set[Lane]:
 
 def list_running(session: SqlSession) -> list[RunningRecord]:
     return [
-        RunningRecord(fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
+        RunningRecord(fence, TriggerKey(name, group), JobKey(job_name, job_group), *columns)
         for fence, group, name, job_group, job_name, *columns in session.read_one(RUNNING)
     ]
 
@@ -334,7 +334,7 @@ def execution(session: SqlSession, fence: int) -> ExecutionRecord | None:
 def _execution(
     state: str, fence: int | None, group: str, name: str, job_group: str, job_name: str, *columns: Any
 ) -> ExecutionRecord:
-    return ExecutionRecord(ExecutionState(state), fence, TriggerKey(group, name), JobKey(job_group, job_name), *columns)
+    return ExecutionRecord(ExecutionState(state), fence, TriggerKey(name, group), JobKey(job_name, job_group), *columns)
 
 
 def executions_text(wanted: ExecutionQuery) -> str:
@@ -361,8 +361,8 @@ def list_misfires(session: SqlSession, limit: int, key: TriggerKey | None) -> li
         found = session.read_one(MISFIRES_OF_TRIGGER, limit=limit, group=key.group, name=key.name)
     return [
         MisfireRecord(
-            trigger_key=TriggerKey(group, name),
-            job_key=JobKey(job_group, job_name),
+            trigger_key=TriggerKey(name, group),
+            job_key=JobKey(job_name, job_group),
             instance_id=instance_id,
             handled_at=handled_at,
             misfire=instruction,

@@ -226,7 +226,7 @@ def recover_misfires(
         return MisfireOutcome(now, more=more)
     written = session.locked(*sends)[-1]
     moves = [one.to for one in misfires]
-    done = {TriggerKey(group, name) for group, name in written.rows} if misfires else set()
+    done = {TriggerKey(name, group) for group, name in written.rows} if misfires else set()
     handled = {one.to.trigger.key: one.missed for one in misfires if one.to.trigger.key in done}
     times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
     over = tuple(m.trigger.key for m in moves if m.trigger.key in done and m.progress.next_fire_time is None)

@@ -142,7 +142,7 @@ def _resume(
     def work(transaction: Transaction) -> datetime | None:
         first = transaction.send(*forget, session.send(waiting, **values))[-1]
         # Announced whatever the second finds: that is known only with the commit.
-        due = [(JobKey(group, name), at) for group, name, at in first.rows]
+        due = [(JobKey(name, group), at) for group, name, at in first.rows]
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             session.send(skipping, **values),

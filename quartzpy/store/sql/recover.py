@@ -249,7 +249,7 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, ma
     if jobs:
         session.locked(*orphans(session, jobs))
     recovered, lost, released = given_back.rows[0]
-    quarantined = [JobKey(group, name) for group, name in poison.rows]
+    quarantined = [JobKey(name, group) for group, name in poison.rows]
     return RecoveryOutcome([name for (name,) in removed.rows], recovered, lost, released, odd, quarantined)
 
 

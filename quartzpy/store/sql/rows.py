@@ -75,7 +75,7 @@ def trigger(
         of_kind,
         name=name,
         group=group,
-        job_key=JobKey(job_group, job_name),
+        job_key=JobKey(job_name, job_group),
         description=description,
         start_time=start_time,
         end_time=end_time,
@@ -158,7 +158,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
     )  # fmt: skip
     load_calendar = partial(calendar_from_text, calendar_text) if calendar_text else no_calendar
     if fate == "SKIP":
-        return SkippedTrigger(TriggerKey(trigger_group, trigger_name), JobKey(job_group, job_name), scheduled)
+        return SkippedTrigger(TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group), scheduled)
     if fate == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
         return AcquiredTrigger(

@@ -349,7 +349,7 @@ def _store_some_jobs(
         # its copies.
         hold = session.send(HOLD_JOBS, **_keys(key for key, other in differs.items() if other))
         sent = transaction.send(hold, *sends)[1]
-    stored = {JobKey(group, name): was_there for group, name, was_there in sent.rows}
+    stored = {JobKey(name, group): was_there for group, name, was_there in sent.rows}
     for job in jobs:
         if job.key not in stored:
             raise ObjectAlreadyExistsError(f"job {job.key} exists already; pass replace=True to replace it")
@@ -362,7 +362,7 @@ def _store_some_jobs(
 
 
 def _differing(compared: Iterable[Result]) -> dict[JobKey, bool]:
-    return {JobKey(group, name): other for before in compared for group, name, other in before.rows}
+    return {JobKey(name, group): other for before in compared for group, name, other in before.rows}
 
 
 def _store_triggers(
@@ -419,12 +419,12 @@ def _store_some_triggers(
     if replace:
         sends.append(session.send(VOID_CLAIMS, **_keys(p.trigger.key for p in prepared)))
     sent = transaction.send(*sends)[0]
-    stored = {TriggerKey(*row[:2]) for row in sent.rows}
+    stored = {TriggerKey(row[1], row[0]) for row in sent.rows}
     missing = [p.trigger for p in prepared if p.trigger.key not in stored]
     if not missing:
         return {row[2:] for row in sent.rows}
     held = session.send(HOLD_JOBS, **_keys({trigger.job_key for trigger in missing if trigger.job_key}))
-    present = {JobKey(*row) for row in transaction.send(held)[0].rows}
+    present = {JobKey(row[1], row[0]) for row in transaction.send(held)[0].rows}
     for trigger in missing:
         if trigger.job_key not in present:
             raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
@@ -475,7 +475,7 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
     def work(transaction: Transaction) -> set[TriggerKey]:
         went = transaction.send(session.send(DELETE_TRIGGERS, **values))[0].rows
         transaction.commit(session.send(VOID_CLAIMS, **values), *orphans(session, {row[2:] for row in went}))
-        return {TriggerKey(group, name) for group, name, _, _ in went}
+        return {TriggerKey(name, group) for group, name, _, _ in went}
 
     return session.transaction(work) if keys else set()
 
@@ -488,7 +488,7 @@ def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
         session.send(DELETE_TRIGGERS_OF_JOBS, **values),
         session.send(DELETE_JOBS, **values),
     )
-    return {JobKey(*row) for row in went.rows}
+    return {JobKey(row[1], row[0]) for row in went.rows}
 
 
 def clear(session: SqlSession) -> None:
@@ -499,7 +499,7 @@ def clear(session: SqlSession) -> None:
 def owned(session: SqlSession, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
     """What an owner declared; see `JobStore.owned`."""
     jobs, triggers = session.read(session.send(OWNED_JOBS, owner=owner), session.send(OWNED_TRIGGERS, owner=owner))
-    return {JobKey(*row) for row in jobs.rows}, {TriggerKey(*row) for row in triggers.rows}
+    return {JobKey(row[1], row[0]) for row in jobs.rows}, {TriggerKey(row[1], row[0]) for row in triggers.rows}
 
 
 def own(session: SqlSession, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
