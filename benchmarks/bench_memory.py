@@ -15,13 +15,13 @@ from datetime import timedelta
 
 from benchmarks.harness import machine, report
 from quartzpy.job import JobDetail
-from quartzpy.runtime.moves import move_of, refill_of
+from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobEntry, Node, Opening
+from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Node
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.testing import ManualClock
-from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 
 INTERVAL = timedelta(hours=1)
 BATCH = 200
@@ -56,9 +56,13 @@ def fires_per_second(store: RamJobStore, clock: ManualClock, node: Node, fires: 
     while done < fires:
         began = time.perf_counter()
         took = store.acquire(
-            node, [Opening("bench")], limit=BATCH, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=10)
+            node,
+            [AvailableSlots("bench")],
+            limit=BATCH,
+            look_ahead=timedelta(),
+            misfire_threshold=timedelta(minutes=10),
         )
-        moves = [move_of(claim, clock.now()) for claim in took.acquired]
+        moves = [fire_request_of(claim, clock.now()) for claim in took.acquired]
         fired = [*took.fired, *(store.fire(node, moves).fired if moves else ())]
         now = clock.now()
         completions = [Completion(one, now, now, Outcome.SUCCEEDED, refill=refill_of(one)) for one in fired]

@@ -40,7 +40,7 @@ _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 class JobExecutionContext:
     """One execution: its trigger, times, data, and what it asks for.
 
-    `fire_time` is when the fire was committed, `scheduled_fire_time` the instant of the schedule. `fencing_token`
+    `fire_time` is when the fire was committed, `scheduled_fire_time` the instant of the schedule. `fire_id`
     is a number that rises from one execution of a job to the next: a resource outside can refuse a smaller one.
     """
 
@@ -133,13 +133,12 @@ class JobExecutionContext:
         return self._fired.next_fire_time
 
     @property
-    def fire_instance_id(self) -> str:
-        """Identifies this execution in the cluster, for ever."""
-        return str(self._fired.fence)
-
-    @property
-    def fencing_token(self) -> int:
-        return self._fired.fence
+    def fire_id(self) -> int:
+        """Identifies this execution in the cluster, for ever. It rises from fire to fire: a fencing token, by which
+        other
+        resources can refuse an execution that was replaced.
+        """
+        return self._fired.fire_id
 
     @property
     def recovering(self) -> bool:
@@ -147,12 +146,12 @@ class JobExecutionContext:
         return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
 
     @property
-    def covers(self) -> tuple[datetime, ...]:
+    def coalesced_fire_times(self) -> tuple[datetime, ...]:
         """The instants that nobody fired and this one run stands for, after a misfire; else the scheduled instant.
 
         At most 1,000 are remembered.
         """
-        return self._fired.covers or (self.scheduled_fire_time,)
+        return self._fired.coalesced_fire_times or (self.scheduled_fire_time,)
 
     @property
     def attempt(self) -> int:

@@ -147,7 +147,7 @@ def _limit(seen: Situation) -> list[str]:
 
 def _executions(seen: Situation) -> list[str]:
     return [
-        f"Execution {row.fence} of its job runs on node {row.instance_id} since {_span(seen.now - row.fire_time)},"
+        f"Execution {row.fire_id} of its job runs on node {row.instance_id} since {_span(seen.now - row.fire_time)},"
         f" fired by {row.trigger_key}."
         for row in seen.running
         if row.state == "EXECUTING"

@@ -123,7 +123,7 @@ def job(
     requests_recovery: bool = False,
     disallow_concurrent: bool | None = None,
     max_concurrent: int | None = None,
-    when_full: str = "block",
+    overlap_policy: str = "block",
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: timedelta | None = None,

@@ -191,7 +191,8 @@ class JobDetail:
     `data`: a mapping, or a value of the class's `data_type`, of which the mapping of its fields is kept.
     `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
     it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
-    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `when_full`: what a
+    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `overlap_policy`:
+    what a
     fire does when as many run; see `WhenFull`. `retry`: when a failed execution is tried again. `timeout`: an execution
     that takes longer is asked to stop, and has failed.
 
@@ -209,7 +210,7 @@ class JobDetail:
     requests_recovery: bool = field(default=False, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
-    when_full: str = field(default=WhenFull.BLOCK, kw_only=True)
+    overlap_policy: str = field(default=WhenFull.BLOCK, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
     timeout: timedelta | None = field(default=None, kw_only=True)
@@ -256,9 +257,9 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
-        if self.when_full not in list(WhenFull):
-            raise InvalidJobError(f"when_full: {', '.join(WhenFull)} (got {self.when_full!r})")
-        object.__setattr__(self, "when_full", WhenFull(self.when_full))
+        if self.overlap_policy not in list(WhenFull):
+            raise InvalidJobError(f"overlap_policy: {', '.join(WhenFull)} (got {self.overlap_policy!r})")
+        object.__setattr__(self, "overlap_policy", WhenFull(self.overlap_policy))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None:

@@ -39,7 +39,7 @@ from quartzpy.store.protocol import (
     JobStore,
 )
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.looking import fence_of
+from quartzpy.verbs.looking import checked_fire_id
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 logger = logging.getLogger(__name__)
@@ -320,11 +320,11 @@ class BaseScheduler(SchedulingVerbs):
         """Ask all executions of a job on this node to stop (`context.cancelled`); whether there was one."""
         return self._interrupt(lambda execution: execution.fired.job_key == key)
 
-    def interrupt_execution(self, fire_instance_id: str) -> bool:
+    def interrupt_execution(self, fire_id: str) -> bool:
         """Ask one execution on this node to stop; whether it runs here."""
-        return self._interrupt(lambda execution: str(execution.fired.fence) == fire_instance_id)
+        return self._interrupt(lambda execution: str(execution.fired.fire_id) == fire_id)
 
-    def cancel(self, fire_instance_id: str) -> bool:
+    def cancel(self, fire_id: str) -> bool:
         """Ask an execution to stop, on whichever node of the cluster it runs; whether it runs.
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
@@ -333,9 +333,9 @@ class BaseScheduler(SchedulingVerbs):
         Raises:
             InvalidValueError: no such id can be.
         """
-        asked = self._usable_store().request_cancel(fence_of(fire_instance_id))
+        asked = self._usable_store().request_cancel(checked_fire_id(fire_id))
         if self._node is not None:
-            self._node.interrupt(lambda execution: str(execution.fired.fence) == fire_instance_id)
+            self._node.interrupt(lambda execution: str(execution.fired.fire_id) == fire_id)
         return asked
 
     def _interrupt(self, chosen: Any) -> bool:

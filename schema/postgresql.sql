@@ -6,7 +6,7 @@ CREATE TABLE qrtz_alembic_version (
 );
 
 
-CREATE SEQUENCE qrtz_fences AS BIGINT;
+CREATE SEQUENCE qrtz_fire_ids AS BIGINT;
 
 CREATE SEQUENCE qrtz_epochs AS BIGINT;
 
@@ -19,7 +19,7 @@ CREATE TABLE qrtz_calendars (
 );
 
 CREATE TABLE qrtz_executions (
-    fence BIGINT NOT NULL,
+    fire_id BIGINT NOT NULL,
     sched_name VARCHAR(200) NOT NULL,
     trigger_group VARCHAR(200) NOT NULL,
     trigger_name VARCHAR(200) NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE qrtz_executions (
     error TEXT,
     trigger_data JSONB,
     result JSONB,
-    CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fence),
+    CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
 );
 
@@ -47,7 +47,7 @@ CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
 CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_group, trigger_name, sched_name, generation, scheduled_time);
 
 CREATE TABLE qrtz_fired_triggers (
-    fence BIGINT NOT NULL,
+    fire_id BIGINT NOT NULL,
     sched_name VARCHAR(200) NOT NULL,
     trigger_group VARCHAR(200) NOT NULL,
     trigger_name VARCHAR(200) NOT NULL,
@@ -66,8 +66,8 @@ CREATE TABLE qrtz_fired_triggers (
     attempt INTEGER DEFAULT 1 NOT NULL,
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
     trigger_data JSONB,
-    covers TIMESTAMP WITH TIME ZONE[],
-    CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fence),
+    coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
+    CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );
 
@@ -83,7 +83,7 @@ CREATE TABLE qrtz_job_details (
     job_type VARCHAR(200) NOT NULL,
     is_durable BOOLEAN NOT NULL,
     max_concurrent INTEGER,
-    when_full VARCHAR(12) DEFAULT 'block' NOT NULL,
+    overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
     placement TEXT DEFAULT '' NOT NULL,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
@@ -96,7 +96,7 @@ CREATE TABLE qrtz_job_details (
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
-    CONSTRAINT qrtz_job_details_when_full_check CHECK (when_full IN ('block', 'skip', 'buffer_one', 'cancel_other'))
+    CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other'))
 );
 
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
@@ -166,7 +166,7 @@ CREATE TABLE qrtz_triggers (
     job_name VARCHAR(200) NOT NULL,
     job_type VARCHAR(200) NOT NULL,
     max_concurrent INTEGER,
-    when_full VARCHAR(12) DEFAULT 'block' NOT NULL,
+    overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
     placement TEXT DEFAULT '' NOT NULL,
     description TEXT,
     kind VARCHAR(40) NOT NULL,
@@ -176,7 +176,7 @@ CREATE TABLE qrtz_triggers (
     prev_fire_time TIMESTAMP WITH TIME ZONE,
     upcoming TIMESTAMP WITH TIME ZONE[] DEFAULT '{}' NOT NULL,
     upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
-    covers TIMESTAMP WITH TIME ZONE[],
+    coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     generation BIGINT NOT NULL,
     times_triggered BIGINT DEFAULT 0 NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
@@ -189,11 +189,11 @@ CREATE TABLE qrtz_triggers (
     catch_up_until TIMESTAMP WITH TIME ZONE,
     calendar_name VARCHAR(200),
     job_data JSONB,
-    fence BIGINT,
+    fire_id BIGINT,
     error TEXT,
     owner VARCHAR(200),
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
-    CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END),
+    CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
     CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = 'IGNORE'),
     CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE', 'NEW', 'HELD') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),

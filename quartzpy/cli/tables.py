@@ -163,7 +163,7 @@ def running(dsn: str, name: str, schema: str | None, limit: int, json_output: bo
     with client(dsn, name, schema) as scheduler:
         rows: list[Sequence[Any]] = [
             (
-                record.fence,
+                record.fire_id,
                 record.job_key,
                 record.trigger_key,
                 record.instance_id,

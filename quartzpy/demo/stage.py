@@ -152,14 +152,14 @@ class Demo:
             jobs.schedule_all(client, client.nodes().now)
             planned = [record.trigger for record in client.triggers()]
             self._audience.event("scheduled", f"{len(planned)} triggers of 4 jobs scheduled", triggers=len(planned))
-            before = {execution.fence for execution in client.executions(HISTORY)}
+            before = {execution.fire_id for execution in client.executions(HISTORY)}
             self._seen = set(before)
             self._show(client, cluster)
             client.pause_all()
             paused_at = client.nodes().now
             self._audience.event("paused", "triggers paused; waiting for what still runs")
             self._settle(client)
-            executions = [e for e in client.executions(HISTORY) if e.fence not in before]
+            executions = [e for e in client.executions(HISTORY) if e.fire_id not in before]
             self._report(executions)
             summary = summarize(self._nodes, executions, client.triggers(), planned, jobs.SERIAL_REPORT, paused_at)
             if self._keep:
@@ -236,15 +236,15 @@ class Demo:
     def _report(self, executions: Sequence[ExecutionRecord]) -> None:
         """Tell of what ended since the last look."""
         for execution in reversed(executions):
-            if execution.fence in self._seen:
+            if execution.fire_id in self._seen:
                 continue
-            self._seen.add(execution.fence)
+            self._seen.add(execution.fire_id)
             recovered = " (recovery)" if execution.recovering else ""
             self._audience.event(
                 "executed",
                 f"{execution.job_key.name} of {execution.scheduled_fire_time:%H:%M:%S}"
                 f" {execution.outcome} on {execution.instance_id}{recovered}",
-                fire=execution.fence,
+                fire=execution.fire_id,
                 job=execution.job_key.name,
                 trigger=str(execution.trigger_key),
                 node=execution.instance_id,
@@ -261,11 +261,15 @@ class Demo:
             notes.append(f"the others declared {name} dead and freed what it held")
             self._audience.event("node_removed", notes[-1], node=name)
         for record in scene.running:
-            if record.recovering and record.state == FiredState.EXECUTING and record.fence not in self._seen_recovering:
-                self._seen_recovering.add(record.fence)
+            if (
+                record.recovering
+                and record.state == FiredState.EXECUTING
+                and record.fire_id not in self._seen_recovering
+            ):
+                self._seen_recovering.add(record.fire_id)
                 notes.append(f"{record.instance_id} runs {record.job_key.name} again")
                 self._audience.event(
-                    "recovering", notes[-1], node=record.instance_id, job=record.job_key.name, fire=record.fence
+                    "recovering", notes[-1], node=record.instance_id, job=record.job_key.name, fire=record.fire_id
                 )
 
     def _kill_in_the_middle(self, scene: Scene, cluster: Cluster, notes: list[str]) -> None:

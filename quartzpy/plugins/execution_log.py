@@ -30,7 +30,7 @@ class ExecutionLog:
                     self._level,
                     "%s starts: fire %s of %s, scheduled for %s, attempt %d",
                     context.job_key,
-                    context.fire_instance_id,
+                    context.fire_id,
                     context.trigger_key,
                     context.scheduled_fire_time.isoformat(),
                     context.attempt,

@@ -25,7 +25,7 @@ class InterruptLongRunners:
         self._after = as_duration(after, "after")
         self._deadlines = Deadlines("quartzpy-long-runners", SystemClock())
         self._lock = threading.Lock()
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[int, int] = {}
         self._scheduler: Any = None
 
     def initialize(self, scheduler: Any) -> None:
@@ -43,12 +43,12 @@ class InterruptLongRunners:
             if own == "never":
                 return
             span = self._after if own is None else as_duration(own, self.KEY)
-            identity = event.context.fire_instance_id
+            identity = event.context.fire_id
             number = self._deadlines.add(span.total_seconds(), lambda: self._scheduler.interrupt_execution(identity))
             with self._lock:
                 self._numbers[identity] = number
         elif isinstance(event, JobWasExecuted):
             with self._lock:
-                ended = self._numbers.pop(event.context.fire_instance_id, None)
+                ended = self._numbers.pop(event.context.fire_id, None)
             if ended is not None:
                 self._deadlines.call_off(ended)

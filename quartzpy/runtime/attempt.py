@@ -93,7 +93,7 @@ class Attempt:
         self._finish()
 
     def _give_to_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
-        name = f"job {self._fired.job_key}, fire {self._fired.fence}"
+        name = f"job {self._fired.job_key}, fire {self._fired.fire_id}"
         self._execution.work = self._runner.loop.run(work, name, done)
         if self._execution.cancelled.is_set():
             self._execution.stop()
@@ -292,7 +292,7 @@ class Attempt:
     def _transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.transaction`."""
         self._refuse_if_recorded("transaction")
-        work = self._runner.store.begin_work()
+        work = self._runner.store.begin_job_transaction()
         try:
             yield work.connection
             completion = self._completion()
@@ -314,11 +314,11 @@ class Attempt:
     def _fenced_transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.fenced_transaction`."""
         self._refuse_if_recorded("fenced_transaction")
-        work = self._runner.store.begin_work()
+        work = self._runner.store.begin_job_transaction()
         try:
             yield work.connection
             self._refuse_if_recorded("fenced_transaction")
-            work.commit(self._execution.epoch.node, self._fired.fence)
+            work.commit(self._execution.epoch.node, self._fired.fire_id)
         finally:
             work.close()
 

@@ -1,4 +1,4 @@
-"""What a node can take at this moment: which lanes, and how much of each executor and execution group."""
+"""What a node can take at this moment: which dispatch_keys, and how much of each executor and execution group."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.runtime.executors import Executors
-from quartzpy.store.protocol import MANY, Lane, Opening
+from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey
 
 
 class Capacity:
-    """Counts what runs by execution group, and knows the lanes that there are."""
+    """Counts what runs by execution group, and knows the dispatch_keys that there are."""
 
     def __init__(self, executors: Executors, labels: Collection[str], groups: Mapping[str, int]) -> None:
         self._executors = executors
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
-        self._lanes: tuple[Lane, ...] = ()
-        self._placed: frozenset[Lane] = frozenset()
+        self._dispatch_keys: tuple[DispatchKey, ...] = ()
+        self._placed: frozenset[DispatchKey] = frozenset()
         self.capabilities = Capabilities(frozenset(), executors.names(), frozenset(labels), groups)
 
     # --- what there is
 
-    def know(self, job_types: Collection[str], placed: Collection[Lane]) -> bool:
-        """These job types can be run here, and these lanes have a placement; whether that is news."""
+    def know(self, job_types: Collection[str], placed: Collection[DispatchKey]) -> bool:
+        """These job types can be run here, and these dispatch_keys have a placement; whether that is news."""
         with self._lock:
             known = frozenset(job_types)
             if known == self.capabilities.job_types and frozenset(placed) == self._placed:
@@ -33,52 +33,59 @@ class Capacity:
             self._become(known, self.capabilities.groups, frozenset(placed))
             return True
 
-    def learn(self, placed: Collection[Lane]) -> bool:
-        """There are lanes with these placements; whether that opens one here."""
+    def learn(self, placed: Collection[DispatchKey]) -> bool:
+        """There are dispatch_keys with these placements; whether that opens one here."""
         with self._lock:
             if self._placed.issuperset(placed):
                 return False
-            before = self._lanes
+            before = self._dispatch_keys
             self._become(self.capabilities.job_types, self.capabilities.groups, self._placed.union(placed))
-            return self._lanes != before
+            return self._dispatch_keys != before
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
         """Limit execution groups anew; what runs goes on."""
         with self._lock:
             self._become(self.capabilities.job_types, groups, self._placed)
 
-    def _become(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[Lane]) -> None:
+    def _become(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[DispatchKey]) -> None:
         there = self.capabilities
         self.capabilities = Capabilities(job_types, there.executors, there.labels, groups)
         self._placed = placed
-        lanes = [*map(Lane, sorted(job_types)), *sorted(lane for lane in placed if lane.job_type in job_types)]
-        self._lanes = tuple(lane for lane in lanes if self.capabilities.allows(placement_from_text(lane.placement)))
+        dispatch_keys = [
+            *map(DispatchKey, sorted(job_types)),
+            *sorted(dispatch_key for dispatch_key in placed if dispatch_key.job_type in job_types),
+        ]
+        self._dispatch_keys = tuple(
+            dispatch_key
+            for dispatch_key in dispatch_keys
+            if self.capabilities.allows(placement_from_text(dispatch_key.placement))
+        )
 
     @property
-    def lanes(self) -> tuple[Lane, ...]:
+    def dispatch_keys(self) -> tuple[DispatchKey, ...]:
         """Those that this node has a place for, full or not."""
-        return self._lanes
+        return self._dispatch_keys
 
     # --- what is free
 
-    def openings(self, held: Iterable[str]) -> list[Opening]:
-        """The lanes that there is room for, beside what is `held` (by placement) and did not start yet."""
+    def available_slots(self, held: Iterable[str]) -> list[AvailableSlots]:
+        """The dispatch_keys that there is room for, beside what is `held` (by placement) and did not start yet."""
         free = self._executors.free()
         with self._lock:
             running = self._running.copy()
-            lanes, capabilities = self._lanes, self.capabilities
+            dispatch_keys, capabilities = self._dispatch_keys, self.capabilities
         for text in held:
             placement = placement_from_text(text)
             free[placement.pool] -= 1
             running[placement.group] += 1
         found = []
-        for lane in lanes:
-            placement = placement_from_text(lane.placement)
+        for dispatch_key in dispatch_keys:
+            placement = placement_from_text(dispatch_key.placement)
             executor = placement.pool
             limit = capabilities.limit_of(placement.group)
             room = MANY if limit is None else limit - running[placement.group]
             if free[executor] > 0 and room > 0:
-                found.append(Opening(*lane, executor, free[executor], placement.group, room))
+                found.append(AvailableSlots(*dispatch_key, executor, free[executor], placement.group, room))
         return found
 
     def take(self, placements: Sequence[str]) -> None:
@@ -95,6 +102,6 @@ class Capacity:
             return limit is not None and self._running[group] + 1 >= limit
 
 
-def workers_of(openings: Iterable[Opening]) -> int:
+def workers_of(available_slots: Iterable[AvailableSlots]) -> int:
     """How many workers are free for these."""
-    return sum({opening.executor: opening.workers for opening in openings}.values())
+    return sum({opening.executor: opening.workers for opening in available_slots}.values())

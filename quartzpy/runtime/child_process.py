@@ -143,8 +143,8 @@ class ChildProcess:
             self._given.put(self._running)
         elif kind == END:
             self._given.put(None)
-        elif kind == STOP and self._running is not None and self._running.fired["fence"] == said.pop("fence"):
-            # Another fence: it was said when the node did not know yet that the execution had ended.
+        elif kind == STOP and self._running is not None and self._running.fired["fire_id"] == said.pop("fire_id"):
+            # Another fire_id: it was said when the node did not know yet that the execution had ended.
             self._running.stop(**said)
 
     # --- the thread that works
@@ -241,5 +241,5 @@ class _NoScheduler:
 def _no_transaction(verb: str) -> NoReturn:
     raise InvalidValueError(
         f"context.{verb}(): a process worker has no connection of the store's; run the job on a thread, or guard a"
-        " transaction of its own by context.fencing_token"
+        " transaction of its own by context.fire_id"
     )

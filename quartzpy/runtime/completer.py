@@ -14,7 +14,7 @@ from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
 from quartzpy.runtime.attempt import describe
 from quartzpy.runtime.execution import Execution
-from quartzpy.runtime.moves import refill_of
+from quartzpy.runtime.fire_requests import refill_of
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.runtime.store_time import StoreTime
@@ -123,17 +123,17 @@ class Completer(Service):
         others = [item for item in batch if item[0].epoch is not epoch]
         mine = [item for item in batch if item[0].epoch is epoch]
         self._queue.extendleft(reversed(others))
-        self._left = {execution.fired.fence for execution, _ in mine}
+        self._left = {execution.fired.fire_id for execution, _ in mine}
         try:
             for _, completion in mine:
                 self._refill(completion)
             self._complete(mine)
         except LeaseLostError:
-            self._done([item for item in mine if item[0].fired.fence in self._left])
+            self._done([item for item in mine if item[0].fired.fire_id in self._left])
             raise
         except BaseException:
-            # Not recorded, or not known to be: completing again is safe, for a fence is completed once.
-            self._queue.extendleft(item for item in reversed(mine) if item[0].fired.fence in self._left)
+            # Not recorded, or not known to be: completing again is safe, for a fire_id is completed once.
+            self._queue.extendleft(item for item in reversed(mine) if item[0].fired.fire_id in self._left)
             raise
 
     def _complete(self, batch: list[_Item]) -> None:
@@ -155,7 +155,7 @@ class Completer(Service):
         execution, completion = item
         fired = completion.fired
         was = completion.outcome
-        self._logger.error("job %s: the end of fire %s is refused", fired.job_key, fired.fence, exc_info=error)
+        self._logger.error("job %s: the end of fire %s is refused", fired.job_key, fired.fire_id, exc_info=error)
         refused = Completion(
             fired,
             completion.started_at,
@@ -170,8 +170,8 @@ class Completer(Service):
         except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
             raise
         except Exception:
-            self._logger.exception("fire %s cannot be recorded at all; it is tried again", fired.fence)
-            self._left.discard(fired.fence)
+            self._logger.exception("fire %s cannot be recorded at all; it is tried again", fired.fire_id)
+            self._left.discard(fired.fire_id)
             self._try_later([item], REFUSED_REST)
 
     def _record(self, batch: list[_Item]) -> None:
@@ -184,23 +184,23 @@ class Completer(Service):
         outcome = self._store.complete(batch[0][0].epoch.node, unrecorded, wakes_others=not self._takes_more())
         self._store_time.learn(outcome.now, asked_at)
         for execution, _ in batch:
-            if execution.fired.fence in outcome.fenced:
+            if execution.fired.fire_id in outcome.fenced:
                 self._logger.warning(
                     "fire %s of job %s no longer belongs to this node: its result is discarded",
-                    execution.fired.fence,
+                    execution.fired.fire_id,
                     execution.fired.job_key,
                 )
-        again = [item for item in batch if item[0].fired.fence in outcome.deferred]
+        again = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
         self._left.difference_update(outcome.deferred)
         self._try_later(again, HELD_ROW_REST)
-        self._done([item for item in batch if item[0].fired.fence not in outcome.deferred])
+        self._done([item for item in batch if item[0].fired.fire_id not in outcome.deferred])
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
 
     def _done(self, batch: list[_Item]) -> None:
         if batch:
-            self._left.difference_update(execution.fired.fence for execution, _ in batch)
-            batch[0][0].epoch.put_down([execution.fired.fence for execution, _ in batch])
+            self._left.difference_update(execution.fired.fire_id for execution, _ in batch)
+            batch[0][0].epoch.put_down([execution.fired.fire_id for execution, _ in batch])
             self.recorded += len(batch)
 
     def _tell_if_empty(self) -> None:

@@ -73,13 +73,13 @@ class Epoch:
 
     # --- the executions of this epoch that were handed to workers, and are not recorded yet
 
-    def take_in_hand(self, fences: Iterable[int]) -> None:
+    def take_in_hand(self, fire_ids: Iterable[int]) -> None:
         with self._condition:
-            self._in_hand.update(fences)
+            self._in_hand.update(fire_ids)
 
-    def put_down(self, fences: Iterable[int]) -> None:
+    def put_down(self, fire_ids: Iterable[int]) -> None:
         with self._condition:
-            self._in_hand.difference_update(fences)
+            self._in_hand.difference_update(fire_ids)
 
     def in_hand(self) -> frozenset[int]:
         with self._condition:

@@ -93,9 +93,9 @@ class JobRunner:
         with self._lock:
             return list(self._running.values())
 
-    def fences_of(self, epoch: Epoch) -> set[int]:
+    def fire_ids_of(self, epoch: Epoch) -> set[int]:
         """The executions of an epoch that run, and that nothing but `finish` will record."""
-        return {one.fired.fence for one in self.running() if one.epoch is epoch and not one.is_recording}
+        return {one.fired.fire_id for one in self.running() if one.epoch is epoch and not one.is_recording}
 
     def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
         """Ask the executions that `chosen` is true of to stop; how many."""
@@ -111,7 +111,7 @@ class JobRunner:
                 self.end_as(execution, None)
                 return
             with self._lock:
-                self._running[execution.fired.fence] = execution
+                self._running[execution.fired.fire_id] = execution
             timeout = execution.fired.timeout
             if timeout is not None:
                 execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
@@ -155,8 +155,8 @@ class JobRunner:
             return
         try:
             with self._lock:
-                self._running.pop(execution.fired.fence, None)
-                self._telling.pop(execution.fired.fence, None)
+                self._running.pop(execution.fired.fire_id, None)
+                self._telling.pop(execution.fired.fire_id, None)
             if execution.deadline is not None:
                 self._deadlines.call_off(execution.deadline)
         finally:
@@ -165,7 +165,7 @@ class JobRunner:
     def tells(self, execution: Execution, completion: Completion) -> None:
         """Listeners are about to be told of this end; `look` does not let them hold it up for long."""
         with self._lock:
-            self._telling[execution.fired.fence] = (execution, completion, self._clock())
+            self._telling[execution.fired.fire_id] = (execution, completion, self._clock())
 
     def look(self) -> None:
         """Hand on the completions of those whose listeners take long: they hold up nothing but their worker."""
@@ -175,7 +175,7 @@ class JobRunner:
         for execution, completion in late:
             logger.warning(
                 "fire %s of job %s has ended, and its listeners still run: it is recorded meanwhile",
-                execution.fired.fence,
+                execution.fired.fire_id,
                 execution.fired.job_key,
             )
             self._record(execution, completion)
@@ -196,7 +196,7 @@ class JobRunner:
             "job %s does not heed its timeout of %s: fire %s still runs %.0f s after it, and keeps its worker",
             execution.fired.job_key,
             execution.fired.timeout,
-            execution.fired.fence,
+            execution.fired.fire_id,
             seconds,
             extra=self.record_of(execution),
         )
@@ -234,7 +234,7 @@ class JobRunner:
         return {
             "job": str(fired.job_key),
             "trigger": str(fired.trigger_key),
-            "fire_id": str(fired.fence),
+            "fire_id": str(fired.fire_id),
             "node": execution.epoch.node.instance_id,
             "scheduler": self._name,
         }

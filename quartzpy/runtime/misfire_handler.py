@@ -21,7 +21,7 @@ from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import EpochService
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import JobStore, Lane
+from quartzpy.store.protocol import DispatchKey, JobStore
 
 BACKLOG_REST = 0.05
 """Between two slices of one backlog. Without it the node that holds the lock tends to win it again."""
@@ -41,7 +41,7 @@ class MisfireHandler(EpochService):
         store_time: StoreTime,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
-        lanes: Callable[[], Sequence[Lane]],
+        dispatch_keys: Callable[[], Sequence[DispatchKey]],
         scheduling_changed: Callable[[datetime | None], None],
         listeners: Listeners,
         lease_lost: Callable[[Epoch], None],
@@ -52,19 +52,19 @@ class MisfireHandler(EpochService):
         self._clock = clock
         self._store_time = store_time
         self._config = config
-        self._lanes = lanes
+        self._dispatch_keys = dispatch_keys
         self._scheduling_changed = scheduling_changed
         self._listeners = listeners
 
     def run_as(self, epoch: Epoch) -> float:
-        """Move one slice and return how long to rest before the next."""
+        """FireRequest one slice and return how long to rest before the next."""
         rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
         if not epoch.trusted:
             return min(rest, 1.0)
         began = self._clock.monotonic()
         outcome = self._store.recover_misfires(
             epoch.node,
-            self._lanes(),
+            self._dispatch_keys(),
             threshold=self._config.misfire_threshold,
             limit=self._config.misfire_batch_size,
         )

@@ -31,7 +31,7 @@ from quartzpy.runtime.executors import Executors
 from quartzpy.runtime.health import SchedulerHealth, health_of
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.misfire_handler import MisfireHandler
-from quartzpy.runtime.news_listener import NewsListener
+from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import Outage, StoreWatch
 from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.registration import Registration
@@ -41,7 +41,7 @@ from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
-from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, News, RecoveryOutcome
+from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class SchedulerNode:
             capacity=self._capacity,
             hand_over=self._hand_over,
             cancelled=self._stop_local,
-            running=self._runner.fences_of,
+            running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
             listeners=listeners,
@@ -135,7 +135,7 @@ class SchedulerNode:
         self._misfires = MisfireHandler(
             f"{name}-misfire-handler",
             **common,
-            lanes=lambda: self._capacity.lanes,
+            dispatch_keys=lambda: self._capacity.dispatch_keys,
             scheduling_changed=self.scheduling_changed,
             listeners=listeners,
         )
@@ -153,7 +153,7 @@ class SchedulerNode:
             recovered=self._recovered,
             rejoin=self._rejoin,
         )
-        self._news = NewsListener(f"{name}-news", store=store, heard=self._heard, watch=watch)
+        self._news = NotificationListener(f"{name}-news", store=store, heard=self._heard, watch=watch)
         self._watchdog = Watchdog(
             f"{name}-watchdog",
             (
@@ -256,7 +256,7 @@ class SchedulerNode:
         self._watchdog.join(at_most(JOIN_SECONDS))
         self._deadlines.close()
         self._listeners.close()
-        within(at_most(STEP_SECONDS), self._news.hang_up)
+        within(at_most(STEP_SECONDS), self._news.close)
         within(at_most(STEP_SECONDS), self._store.close)
         logger.info("node %s stopped", self.instance_id)
         return drained
@@ -329,21 +329,21 @@ class SchedulerNode:
             # Perhaps too late to be fired, by its own threshold: the misfire handler decides.
             self._misfires.wakeup.set()
 
-    def _heard(self, news: Collection[News]) -> None:
-        if News.SCHEDULED in news:
+    def _heard(self, news: Collection[Notification]) -> None:
+        if Notification.SCHEDULED in news:
             self._look_again()
-        if News.CANCELLED in news:
+        if Notification.CANCELLED in news:
             self._obey_cancel_requests()
 
     def _look_again(self) -> None:
         self._scheduler.wakeup.set()
         self._misfires.wakeup.set()
 
-    def _disown(self, fences: Collection[int]) -> None:
+    def _disown(self, fire_ids: Collection[int]) -> None:
         """The store no longer has the rows of these executions: whatever took them, others may run them again."""
-        logger.warning("node %s: executions %s are no longer this node's", self.instance_id, sorted(fences))
+        logger.warning("node %s: executions %s are no longer this node's", self.instance_id, sorted(fire_ids))
         for execution in self._runner.running():
-            if execution.fired.fence in fences:
+            if execution.fired.fire_id in fire_ids:
                 execution.disown()
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
@@ -359,7 +359,7 @@ class SchedulerNode:
     def _obey_cancel_requests(self) -> None:
         if self._runner.running():
             asked = self._store.cancel_requests(self._present_epoch().node)
-            self._runner.interrupt(lambda execution: execution.fired.fence in asked)
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
 
     def _unblocked(self, earliest: datetime) -> None:
         self.scheduling_changed(earliest)
@@ -390,7 +390,7 @@ class SchedulerNode:
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:
-            execution.epoch.put_down([execution.fired.fence])
+            execution.epoch.put_down([execution.fired.fire_id])
         else:
             self._completer.put(execution, completion)
 
@@ -400,9 +400,9 @@ class SchedulerNode:
         if self._executors.of(placement).pool.release() or group_was_full:
             self._scheduler.wakeup.set()
 
-    def _stop_local(self, fences: Collection[int]) -> None:
-        if fences:
-            self._runner.interrupt(lambda execution: execution.fired.fence in fences)
+    def _stop_local(self, fire_ids: Collection[int]) -> None:
+        if fire_ids:
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         return ProcessWorkers(
@@ -418,11 +418,15 @@ class SchedulerNode:
     def _learn_types(self) -> None:
         """What this node can run: the registered types, and those that it may import because a job names them."""
         waiting = self._store.waiting_lanes()
-        unknown = frozenset(name for name in {lane.job_type for lane in waiting} if not self._knows(name))
+        unknown = frozenset(
+            name for name in {dispatch_key.job_type for dispatch_key in waiting} if not self._knows(name)
+        )
         if unknown - self._unknown:
             logger.warning("jobs of these types are left to other nodes: %s", ", ".join(sorted(unknown)))
         self._unknown = unknown
-        if self._capacity.know(self._job_types.names(), {lane for lane in waiting if lane.placement}):
+        if self._capacity.know(
+            self._job_types.names(), {dispatch_key for dispatch_key in waiting if dispatch_key.placement}
+        ):
             self._store.publish(self._present_epoch().node, self._capacity.capabilities)
             self._scheduler.wakeup.set()
 

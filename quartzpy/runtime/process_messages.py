@@ -61,7 +61,7 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job]) -> dict[str, Any]:
     """
     trigger, calendar = fired.trigger, fired.calendar
     return {
-        "fence": fired.fence,
+        "fire_id": fired.fire_id,
         "type_name": job_class.type_name,
         "modules": [job_class.__module__, type(trigger).__module__],
         "package_main": _package_main(),

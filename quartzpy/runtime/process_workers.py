@@ -330,9 +330,9 @@ class _Run:
                 return
             if self._kill_at is None:
                 self._kill_at = self._deadlines.add(KILL_AFTER, self.kill)
-        fence, lease_lost = self.execution.fired.fence, self.execution.lease_lost
+        fire_id, lease_lost = self.execution.fired.fire_id, self.execution.lease_lost
         with suppress(OSError):
-            self.child.send(pack(STOP, fence=fence, cut_off_after=seconds, lease_lost=lease_lost))
+            self.child.send(pack(STOP, fire_id=fire_id, cut_off_after=seconds, lease_lost=lease_lost))
 
     def kill(self) -> None:
         with self._lock:

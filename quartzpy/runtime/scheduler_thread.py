@@ -20,17 +20,17 @@ from quartzpy.events import JobSkipped
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.moves import move_of
+from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import (
     AcquiredTrigger,
+    AvailableSlots,
     FiredTrigger,
+    FireRequest,
     Holdings,
     JobStore,
-    Move,
-    Opening,
     SkippedTrigger,
 )
 
@@ -80,7 +80,7 @@ class SchedulerThread(EpochService):
         self._config = config
         self._hand_over = hand_over
         self._cancelled = cancelled
-        self._running_fences = running
+        self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
         self._standby = True
@@ -142,17 +142,17 @@ class SchedulerThread(EpochService):
                 self._resting.set()
             return LONGEST_HELD_REST if self._held else STANDBY_REST
         self._fire_held(epoch)
-        openings = self._capacity.openings(claim.placement for claim in self._held)
-        if not openings or self._backlog() > BACKLOG_LIMIT:
+        available_slots = self._capacity.available_slots(claim.placement for claim in self._held)
+        if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
-        return self._acquire(epoch, openings)
+        return self._acquire(epoch, available_slots)
 
-    def _acquire(self, epoch: Epoch, openings: Sequence[Opening]) -> float:
-        limit = min(workers_of(openings), self._config.batch_size)
+    def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
+        limit = min(workers_of(available_slots), self._config.batch_size)
         asked_at = self._clock.monotonic()
         took = self._store.acquire(
             epoch.node,
-            openings,
+            available_slots,
             limit=limit,
             look_ahead=self._config.look_ahead,
             misfire_threshold=self._config.misfire_threshold,
@@ -188,7 +188,7 @@ class SchedulerThread(EpochService):
         now = self._clock.monotonic()
         return min(
             (
-                max(self._not_fired.rest(claim.fence, now), self._store_time.seconds_until(at))
+                max(self._not_fired.rest(claim.fire_id, now), self._store_time.seconds_until(at))
                 for claim in self._held
                 if (at := claim.progress.next_fire_time) is not None
             ),
@@ -210,7 +210,7 @@ class SchedulerThread(EpochService):
         due = [
             claim
             for claim in self._held
-            if (claim.progress.next_fire_time or now) <= now and self._not_fired.rest(claim.fence, at) <= 0
+            if (claim.progress.next_fire_time or now) <= now and self._not_fired.rest(claim.fire_id, at) <= 0
         ]
         if not due:
             return
@@ -220,26 +220,26 @@ class SchedulerThread(EpochService):
         asked_at = self._clock.monotonic()
         firing = self._store.fire(epoch.node, moves)
         self._store_time.learn(firing.now, asked_at)
-        asked = {move.acquired.fence for move in moves}
+        asked = {move.acquired.fire_id for move in moves}
         self._drop(asked.difference(firing.not_due))
         self._not_fired.again(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
         self._cancelled(firing.cancelled)
 
-    def _moves(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[Move]:
+    def _moves(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
         """Where these claims go. What this node cannot compute it leaves to others; what nobody can goes to ERROR."""
         moves, foreign, wrong = [], [], {}
         for claim in due:
             try:
-                moves.append(move_of(claim, now))
+                moves.append(fire_request_of(claim, now))
             except (UnsupportedKindError, UnknownTimeZoneError) as error:
                 self._logger.warning("trigger %s is left to other nodes: %s", claim.key, error)
                 self._passed_over.add(claim.generation)
                 foreign.append(claim)
             except Exception as error:
                 self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
-                wrong[claim.fence] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
+                wrong[claim.fire_id] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
         if foreign:
             self._release(epoch, foreign)
         if wrong:
@@ -247,18 +247,18 @@ class SchedulerThread(EpochService):
             self._drop(wrong)
         return moves
 
-    def _drop(self, fences: Collection[int]) -> None:
+    def _drop(self, fire_ids: Collection[int]) -> None:
         """These claims are no more."""
-        self._held = [claim for claim in self._held if claim.fence not in fences]
-        self._not_fired.forget(fences)
+        self._held = [claim for claim in self._held if claim.fire_id not in fire_ids]
+        self._not_fired.forget(fire_ids)
 
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
-            epoch.take_in_hand(one.fence for one in fired)
+            epoch.take_in_hand(one.fire_id for one in fired)
             self._hand_over(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:
-        return set(self._running_fences(epoch))
+        return set(self._running_fire_ids(epoch))
 
     def _skipped(self, skipped: Sequence[SkippedTrigger]) -> None:
         for one in skipped:
@@ -273,13 +273,13 @@ class SchedulerThread(EpochService):
         asked_at = self._clock.monotonic()
         found = self._store.holdings(epoch.node)
         self._store_time.learn(found.now, asked_at)
-        if found.claims != {claim.fence for claim in self._held} or not found.executions <= in_hand:
+        if found.claims != {claim.fire_id for claim in self._held} or not found.executions <= in_hand:
             self._reconcile(epoch)
         self._end_gone(epoch, running, found)
 
     def _reconcile(self, epoch: Epoch) -> None:
         """End the differences between what this node has in hand and what its epoch holds."""
-        held = {claim.fence for claim in self._held}
+        held = {claim.fire_id for claim in self._held}
         running = self._running(epoch)
         found = self._store.reconcile(epoch.node, claims=held, executions=epoch.in_hand())
         self._answer_lost = False
@@ -307,9 +307,9 @@ class SchedulerThread(EpochService):
     def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:
         if not claims:
             return
-        fences = {claim.fence for claim in claims}
+        fire_ids = {claim.fire_id for claim in claims}
         # What a transaction of somebody's holds is still claimed, and tried again.
-        self._drop(fences.difference(self._store.release(epoch.node, fences)))
+        self._drop(fire_ids.difference(self._store.release(epoch.node, fire_ids)))
 
     def release_all(self) -> None:
         """Give back what is claimed and not fired; after the thread has ended."""
@@ -329,17 +329,17 @@ class _HeldBack:
     def __init__(self) -> None:
         self._tries: dict[int, tuple[int, float]] = {}
 
-    def again(self, fences: Collection[int], now: float) -> None:
-        for fence in fences:
-            tries, _ = self._tries.get(fence, (0, 0.0))
-            self._tries[fence] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_HELD_REST))
+    def again(self, fire_ids: Collection[int], now: float) -> None:
+        for fire_id in fire_ids:
+            tries, _ = self._tries.get(fire_id, (0, 0.0))
+            self._tries[fire_id] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_HELD_REST))
 
-    def rest(self, fence: int, now: float) -> float:
-        return self._tries[fence][1] - now if fence in self._tries else 0.0
+    def rest(self, fire_id: int, now: float) -> float:
+        return self._tries[fire_id][1] - now if fire_id in self._tries else 0.0
 
-    def forget(self, fences: Collection[int]) -> None:
-        for fence in fences:
-            self._tries.pop(fence, None)
+    def forget(self, fire_ids: Collection[int]) -> None:
+        for fire_id in fire_ids:
+            self._tries.pop(fire_id, None)
 
 
 class _PassedOver:

@@ -32,8 +32,8 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 _T = TypeVar("_T")
 
@@ -61,7 +61,7 @@ MAX_NODE_DEATHS = 3
 """With so many nodes dead that executed it, a job is taken for the cause."""
 
 
-class Lane(NamedTuple):
+class DispatchKey(NamedTuple):
     """The triggers of jobs of one type that ask for one placement (as text: empty where they run anywhere)."""
 
     job_type: str
@@ -71,10 +71,11 @@ class Lane(NamedTuple):
 MANY = 1_000_000
 
 
-class Opening(NamedTuple):
-    """A lane that a node has room for.
+class AvailableSlots(NamedTuple):
+    """A dispatch_key that a node has room for.
 
-    Of all openings with the same `executor` at most `workers` fires are taken, of all with the same `group` at most
+    Of all available_slots with the same `executor` at most `workers` fires are taken, of all with the same `group` at
+    most
     `room`.
     """
 
@@ -86,8 +87,8 @@ class Opening(NamedTuple):
     room: int = MANY
 
     @property
-    def lane(self) -> Lane:
-        return Lane(self.job_type, self.placement)
+    def dispatch_key(self) -> DispatchKey:
+        return DispatchKey(self.job_type, self.placement)
 
 
 class FiredTrigger:
@@ -99,7 +100,7 @@ class FiredTrigger:
     def __init__(
         self,
         *,
-        fence: int,
+        fire_id: int,
         trigger_group: str,
         trigger_name: str,
         job_group: str,
@@ -110,11 +111,11 @@ class FiredTrigger:
         scheduled_fire_time: datetime,
         previous_fire_time: datetime | None,
         next_fire_time: datetime | None,
-        pending: Horizon,
+        upcoming: UpcomingFireTimes,
         times_triggered: int,
         attempt: int,
         placement: str,
-        covers: tuple[datetime, ...],
+        coalesced_fire_times: tuple[datetime, ...],
         retry: str | None,
         timeout: timedelta | None,
         persists_data: bool,
@@ -126,7 +127,7 @@ class FiredTrigger:
         load_calendar: Callable[[], Calendar | None],
         node_deaths: int = 0,
     ) -> None:
-        self.fence = fence
+        self.fire_id = fire_id
         self.trigger_group = trigger_group
         self.trigger_name = trigger_name
         self.job_group = job_group
@@ -137,11 +138,11 @@ class FiredTrigger:
         self.scheduled_fire_time = scheduled_fire_time
         self.previous_fire_time = previous_fire_time
         self.next_fire_time = next_fire_time
-        self.pending = pending
+        self.upcoming = upcoming
         self.times_triggered = times_triggered
         self.attempt = attempt
         self.placement = placement
-        self.covers = covers
+        self.coalesced_fire_times = coalesced_fire_times
         self.retry = retry
         self.timeout = timeout
         self.persists_data = persists_data
@@ -187,7 +188,7 @@ class AcquiredTrigger:
     that holds what cannot be read costs this claim, and no other. The trigger comes without its data.
     """
 
-    fence: int
+    fire_id: int
     trigger_group: str
     trigger_name: str
     progress: TriggerProgress
@@ -195,7 +196,7 @@ class AcquiredTrigger:
     load_trigger: Callable[[], Trigger]
     load_calendar: Callable[[], Calendar | None] = no_calendar
     placement: str = ""
-    when_full: str = WhenFull.BLOCK
+    overlap_policy: str = WhenFull.BLOCK
 
     @cached_property
     def key(self) -> TriggerKey:
@@ -223,7 +224,8 @@ class SkippedTrigger:
 class Acquisition:
     """What `acquire` did.
 
-    `next_due`: when the soonest trigger that this node could take, but did not, is due. `placed`: the lanes with a
+    `next_due`: when the soonest trigger that this node could take, but did not, is due. `placed`: the dispatch_keys
+    with a
     placement that triggers wait in, whoever can take them. `cancelled`: executions that were asked to stop, where no
     news tells of it.
     """
@@ -233,12 +235,12 @@ class Acquisition:
     acquired: Sequence[AcquiredTrigger] = ()
     next_due: datetime | None = None
     skipped: Sequence[SkippedTrigger] = ()
-    placed: Collection[Lane] = ()
+    placed: Collection[DispatchKey] = ()
     cancelled: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class FireRequest:
     """An acquired trigger that is to be fired, with the fire times that follow; computed outside the lock.
 
     How many of those the fire stands for, where its job lets one fire stand for several, is the store's to decide:
@@ -246,7 +248,7 @@ class Move:
     """
 
     acquired: AcquiredTrigger
-    following: Horizon
+    following: UpcomingFireTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,7 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The fences of the fired rows that the store keeps for an epoch: its claims, and its executions."""
+    """The fire_ids of the fired rows that the store keeps for an epoch: its claims, and its executions."""
 
     now: datetime
     claims: frozenset[int]
@@ -297,7 +299,7 @@ class Completion:
     result: str | None = None
     instruction: CompletionInstruction = CompletionInstruction.NOOP
     job_data: str | None = None
-    refill: Horizon | None = None
+    refill: UpcomingFireTimes | None = None
     retry_after: timedelta | None = None
     is_recorded: bool = False
     """Whether the job's own transaction recorded it already."""
@@ -310,7 +312,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class CompletionOutcome:
-    """What `complete` did, by fence.
+    """What `complete` did, by fire_id.
 
     `fenced`: the claim was no longer this node's, nothing of that completion was kept. `deferred`: somebody's
     open transaction holds the job's row; to be tried again. `earliest_unblocked`: the soonest fire time of the
@@ -410,7 +412,7 @@ class TriggerMove:
     to: PreparedTrigger
 
 
-class News(StrEnum):
+class Notification(StrEnum):
     """What other nodes and clients tell."""
 
     SCHEDULED = "scheduled"
@@ -420,9 +422,9 @@ class News(StrEnum):
 
 
 class Subscription(Protocol):
-    """News from other nodes and clients."""
+    """Notification from other nodes and clients."""
 
-    def wait(self, timeout: float) -> Collection[News]:
+    def wait(self, timeout: float) -> Collection[Notification]:
         """Wait up to `timeout` seconds; what was heard.
 
         Raises:
@@ -447,7 +449,7 @@ class Work(Protocol):
         """
         ...
 
-    def commit(self, node: Node, fence: int) -> None:
+    def commit(self, node: Node, fire_id: int) -> None:
         """Commit what was done on the connection, while this execution goes on.
 
         A recovery of it comes wholly before or wholly after, and never waits for the work that came first.
@@ -488,7 +490,7 @@ class JobStore(Protocol):
         """Note whose these are."""
         ...
 
-    def begin_work(self) -> Work:
+    def begin_job_transaction(self) -> Work:
         """A transaction for a job's own work. Raises InvalidValueError: the store is not on a database."""
         ...
 
@@ -584,7 +586,7 @@ class JobStore(Protocol):
     def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
         """End the differences between what this epoch holds and what its node has in hand.
 
-        Fires whose fence is not in `executions` are returned to be run, also those that the node takes for claims:
+        Fires whose fire_id is not in `executions` are returned to be run, also those that the node takes for claims:
         the answer of their fire was lost. Claims that are not in `claims` are released; those whose trigger went
         another way are dropped.
 
@@ -606,17 +608,18 @@ class JobStore(Protocol):
     def acquire(
         self,
         node: Node,
-        openings: Sequence[Opening],
+        available_slots: Sequence[AvailableSlots],
         *,
         limit: int,
         look_ahead: timedelta,
         misfire_threshold: timedelta,
         passed_over: Collection[int] = (),
     ) -> Acquisition:
-        """Claim at most `limit` WAITING triggers of these lanes, soonest first, then by priority.
+        """Claim at most `limit` WAITING triggers of these dispatch_keys, soonest first, then by priority.
 
         Eligible: due before now + `look_ahead` and not later than its misfire threshold (unless it ignores
-        misfires); not more of an executor, or a group, than its openings say; of a job that is full none, but for what
+        misfires); not more of an executor, or a group, than its available_slots say; of a job that is full none, but
+        for what
         `WhenFull` says: SKIP records it as SKIPPED and moves its trigger on; BUFFER_ONE makes it BLOCKED, or skips it
         where another trigger of the job is; CANCEL_OTHER makes it BLOCKED and asks the oldest execution to stop, of
         several that are due the newest only. What is due already and has its following instants stored is fired in the
@@ -627,13 +630,14 @@ class JobStore(Protocol):
         """
         ...
 
-    def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
+    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
         """Fire acquired triggers that are due: as in `acquire`. Claims lost meanwhile (paused, deleted, replaced,
         blocked by another trigger of the job) are dropped."""
         ...
 
-    def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
-        """Give claims back: ACQUIRED becomes WAITING, and nothing else does. The fences of those that this epoch still
+    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
+        """Give claims back: ACQUIRED becomes WAITING, and nothing else does. The fire_ids of those that this epoch
+        still
         holds, as somebody's open transaction has their row: they are to be released later. Other nodes are woken, also
         where there are no claims to be given back: this node may have been the only one awake for what is due next.
 
@@ -643,7 +647,7 @@ class JobStore(Protocol):
         ...
 
     def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
-        """Set acquired triggers to ERROR, each with the reason given for its fence; the claims go."""
+        """Set acquired triggers to ERROR, each with the reason given for its fire_id; the claims go."""
         ...
 
     def complete(
@@ -658,18 +662,18 @@ class JobStore(Protocol):
         """
         ...
 
-    def request_cancel(self, fence: int) -> bool:
-        """Ask the execution of this fence to stop, on whichever node it runs; whether it runs."""
+    def request_cancel(self, fire_id: int) -> bool:
+        """Ask the execution of this fire_id to stop, on whichever node it runs; whether it runs."""
         ...
 
     def cancel_requests(self, node: Node) -> set[int]:
-        """The fences of this epoch's executions that somebody asked to stop."""
+        """The fire_ids of this epoch's executions that somebody asked to stop."""
         ...
 
     def recover_misfires(
-        self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
+        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
-        """Apply the misfire instruction to at most `limit` triggers of these lanes that nobody fired in time.
+        """Apply the misfire instruction to at most `limit` triggers of these dispatch_keys that nobody fired in time.
 
         The oldest come first. Each that is moved leaves a `MisfireRecord`. One that catches up is not judged again
         before its next fire time is past the present instant; the fire that brings it there ends that.
@@ -851,8 +855,8 @@ class JobStore(Protocol):
 
     def all_paused(self) -> bool: ...
 
-    def waiting_lanes(self) -> set[Lane]:
-        """The lanes that WAITING triggers are in."""
+    def waiting_lanes(self) -> set[DispatchKey]:
+        """The dispatch_keys that WAITING triggers are in."""
         ...
 
     def list_jobs(self, limit: int) -> list[JobRecord]: ...
@@ -873,7 +877,7 @@ class JobStore(Protocol):
         """
         ...
 
-    def execution(self, fence: int) -> ExecutionRecord | None:
+    def execution(self, fire_id: int) -> ExecutionRecord | None:
         """The fire of this number: claimed, executing or in the history."""
         ...
 
@@ -888,5 +892,5 @@ class JobStore(Protocol):
     # --- waking up
 
     def subscribe(self) -> Subscription | None:
-        """News from other processes; None for a store that has no others."""
+        """Notification from other processes; None for a store that has no others."""
         ...

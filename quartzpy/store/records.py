@@ -87,7 +87,7 @@ class JobRecord:
 class RunningRecord:
     """A row of `fired_triggers` as operators see it."""
 
-    fence: int
+    fire_id: int
     trigger_key: TriggerKey
     job_key: JobKey
     instance_id: str
@@ -113,7 +113,7 @@ class ExecutionRecord:
     """
 
     state: ExecutionState
-    fence: int | None
+    fire_id: int | None
     trigger_key: TriggerKey
     job_key: JobKey
     job_type: str
@@ -136,11 +136,6 @@ class ExecutionRecord:
     def result(self) -> Any:
         """What the job returned; None also where that cannot be stored. Raises as `trigger_data`."""
         return None if self.result_text is None else decode_value(self.result_text)
-
-    @property
-    def fire_instance_id(self) -> str | None:
-        """As `context.fire_instance_id`; None while it is SCHEDULED."""
-        return None if self.fence is None else str(self.fence)
 
     @property
     def outcome(self) -> Outcome | None:

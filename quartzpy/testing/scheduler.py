@@ -23,10 +23,10 @@ from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.runtime.job_runner import JobRunner
-from quartzpy.runtime.moves import move_of, refill_of
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import Completion, FiredTrigger, JobStore, Lane, Opening
+from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobStore
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.verbs.scheduling import SchedulingVerbs
@@ -114,11 +114,11 @@ class SchedulerHarness(SchedulingVerbs):
         return self.clock.now()
 
     def advance(self, span: timedelta, *, running: bool = True) -> list[ExecutionRecord]:
-        """Move the clock on by `span`; the executions of that time, in order. See `advance_to`."""
+        """FireRequest the clock on by `span`; the executions of that time, in order. See `advance_to`."""
         return self.advance_to(self.now + span, running=running)
 
     def advance_to(self, instant: datetime, *, running: bool = True) -> list[ExecutionRecord]:
-        """Move the clock to `instant` and run what is due on the way; these executions, in order.
+        """FireRequest the clock to `instant` and run what is due on the way; these executions, in order.
 
         With `running=False` nothing runs, as if no node were up.
 
@@ -135,12 +135,12 @@ class SchedulerHarness(SchedulingVerbs):
             self._handle_misfires()
             due = self._store.acquire(
                 self._node,
-                [Opening(*lane) for lane in self._lanes()],
+                [AvailableSlots(*dispatch_key) for dispatch_key in self._dispatch_keys()],
                 limit=MOST_AT_ONCE,
                 look_ahead=timedelta(),
                 misfire_threshold=self._config.misfire_threshold,
             )
-            moves = [move_of(claim, self.now) for claim in due.acquired]
+            moves = [fire_request_of(claim, self.now) for claim in due.acquired]
             fired = [*due.fired, *(self._store.fire(self._node, moves).fired if moves else ())]
             executions += [record for one in fired for record in self._run(one)]
             if len(executions) > MOST_EXECUTIONS:
@@ -161,16 +161,16 @@ class SchedulerHarness(SchedulingVerbs):
         while more:
             outcome = self._store.recover_misfires(
                 self._node,
-                self._lanes(),
+                self._dispatch_keys(),
                 threshold=self._config.misfire_threshold,
                 limit=self._config.misfire_batch_size,
             )
             more = outcome.more
 
-    def _lanes(self) -> list[Lane]:
+    def _dispatch_keys(self) -> list[DispatchKey]:
         """All that wait for a job that is known here: wherever it may run, it runs here."""
         names = set(self._job_types.names())
-        return sorted(lane for lane in self._store.waiting_lanes() if lane.job_type in names)
+        return sorted(dispatch_key for dispatch_key in self._store.waiting_lanes() if dispatch_key.job_type in names)
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         self._runner.run(Execution(fired, self._epoch))
@@ -188,7 +188,7 @@ class SchedulerHarness(SchedulingVerbs):
 
     def _usable_store(self) -> RamJobStore:
         self._store.check_in(self._node)
-        wanted = [placement_from_text(lane.placement) for lane in self._lanes()]
+        wanted = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys()]
         can = Capabilities(
             frozenset(self._job_types.names()),
             frozenset(one.executor for one in wanted),

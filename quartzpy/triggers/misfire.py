@@ -9,8 +9,8 @@ from itertools import islice, takewhile
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.states import MisfireAction, Missed
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 
 MOST_MISSED = 1_000
 """So many missed instants of one misfire are remembered."""
@@ -43,17 +43,17 @@ def misfired(
     *,
     now: datetime,
     stands: bool = False,
-    treated: Missed = Missed.MISFIRE,
+    missed_policy: Missed = Missed.MISFIRE,
 ) -> Misfire:
-    """Apply the misfire instruction of a trigger whose next fire time is past, or what is `treated` otherwise.
+    """Apply the misfire instruction of a trigger whose next fire time is past, or what is `missed_policy` otherwise.
 
     `stands`: that fire is none of the schedule's: it was to stand for others, which were missed before.
     """
-    instructed = trigger.treating(treated)
+    instructed = trigger.treating(missed_policy)
     moved, progress = instructed.after_misfire(late, calendar, now=now)
     if instructed is not trigger:
         moved = moved.with_instruction_of(trigger)
-    to = moved_to(PreparedTrigger(moved, progress, Horizon()), progress, calendar)
+    to = moved_to(PreparedTrigger(moved, progress, UpcomingFireTimes()), progress, calendar)
     missed = _past(trigger, trigger.triggered(late, calendar) if stands else late, calendar, now)
     made_up = 0
     following = progress.next_fire_time

@@ -6,7 +6,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import check_name
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import TriggerMove
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from quartzpy.verbs.base import Verbs
 
 _UPDATE_TRIES = 5
@@ -37,7 +37,7 @@ class CalendarVerbs(Verbs):
             self._changed(self._clock.now())
 
     def _update_triggers(self, name: str) -> None:
-        """Move what names a calendar to where that says."""
+        """FireRequest what names a calendar to where that says."""
         store = self._usable_store()
         # A trigger that fires meanwhile is read again.
         for _ in range(_UPDATE_TRIES):
@@ -52,7 +52,7 @@ class CalendarVerbs(Verbs):
                     record.progress, stored.calendar, now=now, late_after=late_after
                 )
                 if progress != record.progress and record.state is not TriggerState.COMPLETE:
-                    there = PreparedTrigger(record.trigger, progress, Horizon(), stored.revision)
+                    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), stored.revision)
                     moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
             if len(store.move_triggers(moves)) == len(moves):
                 return

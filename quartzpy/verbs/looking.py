@@ -28,8 +28,8 @@ from quartzpy.verbs.base import Verbs
 
 LIST_LIMIT = 500
 MAX_LIMIT = 1_000_000
-MAX_FENCE = 2**63 - 1
-_FENCE_DIGITS = 19
+MAX_FIRE_ID = 2**63 - 1
+_FIRE_ID_DIGITS = 19
 
 
 class LookingVerbs(Verbs):
@@ -156,13 +156,13 @@ class LookingVerbs(Verbs):
         )
         return self._usable_store().list_executions(_checked_limit(limit), wanted)
 
-    def execution(self, fire_instance_id: str) -> ExecutionRecord | None:
+    def execution(self, fire_id: str) -> ExecutionRecord | None:
         """One execution: claimed, running or in the history; None where none of this id is known.
 
         Raises:
             InvalidValueError: no such id can be.
         """
-        return self._usable_store().execution(fence_of(fire_instance_id))
+        return self._usable_store().execution(checked_fire_id(fire_id))
 
     def misfires(self, limit: int = LIST_LIMIT, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         """The misfires that were handled, in the whole cluster or of one trigger, the latest first."""
@@ -175,13 +175,15 @@ class LookingVerbs(Verbs):
         return self._usable_store().counts()
 
 
-def fence_of(fire_instance_id: str) -> int:
-    """The number of an execution by its id. Raises InvalidValueError: no such id can be."""
-    if isinstance(fire_instance_id, str) and fire_instance_id.isdecimal() and len(fire_instance_id) <= _FENCE_DIGITS:
-        fence = int(fire_instance_id)
-        if fence <= MAX_FENCE:
-            return fence
-    raise InvalidValueError(f"fire_instance_id: a number as text, as context has it (got {quoted(fire_instance_id)})")
+def checked_fire_id(fire_id: object) -> int:
+    """The id of an execution, given as a number or as its digits. Raises InvalidValueError: no execution can have
+    it."""
+    found: object = fire_id
+    if isinstance(fire_id, str) and fire_id.isdecimal() and len(fire_id) <= _FIRE_ID_DIGITS:
+        found = int(fire_id)
+    if type(found) is int and 0 <= found <= MAX_FIRE_ID:
+        return found
+    raise InvalidValueError(f"fire_id: a whole number, as context.fire_id (got {quoted(fire_id)})")
 
 
 def _checked_limit(limit: object) -> int:

@@ -39,9 +39,9 @@ from quartzpy.states import JobMode
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.sync import Definitions, Stored, SyncPlan, checked, plan
 from quartzpy.texts import quoted
-from quartzpy.triggers.horizon import PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from quartzpy.verbs.calendars import CalendarVerbs
 from quartzpy.verbs.looking import LookingVerbs
 from quartzpy.verbs.pausing import PausingVerbs
@@ -346,7 +346,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         """
         return self._by_hand(key, data, delay)
 
-    def run_again(self, fire_instance_id: str, *, delay: timedelta | None = None) -> TriggerKey:
+    def run_again(self, fire_id: str, *, delay: timedelta | None = None) -> TriggerKey:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 
         It is a first attempt by a trigger of its own, as by `trigger_job`; that trigger's key. The job's own data is
@@ -359,11 +359,11 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
             InvalidValueError: no such id can be.
         """
-        record = self.execution(fire_instance_id)
+        record = self.execution(fire_id)
         if record is None:
-            raise ExecutionNotFoundError(f"execution {fire_instance_id!r} is not known, or no longer in the history")
+            raise ExecutionNotFoundError(f"execution {fire_id!r} is not known, or no longer in the history")
         if record.outcome is None:
-            raise IllegalStateChangeError(f"execution {fire_instance_id} is {record.state}; what runs again has ended")
+            raise IllegalStateChangeError(f"execution {fire_id} is {record.state}; what runs again has ended")
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         return self._by_hand(record.job_key, data, delay)
 

@@ -13,7 +13,7 @@ phase = "pre"
 Name = sa.String(200)
 Instant = sa.DateTime(timezone=True)
 
-SEQUENCES = ("qrtz_fences", "qrtz_epochs")
+SEQUENCES = ("qrtz_fire_ids", "qrtz_epochs")
 TABLES = (
     "qrtz_executions",
     "qrtz_locks",
@@ -43,7 +43,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "qrtz_executions",
-        sa.Column("fence", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("fire_id", sa.BigInteger(), nullable=False, autoincrement=False),
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("trigger_group", Name, nullable=False),
         sa.Column("trigger_name", Name, nullable=False),
@@ -66,7 +66,7 @@ def upgrade() -> None:
             "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED')",
             name="qrtz_executions_outcome_check",
         ),
-        sa.PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
+        sa.PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
         schema=schema,
     )
     op.create_index(
@@ -85,7 +85,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "qrtz_fired_triggers",
-        sa.Column("fence", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("fire_id", sa.BigInteger(), nullable=False, autoincrement=False),
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("trigger_group", Name, nullable=False),
         sa.Column("trigger_name", Name, nullable=False),
@@ -104,9 +104,9 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("trigger_data", JSONB(), nullable=True),
-        sa.Column("covers", sa.ARRAY(Instant), nullable=True),
+        sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.CheckConstraint("state IN ('ACQUIRED', 'EXECUTING')", name="qrtz_fired_triggers_state_check"),
-        sa.PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
+        sa.PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
         schema=schema,
     )
     op.create_index(
@@ -134,7 +134,7 @@ def upgrade() -> None:
         sa.Column("job_type", Name, nullable=False),
         sa.Column("is_durable", sa.Boolean(), nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
-        sa.Column("when_full", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
+        sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
@@ -147,7 +147,7 @@ def upgrade() -> None:
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(
-            "when_full IN ('block', 'skip', 'buffer_one', 'cancel_other')", name="qrtz_job_details_when_full_check"
+            "overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other')", name="qrtz_job_details_when_full_check"
         ),
         sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
         schema=schema,
@@ -246,7 +246,7 @@ def upgrade() -> None:
         sa.Column("job_name", Name, nullable=False),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
-        sa.Column("when_full", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
+        sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
@@ -261,7 +261,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("upcoming_is_complete", sa.Boolean(), server_default=sa.text("false"), nullable=False),
-        sa.Column("covers", sa.ARRAY(Instant), nullable=True),
+        sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
@@ -274,12 +274,12 @@ def upgrade() -> None:
         sa.Column("catch_up_until", Instant, nullable=True),
         sa.Column("calendar_name", Name, nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
-        sa.Column("fence", sa.BigInteger(), nullable=True),
+        sa.Column("fire_id", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("owner", Name, nullable=True),
         sa.CheckConstraint(
-            "CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL"
-            " WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
+            "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL"
+            " WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END",
             name="qrtz_triggers_acquired_check",
         ),
         sa.CheckConstraint(

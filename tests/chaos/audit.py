@@ -14,12 +14,12 @@ from tests.chaos import history
 AUDIT = {
     # S4a: a trigger says that it is claimed, and no claim says so.
     "claim_without_fire": """
-        SELECT t.trigger_group || '.' || t.trigger_name || '#' || t.fence FROM qrtz_triggers t
-          LEFT JOIN qrtz_fired_triggers f ON f.fence = t.fence AND f.state = 'ACQUIRED'
-         WHERE t.trigger_state = 'ACQUIRED' AND f.fence IS NULL""",
+        SELECT t.trigger_group || '.' || t.trigger_name || '#' || t.fire_id FROM qrtz_triggers t
+          LEFT JOIN qrtz_fired_triggers f ON f.fire_id = t.fire_id AND f.state = 'ACQUIRED'
+         WHERE t.trigger_state = 'ACQUIRED' AND f.fire_id IS NULL""",
     # S4b: a claim of an epoch that is not registered.
     "fire_without_node": """
-        SELECT f.fence::text FROM qrtz_fired_triggers f
+        SELECT f.fire_id::text FROM qrtz_fired_triggers f
           LEFT JOIN qrtz_scheduler_state s USING (sched_name, epoch) WHERE s.epoch IS NULL""",
     # Blocked, and nothing runs that blocks it.
     "blocked_by_nobody": """
@@ -34,7 +34,7 @@ AUDIT = {
            AND t.next_fire_time < clock_timestamp() - interval '3 s'""",
     # Fired, and running for longer than any job of the workload does.
     "endless_fire": """
-        SELECT f.fence || ' of ' || f.trigger_group || '.' || f.trigger_name FROM qrtz_fired_triggers f
+        SELECT f.fire_id || ' of ' || f.trigger_group || '.' || f.trigger_name FROM qrtz_fired_triggers f
          WHERE f.state = 'EXECUTING' AND f.fired_time < clock_timestamp() - interval '12 s'""",
 }
 # S3, which nothing excuses.

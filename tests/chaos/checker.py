@@ -72,7 +72,7 @@ class Check:
         for run in records.runs:
             self.runs_about[run.about].append(run)
             # A run that stands for missed instants is about each of them.
-            for instant in run.covers:
+            for instant in run.coalesced_fire_times:
                 if not run.recovering and run.attempt == 1 and instant != run.instant:
                     self.runs_about[run.trigger, instant].append(run)
             if not run.recovering and run.attempt == 1:
@@ -136,7 +136,9 @@ class Check:
             expected = targets(self.records, life, self.deadlines, self.until)
             for target in expected:
                 self._one(life, target, figures, lateness)
-            if life.policy == "exact" and not any(run.covers != [run.instant] for run in self.first_runs[life.key]):
+            if life.policy == "exact" and not any(
+                run.coalesced_fire_times != [run.instant] for run in self.first_runs[life.key]
+            ):
                 self._blind(life, expected)
             figures["instants"] += len(expected)
         self.report.figures.update(figures)
@@ -151,7 +153,7 @@ class Check:
             figures["targets"] += 1
         if len(first) > target.most:
             self.report.wrong(
-                "duplicated", f"{about_text(about)}: {len(first)} runs, fences {[r.fence for r in first]}"
+                "duplicated", f"{about_text(about)}: {len(first)} runs, fire_ids {[r.fire_id for r in first]}"
             )
         if first:
             late = (first[0].at - target.at) / SECOND
@@ -207,7 +209,9 @@ class Check:
 
     def _is_covered(self, about: tuple[str, int]) -> bool:
         if not hasattr(self, "_covered"):
-            self._covered = {(run.trigger, instant) for run in self.records.runs for instant in run.covers}
+            self._covered = {
+                (run.trigger, instant) for run in self.records.runs for instant in run.coalesced_fire_times
+            }
         return about in self._covered
 
     def _has_passed(self, about: tuple[str, int]) -> bool:
@@ -277,9 +281,9 @@ class Check:
             if life.never:
                 self.report.wrong("rolled_back_ran", about_text(run.about))
                 continue
-            covers = set(run.covers) - {instant}
-            if instant not in known[key] and not (covers and covers <= known[key]):
-                self.report.wrong("unexpected", f"{about_text(run.about)}: no such instant, fence {run.fence}")
+            coalesced_fire_times = set(run.coalesced_fire_times) - {instant}
+            if instant not in known[key] and not (coalesced_fire_times and coalesced_fire_times <= known[key]):
+                self.report.wrong("unexpected", f"{about_text(run.about)}: no such instant, fire_id {run.fire_id}")
             fired = self.records.boottime(run.fired)
             if run.recovering or run.attempt > 1 or self._clock_is_wrong(run):
                 continue

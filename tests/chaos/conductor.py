@@ -57,16 +57,17 @@ END = {
                error
           FROM qrtz_triggers""",
     "fired": """
-        SELECT trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, state, fence,
+        SELECT trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, state, fire_id,
                instance_id AS instance FROM qrtz_fired_triggers""",
     "executions": """
-        SELECT fence, trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, job_name AS job,
+        SELECT fire_id, trigger_group || '.' || trigger_name AS trigger, scheduled_time::text AS instant, job_name AS
+        job,
                outcome, attempt, instance_id AS instance, epoch, fired_time::text AS fired, ended_at::text AS ended,
                left(error, 4000) AS error
           FROM qrtz_executions""",
     "misfires": """
         SELECT trigger_group || '.' || trigger_name AS trigger, action, missed::text[] AS missed FROM qrtz_misfires""",
-    "fenced": "SELECT job, fence, kind FROM chaos_fenced ORDER BY id",
+    "fenced": "SELECT job, fire_id, kind FROM chaos_fenced ORDER BY id",
 }
 
 
@@ -132,13 +133,13 @@ class Conductor:
         until = None if self.minutes is None else time.monotonic() + self.minutes * 60
         beside = None
         if self.mode.name == "long":
-            # A second lane, of faults that do not touch processes.
+            # A second dispatch_key, of faults that do not touch processes.
             chance = random.Random(f"beside {self.seed}")
-            lane = [
+            dispatch_key = [
                 plans.make(chance.choice(["X6", "X8", "X9"]), chance, list(stage.nodes), n)
                 for n in range(len(self.plan))
             ]
-            beside = threading.Thread(target=self._lane, args=(stage, lane, until, chance), daemon=True)
+            beside = threading.Thread(target=self._lane, args=(stage, dispatch_key, until, chance), daemon=True)
             beside.start()
         self._lane(stage, self.plan, until, None)
         if beside is not None:
@@ -199,7 +200,7 @@ class Conductor:
             _until(lambda: not _rows(stage, END["fired"]), RECOVERED_WITHIN + 6, "what runs to end")
         self.pause.wait(1.0)
         end: dict[str, Any] = {name: _rows(stage, sql) for name, sql in END.items()}
-        end["effects"] = _rows_of(stage.effects_dsn, "SELECT job, fence FROM chaos_effects ORDER BY id")
+        end["effects"] = _rows_of(stage.effects_dsn, "SELECT job, fire_id FROM chaos_effects ORDER BY id")
         end["counters"] = _counters(scheduler)
         end["alive"] = {name: node.runs for name, node in stage.nodes.items()}
         end["flights"] = stage.network.tell("stats")

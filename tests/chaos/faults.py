@@ -302,7 +302,7 @@ def vandalise(stage: Stage, fault: Fault) -> Iterator[None]:
     statements = {
         "lock": "DELETE FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS'",
         "state": "DELETE FROM qrtz_scheduler_state WHERE instance_id = %s",
-        "fired": "DELETE FROM qrtz_fired_triggers WHERE fence IN (SELECT fence FROM qrtz_fired_triggers LIMIT 1)"
+        "fired": "DELETE FROM qrtz_fired_triggers WHERE fire_id IN (SELECT fire_id FROM qrtz_fired_triggers LIMIT 1)"
         " RETURNING trigger_group || '.' || trigger_name, scheduled_time::text",
     }
     values = [fault.node] if fault.values["row"] == "state" else []

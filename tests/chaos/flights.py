@@ -18,9 +18,9 @@ _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("complete", r"INSERT INTO \S*qrtz_executions.*retry_after|retry_after.*INSERT INTO \S*qrtz_executions"),
         ("acquire", r"'CLAIM'"),
         ("fire", r"SET state = 'EXECUTING'"),
-        ("settle", r"fence <> ALL"),
+        ("settle", r"fire_id <> ALL"),
         ("schedule", r"INSERT INTO \S*qrtz_triggers"),
-        ("release", r"SET trigger_state = 'WAITING', fence = NULL"),
+        ("release", r"SET trigger_state = 'WAITING', fire_id = NULL"),
         ("pause", r"'PAUSED_BLOCKED'.*SET trigger_state|SET trigger_state.*'PAUSED_BLOCKED'"),
         ("lock", r"FROM \S*qrtz_locks.*FOR UPDATE"),
     )

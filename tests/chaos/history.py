@@ -26,13 +26,13 @@ NODE_VARIABLE = "QUARTZPY_TEST_CHAOS_NODE"
 EFFECTS_TABLE = """
 CREATE TABLE IF NOT EXISTS chaos_effects (
     id bigserial PRIMARY KEY, job text NOT NULL, trigger_name text NOT NULL, instant text NOT NULL,
-    fence bigint NOT NULL, node text NOT NULL, recorded_ns bigint NOT NULL
+    fire_id bigint NOT NULL, node text NOT NULL, recorded_ns bigint NOT NULL
 )
 """
 # In the scheduler's database: written inside `fenced_transaction` and `transaction`.
 FENCED_TABLE = """
 CREATE TABLE IF NOT EXISTS chaos_fenced (
-    id bigserial PRIMARY KEY, job text NOT NULL, fence bigint NOT NULL, kind text NOT NULL
+    id bigserial PRIMARY KEY, job text NOT NULL, fire_id bigint NOT NULL, kind text NOT NULL
 )
 """
 
@@ -85,7 +85,7 @@ class Effects:
         self._connection: psycopg.Connection[Any] | None = None
         self._lock = threading.Lock()
 
-    def write(self, job: str, trigger: str, instant: str, fence: int) -> bool:
+    def write(self, job: str, trigger: str, instant: str, fire_id: int) -> bool:
         """Insert an effect; whether it is certain that it was."""
         with self._lock:
             try:
@@ -98,9 +98,9 @@ class Effects:
                         options="-c synchronous_commit=on -c statement_timeout=1000",
                     )
                 self._connection.execute(
-                    "INSERT INTO chaos_effects (job, trigger_name, instant, fence, node, recorded_ns)"
+                    "INSERT INTO chaos_effects (job, trigger_name, instant, fire_id, node, recorded_ns)"
                     " VALUES (%s, %s, %s, %s, %s, %s)",
-                    [job, trigger, instant, fence, os.environ.get(NODE_VARIABLE, ""), now_ns()],
+                    [job, trigger, instant, fire_id, os.environ.get(NODE_VARIABLE, ""), now_ns()],
                 )
             except psycopg.Error:
                 if self._connection is not None:

@@ -30,7 +30,7 @@ def recoveries(check: Check) -> None:
             continue
         if not life.flags.get("recovers"):
             continue
-        chain = sorted(runs, key=lambda run: run.fence)
+        chain = sorted(runs, key=lambda run: run.fire_id)
         for older, newer in pairwise(chain):
             owed += 1
             if check.excused(older.node, older.at, newer.at) is None and about not in check.vandalised:
@@ -63,8 +63,8 @@ def overlaps(check: Check) -> None:
             else:
                 check.report.wrong(
                     "body_overlap",
-                    f"{job}: {older.about[0]} on {older.node} (fence {older.fence}) ran {seconds:.3f} s into"
-                    f" {newer.about[0]} on {newer.node} (fence {newer.fence})",
+                    f"{job}: {older.about[0]} on {older.node} (fire_id {older.fire_id}) ran {seconds:.3f} s into"
+                    f" {newer.about[0]} on {newer.node} (fire_id {newer.fire_id})",
                 )
     for line in check.records.named("audit"):
         for job in line["twice"]:
@@ -73,23 +73,23 @@ def overlaps(check: Check) -> None:
 
 
 def effects(check: Check) -> None:
-    """No fenced effect follows one of a larger fence; what is committed with a success has one, and the reverse."""
+    """No fenced effect follows one of a larger fire_id; what is committed with a success has one, and the reverse."""
     last: dict[str, int] = {}
     for row in check.records.end["fenced"]:
         if row["kind"] != "fenced":
             continue
-        if row["fence"] < last.get(row["job"], 0):
-            check.report.wrong("stale_effect", f"{row['job']}: fence {row['fence']} after {last[row['job']]}")
-        last[row["job"]] = max(row["fence"], last.get(row["job"], 0))
-    committed = Counter(row["fence"] for row in check.records.end["fenced"] if row["kind"] == "transaction")
-    ended = {row["fence"]: row for row in check.records.end["executions"] if row["job"].startswith("transactional")}
-    for fence, times in committed.items():
-        outcome = ended.get(fence, {}).get("outcome")
+        if row["fire_id"] < last.get(row["job"], 0):
+            check.report.wrong("stale_effect", f"{row['job']}: fire_id {row['fire_id']} after {last[row['job']]}")
+        last[row["job"]] = max(row["fire_id"], last.get(row["job"], 0))
+    committed = Counter(row["fire_id"] for row in check.records.end["fenced"] if row["kind"] == "transaction")
+    ended = {row["fire_id"]: row for row in check.records.end["executions"] if row["job"].startswith("transactional")}
+    for fire_id, times in committed.items():
+        outcome = ended.get(fire_id, {}).get("outcome")
         if outcome != "SUCCEEDED" or times > 1:
-            check.report.wrong("half_committed", f"fence {fence}: {times} effects, and its execution is {outcome}")
-    for fence, row in ended.items():
-        if row["outcome"] == "SUCCEEDED" and fence not in committed:
-            check.report.wrong("half_committed", f"fence {fence} SUCCEEDED, and its effect is not there")
+            check.report.wrong("half_committed", f"fire_id {fire_id}: {times} effects, and its execution is {outcome}")
+    for fire_id, row in ended.items():
+        if row["outcome"] == "SUCCEEDED" and fire_id not in committed:
+            check.report.wrong("half_committed", f"fire_id {fire_id} SUCCEEDED, and its effect is not there")
     stale = _stale_plain(check)
     check.report.figures["stale_plain_effects"] = stale
 
@@ -99,8 +99,8 @@ def _stale_plain(check: Check) -> int:
     last: dict[str, int] = {}
     stale = 0
     for row in check.records.end["effects"]:
-        stale += row["fence"] < last.get(row["job"], 0)
-        last[row["job"]] = max(row["fence"], last.get(row["job"], 0))
+        stale += row["fire_id"] < last.get(row["job"], 0)
+        last[row["job"]] = max(row["fire_id"], last.get(row["job"], 0))
     return stale
 
 
@@ -108,17 +108,17 @@ def counters(check: Check) -> None:
     """A persisted counter is a chain: each accepted execution went on where the one accepted before had ended."""
     for job in sorted({str(life.flags.get("job")) for life in check.lives.values() if life.flags.get("counter")}):
         accepted = {
-            row["fence"]
+            row["fire_id"]
             for row in check.records.end["executions"]
             if row["job"] == job and row["outcome"] == "SUCCEEDED"
         }
-        runs = sorted((run for run in check.records.runs if run.job == job), key=lambda run: run.fence)
+        runs = sorted((run for run in check.records.runs if run.job == job), key=lambda run: run.fire_id)
         reached = 0
         for run in runs:
-            if run.fence not in accepted:
+            if run.fire_id not in accepted:
                 continue
             if run.seen != reached:
-                check.report.wrong("lost_data", f"{job}: fence {run.fence} saw {run.seen}, {reached} were accepted")
+                check.report.wrong("lost_data", f"{job}: fire_id {run.fire_id} saw {run.seen}, {reached} were accepted")
             reached = run.wrote if run.wrote is not None else reached
         stored = check.records.end["counters"].get(job)
         if stored is not None and stored != reached:
@@ -152,10 +152,10 @@ def end_state(check: Check) -> None:
     end = check.records.end
     for row in end["fired"]:
         about = (row["trigger"], wall_ns(row["instant"]))
-        started = [run for run in check.records.runs if run.fence == row["fence"]]
+        started = [run for run in check.records.runs if run.fire_id == row["fire_id"]]
         what = "its body ended" if started and started[0].end else "its body began" if started else "it never began"
         check.report.wrong(
-            "stuck", f"{_text(about)} is {row['state']} on {row['instance']} (fence {row['fence']}): {what}"
+            "stuck", f"{_text(about)} is {row['state']} on {row['instance']} (fire_id {row['fire_id']}): {what}"
         )
     for row in end["triggers"]:
         planted = "poison-init" in row["trigger"]
@@ -202,10 +202,10 @@ def _is_held(check: Check, row: str) -> bool:
 
 def failures(check: Check) -> None:
     """What fails was to fail, or met a fault."""
-    planned = {run.fence for run in check.records.runs if run.failed}
+    planned = {run.fire_id for run in check.records.runs if run.failed}
     poison = {life.flags["job"] for life in check.lives.values() if life.flags.get("poison")}
     for row in check.records.end["executions"]:
-        if row["outcome"] != "FAILED" or row["fence"] in planned or row["job"] in poison:
+        if row["outcome"] != "FAILED" or row["fire_id"] in planned or row["job"] in poison:
             continue
         begin, end = (check.records.boottime(wall_ns(row[name])) for name in ("fired", "ended"))
         met = any(
@@ -216,7 +216,7 @@ def failures(check: Check) -> None:
         last = (row["error"] or "").rpartition("Traceback (most recent call last):")[2]
         error = last.strip().splitlines()[-1:] or [""]
         if not met or "26000" in last or "does not exist" in last:
-            check.report.wrong("unplanned_failure", f"{row['job']} (fence {row['fence']}): {error[0][:200]}")
+            check.report.wrong("unplanned_failure", f"{row['job']} (fire_id {row['fire_id']}): {error[0][:200]}")
 
 
 def figures(check: Check) -> None:

@@ -37,8 +37,8 @@ def note(event: str, context: JobExecutionContext, **more: Any) -> None:
         trigger=f"{context.trigger_key.group}.{context.trigger_key.name}",
         instant=context.scheduled_fire_time.isoformat(),
         fired=context.fire_time.isoformat(),
-        covers=[instant.isoformat() for instant in context.covers],
-        fence=context.fencing_token,
+        coalesced_fire_times=[instant.isoformat() for instant in context.coalesced_fire_times],
+        fire_id=context.fire_id,
         attempt=context.attempt,
         recovering=context.recovering,
         original=original,
@@ -47,7 +47,7 @@ def note(event: str, context: JobExecutionContext, **more: Any) -> None:
 
 
 def beat(context: JobExecutionContext) -> None:
-    history.append("beat", job=context.job_key.name, fence=context.fencing_token)
+    history.append("beat", job=context.job_key.name, fire_id=context.fire_id)
 
 
 def body(context: JobExecutionContext, *, beats: bool = False) -> None:
@@ -85,7 +85,7 @@ def effect(context: JobExecutionContext) -> None:
         context.job_key.name,
         context.trigger_key.name,
         context.scheduled_fire_time.isoformat(),
-        context.fencing_token,
+        context.fire_id,
     )
     if not done:
         note("effect_failed", context)
@@ -154,8 +154,8 @@ class Transactional(Job, type_name="chaos.transactional"):
 
 def write_fenced(connection: Any, context: JobExecutionContext, kind: str) -> None:
     connection.exec_driver_sql(
-        "INSERT INTO chaos_fenced (job, fence, kind) VALUES (%s, %s, %s)",
-        (context.job_key.name, context.fencing_token, kind),
+        "INSERT INTO chaos_fenced (job, fire_id, kind) VALUES (%s, %s, %s)",
+        (context.job_key.name, context.fire_id, kind),
     )
 
 

@@ -37,7 +37,7 @@ class History:
             "fenced": [],
             "effects": [],
         }
-        self.fence = 0
+        self.fire_id = 0
 
     def say(self, event: str, second: float, **fields: Any) -> None:
         self.lines.append({"event": event, "at": round(second * SECOND), "node": "n1", "pid": 1, **fields})
@@ -59,16 +59,16 @@ class History:
         self, key: str, instant: float, *, at: float | None = None, seconds: float | None = 0.1, **more: Any
     ) -> int:
         """An execution, from its fire to its end; no end where `seconds` is None."""
-        self.fence += 1
+        self.fire_id += 1
         at = instant + 0.02 if at is None else at
-        fence, job = more.get("fence", self.fence), more.get("job", key.split(".")[1])
+        fire_id, job = more.get("fire_id", self.fire_id), more.get("job", key.split(".")[1])
         common = {
             "job": job,
             "trigger": more.get("trigger", key),
             "instant": iso(more.get("labelled", instant)),
             "fired": iso(more.get("fired", at)),
-            "covers": [iso(one) for one in more.get("covers", [instant])],
-            "fence": fence,
+            "coalesced_fire_times": [iso(one) for one in more.get("coalesced_fire_times", [instant])],
+            "fire_id": fire_id,
             "attempt": more.get("attempt", 1),
             "recovering": more.get("recovering", False),
             "original": [key, iso(instant)] if more.get("recovering") or more.get("attempt", 1) > 1 else None,
@@ -79,14 +79,14 @@ class History:
             ended = more.get("ended", "end")
             self.say(ended, at + seconds, **common, **({"wrote": more["wrote"]} if "wrote" in more else {}))
             self.executed(
-                key, instant, fence, "FAILED" if ended == "fail" else more.get("outcome", "SUCCEEDED"), job=job
+                key, instant, fire_id, "FAILED" if ended == "fail" else more.get("outcome", "SUCCEEDED"), job=job
             )
-        return fence
+        return fire_id
 
-    def executed(self, key: str, instant: float, fence: int, outcome: str, **more: Any) -> None:
+    def executed(self, key: str, instant: float, fire_id: int, outcome: str, **more: Any) -> None:
         self.end["executions"].append(
             {
-                "fence": fence,
+                "fire_id": fire_id,
                 "trigger": key,
                 "instant": iso(instant),
                 "job": more.get("job", key.split(".")[1]),

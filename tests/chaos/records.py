@@ -20,11 +20,11 @@ def wall_ns(instant: str | datetime) -> int:
 class Run:
     """One execution as its body wrote it down."""
 
-    fence: int
+    fire_id: int
     job: str
     trigger: str
     instant: int
-    covers: list[int]
+    coalesced_fire_times: list[int]
     fired: int
     attempt: int
     recovering: bool
@@ -84,18 +84,18 @@ class Records:
         return [line for line in self.lines if line["event"] in events]
 
     def _read(self) -> None:
-        by_fence: dict[int, Run] = {}
+        by_fire_id: dict[int, Run] = {}
         for line in self.lines:
-            fence = line.get("fence")
+            fire_id = line.get("fire_id")
             match line["event"]:
                 case "start":
                     original = line["original"]
                     run = Run(
-                        fence=line["fence"],
+                        fire_id=line["fire_id"],
                         job=line["job"],
                         trigger=line["trigger"],
                         instant=wall_ns(line["instant"]),
-                        covers=[wall_ns(one) for one in line["covers"]],
+                        coalesced_fire_times=[wall_ns(one) for one in line["coalesced_fire_times"]],
                         fired=wall_ns(line["fired"]),
                         attempt=line["attempt"],
                         recovering=line["recovering"],
@@ -107,9 +107,9 @@ class Records:
                         seen=line.get("seen"),
                     )
                     self.runs.append(run)
-                    by_fence[line["fence"]] = run
-                case "end" | "fail" | "beat" | "lease_lost" if fence in by_fence:
-                    run = by_fence[line["fence"]]
+                    by_fire_id[line["fire_id"]] = run
+                case "end" | "fail" | "beat" | "lease_lost" if fire_id in by_fire_id:
+                    run = by_fire_id[line["fire_id"]]
                     run.last_seen = line["at"]
                     run.wrote = line.get("wrote", run.wrote)
                     run.lease_lost = run.lease_lost or line["event"] == "lease_lost"

@@ -53,9 +53,9 @@ def _start(made: History, trigger: str, instant: float) -> dict[str, Any]:
 
 
 def _without(made: History, trigger: str, instant: float) -> None:
-    fence = _start(made, trigger, instant)["fence"]
-    made.lines = [line for line in made.lines if line.get("fence") != fence]
-    made.end["executions"] = [row for row in made.end["executions"] if row["fence"] != fence]
+    fire_id = _start(made, trigger, instant)["fire_id"]
+    made.lines = [line for line in made.lines if line.get("fire_id") != fire_id]
+    made.end["executions"] = [row for row in made.end["executions"] if row["fire_id"] != fire_id]
 
 
 BROKEN: dict[str, tuple[str, Callable[[History], Any]]] = {}
@@ -140,7 +140,7 @@ def a_run_long_after_its_instant(made: History) -> None:
 
 @breaks("labels_lie")
 def a_run_at_its_time_under_the_label_of_another_instant(made: History) -> None:
-    _start(made, "chaos.plain", 20).update(instant=iso(19), covers=[iso(19)])
+    _start(made, "chaos.plain", 20).update(instant=iso(19), coalesced_fire_times=[iso(19)])
 
 
 @breaks("recovery_not_owed")
@@ -171,7 +171,7 @@ def two_executions_of_a_serial_job_at_once(made: History) -> None:
 
 @breaks("body_overlap")
 def a_beat_after_the_next_has_begun(made: History) -> None:
-    made.say("beat", 21.5, job="serial", fence=_start(made, "chaos.serial", 20)["fence"])
+    made.say("beat", 21.5, job="serial", fire_id=_start(made, "chaos.serial", 20)["fire_id"])
 
 
 @breaks("claim_overlap")
@@ -180,13 +180,13 @@ def two_claims_of_a_serial_job(made: History) -> None:
 
 
 @breaks("stale_effect")
-def a_fenced_effect_with_a_smaller_fence(made: History) -> None:
-    made.end["fenced"] = [{"job": "f", "fence": fence, "kind": "fenced"} for fence in (1, 3, 2)]
+def a_fenced_effect_with_a_smaller_fire_id(made: History) -> None:
+    made.end["fenced"] = [{"job": "f", "fire_id": fire_id, "kind": "fenced"} for fire_id in (1, 3, 2)]
 
 
 @breaks("half_committed")
 def an_effect_of_an_execution_that_failed(made: History) -> None:
-    made.end["fenced"] = [{"job": "transactional-0", "fence": 7, "kind": "transaction"}]
+    made.end["fenced"] = [{"job": "transactional-0", "fire_id": 7, "kind": "transaction"}]
     made.executed("chaos.transactional-0", 20, 7, "FAILED")
 
 
@@ -225,7 +225,7 @@ def a_node_declared_dead_long_after_it_was_well_again(made: History) -> None:
 
 @breaks("stuck")
 def a_fire_that_is_left(made: History) -> None:
-    row = {"trigger": "chaos.plain", "instant": iso(20), "state": "EXECUTING", "fence": 999, "instance": "n1"}
+    row = {"trigger": "chaos.plain", "instant": iso(20), "state": "EXECUTING", "fire_id": 999, "instance": "n1"}
     made.end["fired"] = [row]
 
 
@@ -335,11 +335,11 @@ def a_run_that_a_fault_delayed(made: History) -> None:
 
 @passes
 def a_zombie_that_did_not_know_yet(made: History) -> None:
-    fence = _start(made, "chaos.serial", 20)["fence"]
+    fire_id = _start(made, "chaos.serial", 20)["fire_id"]
     made.fault("freeze", "n2", 20.05, 28, "X2")
-    made.forget(event="end", fence=fence)
-    made.say("beat", 28.01, job="serial", fence=fence)
-    made.end["executions"] = [row for row in made.end["executions"] if row["fence"] != fence]
+    made.forget(event="end", fire_id=fire_id)
+    made.say("beat", 28.01, job="serial", fire_id=fire_id)
+    made.end["executions"] = [row for row in made.end["executions"] if row["fire_id"] != fire_id]
 
 
 @passes
@@ -381,7 +381,7 @@ def one_run_that_covers_several_instants(made: History) -> None:
     made.schedule("chaos.misfire", policy="merge")
     for instant in (*range(10, 20), *range(23, 30)):
         made.run("chaos.misfire", instant)
-    made.run("chaos.misfire", 22.4, at=22.5, covers=[20, 21, 22])
+    made.run("chaos.misfire", 22.4, at=22.5, coalesced_fire_times=[20, 21, 22])
 
 
 @passes

@@ -54,11 +54,11 @@ STORED = TriggerRecord(
 )
 
 
-def executed(second: int, *, lasts: float = 0.5, group: str = GROUP, fence: int = 0) -> ExecutionRecord:
+def executed(second: int, *, lasts: float = 0.5, group: str = GROUP, fire_id: int = 0) -> ExecutionRecord:
     at = START + second * SECOND
     return ExecutionRecord(
         state=ExecutionState.SUCCEEDED,
-        fence=fence or second,
+        fire_id=fire_id or second,
         trigger_key=TriggerKey("t", group),
         job_key=SERIAL_REPORT,
         job_type="type",
@@ -81,7 +81,7 @@ ALL_THREE = [executed(0), executed(1), executed(2)]
         (ALL_THREE, 0, 0, 0),
         (ALL_THREE[:2], 1, 0, 0),
         ([], 3, 0, 0),
-        ([*ALL_THREE, executed(1, lasts=0.1, fence=9)], 0, 1, 1),
+        ([*ALL_THREE, executed(1, lasts=0.1, fire_id=9)], 0, 1, 1),
         ([executed(0, lasts=1.5), executed(1), executed(2)], 0, 0, 1),
         ([executed(0), executed(1, group=RECOVERING_JOBS), executed(2)], 0, 0, 0),
     ],

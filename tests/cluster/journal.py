@@ -30,7 +30,7 @@ def write(event: str, context: JobExecutionContext) -> None:
         "trigger": context.trigger_key.name,
         "group": context.trigger_key.group,
         "scheduled": context.scheduled_fire_time.isoformat(),
-        "fence": context.fencing_token,
+        "fire_id": context.fire_id,
         "recovering": context.recovering,
         "attempt": context.attempt,
         "pid": os.getpid(),
@@ -50,7 +50,7 @@ class Line:
     trigger: str
     group: str
     scheduled: datetime
-    fence: int
+    fire_id: int
     recovering: bool
     attempt: int
     pid: int

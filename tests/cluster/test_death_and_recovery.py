@@ -31,7 +31,7 @@ def test_a_killed_node_is_recovered_within_its_lease_and_only_what_asked_for_it_
     assert [line.job for line in again] == ["wants"]
     assert again[0].at - killed_at < RECOVERED_WITHIN
     assert again[0].scheduled == started["wants"].scheduled
-    assert again[0].fence > started["wants"].fence
+    assert again[0].fire_id > started["wants"].fire_id
     lost = [e for e in cluster.client.executions() if e.outcome is Outcome.TERMINATED]
     assert [e.job_key.name for e in lost] == ["does-not"]
     assert [node.instance_id for node in cluster.client.nodes().nodes] == ["b"]
@@ -77,7 +77,7 @@ def test_a_node_that_was_frozen_past_its_lease_is_fenced_and_rejoins_as_another_
     assert recorded.instance_id == "b"
     assert recorded.recovering
     assert recorded.outcome is Outcome.SUCCEEDED
-    told = [line for line in cluster.journal.lines(fence=first.fence) if line.event != "start"]
+    told = [line for line in cluster.journal.lines(fire_id=first.fire_id) if line.event != "start"]
     assert [line.event for line in told] in (["lost"], [])
 
 

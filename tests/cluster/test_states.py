@@ -29,13 +29,13 @@ def test_two_triggers_of_a_serial_job_never_overlap_and_the_sibling_is_blocked_m
 
     spans = []
     for start in cluster.journal.lines("start"):
-        [end] = [line for line in cluster.journal.lines("end") if line.fence == start.fence]
-        spans.append((start.at, end.at, start.fence))
+        [end] = [line for line in cluster.journal.lines("end") if line.fire_id == start.fire_id]
+        spans.append((start.at, end.at, start.fire_id))
     spans.sort()
     assert len(spans) == 24
-    for (_, earlier_end, earlier_fence), (later_start, _, later_fence) in pairwise(spans):
+    for (_, earlier_end, earlier_fire_id), (later_start, _, later_fire_id) in pairwise(spans):
         assert later_start >= earlier_end
-        assert later_fence > earlier_fence
+        assert later_fire_id > earlier_fire_id
 
 
 def test_misfires_are_handled_as_their_instruction_says(cluster: Cluster) -> None:

@@ -15,30 +15,30 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.runtime.moves import move_of
+from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
+    AvailableSlots,
     Completion,
     CompletionOutcome,
+    DispatchKey,
     FiredTrigger,
+    FireRequest,
     Firing,
     JobEntry,
     JobStore,
-    Lane,
     MisfireOutcome,
-    Move,
     Node,
-    Opening,
     Reconciliation,
     RecoveryOutcome,
 )
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import ExecutionRecord, RunningRecord
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 """When all tests begin: a Monday."""
@@ -173,7 +173,7 @@ class Harness(ABC):
     def exhausted(self, trigger: Trigger, job: JobKey) -> PreparedTrigger:
         """A trigger whose following instants nobody computed yet: it goes the way through ACQUIRED."""
         whole = self.prepare(trigger, job)
-        return PreparedTrigger(whole.trigger, whole.progress, Horizon())
+        return PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
 
     def schedule_exhausted(self, job: JobDetail, *triggers: Trigger) -> None:
         self.store.store_jobs(
@@ -189,14 +189,16 @@ class Harness(ABC):
         limit: int = 100,
         look_ahead: timedelta = timedelta(),
         threshold: timedelta = THRESHOLD,
-        types: Sequence[str | Opening] = (REPORT,),
+        types: Sequence[str | AvailableSlots] = (REPORT,),
     ) -> Acquisition:
-        openings = [one if isinstance(one, Opening) else Opening(one) for one in types]
-        return self.store.acquire(node, openings, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold)
+        available_slots = [one if isinstance(one, AvailableSlots) else AvailableSlots(one) for one in types]
+        return self.store.acquire(
+            node, available_slots, limit=limit, look_ahead=look_ahead, misfire_threshold=threshold
+        )
 
-    def move(self, claim: AcquiredTrigger) -> Move:
+    def move(self, claim: AcquiredTrigger) -> FireRequest:
         """Where a claim goes when it fires: what the engine computes outside the lock."""
-        return move_of(claim, self.clock.now())
+        return fire_request_of(claim, self.clock.now())
 
     def fire(self, node: Node, claims: Iterable[AcquiredTrigger]) -> Firing:
         return self.store.fire(node, [self.move(claim) for claim in claims])
@@ -206,7 +208,7 @@ class Harness(ABC):
     ) -> Reconciliation:
         """Compare what the node has in hand with what its epoch holds."""
         return self.store.reconcile(
-            node, claims=[one.fence for one in claims], executions=[one.fence for one in executions]
+            node, claims=[one.fire_id for one in claims], executions=[one.fire_id for one in executions]
         )
 
     def fire_due(self, node: Node, **how: Any) -> list[FiredTrigger]:
@@ -236,7 +238,7 @@ class Harness(ABC):
         threshold: timedelta = THRESHOLD,
         types: Sequence[str] = (REPORT,),
     ) -> MisfireOutcome:
-        return self.store.recover_misfires(node, [Lane(one) for one in types], threshold=threshold, limit=limit)
+        return self.store.recover_misfires(node, [DispatchKey(one) for one in types], threshold=threshold, limit=limit)
 
     # --- looking
 
@@ -304,8 +306,8 @@ class RamHarness(Harness):
 
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
         tables = self.store._tables
-        fence = -1 if state is TriggerState.COMPLETE else None
-        tables.move(tables.triggers[trigger], state, fence=fence)
+        fire_id = -1 if state is TriggerState.COMPLETE else None
+        tables.move(tables.triggers[trigger], state, fire_id=fire_id)
 
 
 class SqlHarness(Harness):
@@ -330,7 +332,7 @@ class SqlHarness(Harness):
 
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
         self._connection.execute(
-            "UPDATE qrtz_triggers SET trigger_state = %s, fence = %s"
+            "UPDATE qrtz_triggers SET trigger_state = %s, fire_id = %s"
             " WHERE sched_name = %s AND trigger_group = %s AND trigger_name = %s",
             [
                 str(state),
@@ -351,5 +353,5 @@ def data_of(fired: FiredTrigger) -> tuple[dict[str, Any], dict[str, Any]]:
     return decode(fired.job_data), decode(fired.trigger_data)
 
 
-def fences(rows: Collection[FiredTrigger] | Collection[AcquiredTrigger]) -> list[int]:
-    return [row.fence for row in rows]
+def fire_ids(rows: Collection[FiredTrigger] | Collection[AcquiredTrigger]) -> list[int]:
+    return [row.fire_id for row in rows]

@@ -34,7 +34,7 @@ def test_what_is_due_fires_in_the_same_transaction(store: Harness) -> None:
     assert not took.acquired
     assert took.now == START
     assert store.state("every") == "WAITING"
-    assert [row.fence for row in store.running()] == [took.fired[0].fence]
+    assert [row.fire_id for row in store.running()] == [took.fired[0].fire_id]
 
 
 def test_a_fire_brings_everything_that_is_needed_to_run_the_job(store: Harness) -> None:
@@ -48,8 +48,8 @@ def test_a_fire_brings_everything_that_is_needed_to_run_the_job(store: Harness) 
     assert fired.generation == store.generation("every")
     assert (fired.scheduled_fire_time, fired.fire_time) == (START, at(3))
     assert (fired.previous_fire_time, fired.next_fire_time, fired.times_triggered) == (None, at(10), 1)
-    assert fired.pending.instants == tuple(at(10 * n) for n in range(2, 9))
-    assert not fired.pending.is_complete
+    assert fired.upcoming.instants == tuple(at(10 * n) for n in range(2, 9))
+    assert not fired.upcoming.is_complete
     assert (fired.attempt, fired.persists_data) == (1, True)
     assert data_of(fired) == ({"region": "eu"}, {"day": "monday"})
     assert fired.trigger == store.prepare(trigger, job_key()).trigger
@@ -64,7 +64,7 @@ def test_a_second_fire_knows_the_first(store: Harness) -> None:
     second = store.fire_one(node)
     assert (second.previous_fire_time, second.scheduled_fire_time) == (START, at(10))
     assert (second.next_fire_time, second.times_triggered) == (at(20), 2)
-    assert second.fence > first.fence
+    assert second.fire_id > first.fire_id
 
 
 def test_what_is_due_later_is_not_taken(store: Harness) -> None:
@@ -87,7 +87,7 @@ def test_what_is_due_within_the_look_ahead_is_claimed_and_not_fired(store: Harne
     assert claim.progress.next_fire_time == at(0.2)
     assert claim.generation == store.generation("soon")
     assert claim.trigger == store.prepare(once("soon", at(0.2)), job_key()).trigger
-    assert [row.fence for row in store.claims()] == [claim.fence]
+    assert [row.fire_id for row in store.claims()] == [claim.fire_id]
 
 
 def test_one_pass_fires_what_is_due_and_claims_what_follows(store: Harness) -> None:
@@ -152,7 +152,7 @@ def test_every_claim_has_a_fence_above_all_before(store: Harness) -> None:
     store.schedule(job(), *[every(1, f"t{n}") for n in range(3)])
     given = []
     for node in (a, b, a):
-        batch = [one.fence for one in store.acquire(node).fired]
+        batch = [one.fire_id for one in store.acquire(node).fired]
         assert not given or min(batch) > max(given)
         given += batch
         store.clock.advance(SECOND)
@@ -346,7 +346,7 @@ def test_a_serial_fire_takes_the_claim_of_another_node_on_a_sibling(store: Harne
     # What the loser does now changes nothing.
     late = store.fire(b, [claim])
     assert (tuple(late.fired), set(late.not_due)) == ((), set())
-    store.store.release(b, [claim.fence])
+    store.store.release(b, [claim.fire_id])
     assert store.states("now", "soon") == ["BLOCKED", "BLOCKED"]
     assert len(store.running()) == 1
 

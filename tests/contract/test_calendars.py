@@ -10,7 +10,7 @@ from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import Completion, TriggerMove
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to, refill
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, refill
 from tests.contract.harness import SECOND, START, Harness, every, job, key
 
 EVERY_DAY = WeeklyCalendar(frozenset())
@@ -121,9 +121,9 @@ def test_a_refill_computed_from_the_old_calendar_is_refused(named: Harness) -> N
     assert fired is not None
     assert fired.next_fire_time is not None
     named.put_calendar(NAME, NOT_TODAY, replace=True)
-    stale = refill(fired.trigger, fired.next_fire_time, Horizon(), fired.times_triggered, fired.calendar)
+    stale = refill(fired.trigger, fired.next_fire_time, UpcomingFireTimes(), fired.times_triggered, fired.calendar)
     completion: Completion = named.ended(fired, refill=stale)
-    fired.pending = Horizon()
+    fired.upcoming = UpcomingFireTimes()
     named.store.complete(node, [completion])
     assert named.upcoming("hourly") == []
 
@@ -146,7 +146,9 @@ def moves(store: Harness, calendar: WeeklyCalendar) -> list[TriggerMove]:
             record.progress, calendar, now=store.clock.now(), late_after=60 * SECOND
         )
         made.append(
-            TriggerMove(record, moved_to(PreparedTrigger(record.trigger, progress, Horizon()), progress, calendar))
+            TriggerMove(
+                record, moved_to(PreparedTrigger(record.trigger, progress, UpcomingFireTimes()), progress, calendar)
+            )
         )
     return made
 
@@ -179,7 +181,7 @@ def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) 
 def test_a_trigger_that_the_calendar_leaves_nothing_goes_with_its_job(named: Harness) -> None:
     [record] = named.store.triggers_of_calendar(NAME)
     nothing = TriggerMove(
-        record, PreparedTrigger(record.trigger, type(record.progress)(None), Horizon(is_complete=True))
+        record, PreparedTrigger(record.trigger, type(record.progress)(None), UpcomingFireTimes(is_complete=True))
     )
     assert named.store.move_triggers([nothing]) == {key("hourly")}
     assert named.state("hourly") == "gone"

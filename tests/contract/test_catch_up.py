@@ -13,7 +13,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import MisfireRecord, Node, TriggerMove, TriggerRecord
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, moved_to
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
 
 NIGHTS = DailyCalendar(time(0), time(6), time_zone="UTC")
@@ -72,7 +72,7 @@ def test_after_two_hours_the_last_ten_minutes_are_made_up_for_and_the_rest_is_no
     fired = []
     for _ in range(10):
         [one] = store.fire_due(node)
-        assert one.covers == ()
+        assert one.coalesced_fire_times == ()
         fired.append(one.scheduled_fire_time)
         store.complete(node, one)
     assert fired == minutes(*range(110, 120))
@@ -185,7 +185,7 @@ def test_the_last_fire_of_all_ends_it(store: Harness) -> None:
 
 def test_what_a_full_job_skips_counts_as_caught_up(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=1, when_full="skip"), minutely(catch_up_max=3))
+    store.schedule(job(max_concurrent=1, overlap_policy="skip"), minutely(catch_up_max=3))
     store.clock.advance(OUTAGE)
     store.misfire(node)
     store.fire_one(node)
@@ -215,7 +215,7 @@ def test_a_claim_that_is_given_back_is_made_up_for_still(store: Harness) -> None
     store.put_calendar("nights", NIGHTS, replace=True)
     [claim] = store.acquire(node).acquired
     store.clock.advance(HOUR)
-    store.store.release(node, [claim.fence])
+    store.store.release(node, [claim.fire_id])
     assert not store.misfire(node).misfired
     assert run_out(store, node) == minutes(118, 119)
 
@@ -256,7 +256,7 @@ def test_a_new_calendar_that_brings_it_past_what_it_makes_up_for_ends_it(store: 
         seen.progress, afternoons, now=store.clock.now(), late_after=timedelta(minutes=1)
     )
     [stored] = store.store.calendars(["c"]).values()
-    there = PreparedTrigger(seen.trigger, progress, Horizon(), stored.revision)
+    there = PreparedTrigger(seen.trigger, progress, UpcomingFireTimes(), stored.revision)
     assert store.store.move_triggers([TriggerMove(seen, moved_to(there, progress, afternoons))])
     assert progress.next_fire_time is not None
     assert progress.next_fire_time > store.clock.now()

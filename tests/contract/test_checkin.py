@@ -170,13 +170,13 @@ def test_reconciling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
     known, unknown = sorted(store.acquire(node).fired, key=lambda fired: fired.trigger_name != "known")
     found = store.reconcile(node, executions=[known])
     [fired] = found.fired
-    assert (fired.fence, fired.trigger_key, fired.job_key) == (unknown.fence, key("every"), unknown.job_key)
+    assert (fired.fire_id, fired.trigger_key, fired.job_key) == (unknown.fire_id, key("every"), unknown.job_key)
     assert (fired.scheduled_fire_time, fired.fire_time) == (START, START)
     assert (fired.next_fire_time, fired.generation) == (at(60), unknown.generation)
     assert data_of(fired) == ({"a": 1}, {"b": 2})
     assert fired.job_detail == unknown.job_detail
     assert not found.released
-    assert found.holdings.executions == {known.fence, unknown.fence}
+    assert found.holdings.executions == {known.fire_id, unknown.fire_id}
     store.complete(node, fired, known)
     assert not store.store.list_running()
     assert store.states("every", "known") == ["WAITING", "gone"]
@@ -190,7 +190,7 @@ def test_a_claim_whose_fire_was_committed_without_an_answer_is_found_as_a_fire(s
     store.clock.advance(SECOND)
     [lost] = store.fire(node, [claim]).fired
     found = store.reconcile(node, claims=[claim])
-    assert [one.fence for one in found.fired] == [lost.fence]
+    assert [one.fire_id for one in found.fired] == [lost.fire_id]
     assert found.holdings.claims == frozenset()
     store.complete(node, found.fired[0])
     assert store.states("every", "other") == ["WAITING", "WAITING"]
@@ -208,11 +208,11 @@ def test_a_fire_that_reconciling_found_can_be_completed_like_any_other(store: Ha
 
 def test_reconciling_keeps_the_instants_that_a_fire_stands_for(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=1, when_full="buffer_one"), every(10))
+    store.schedule(job(max_concurrent=1, overlap_policy="buffer_one"), every(10))
     store.clock.advance(25 * SECOND)
     [lost] = store.acquire(node).fired
-    assert lost.covers == (at(0), at(10), at(20))
-    assert store.reconcile(node).fired[0].covers == lost.covers
+    assert lost.coalesced_fire_times == (at(0), at(10), at(20))
+    assert store.reconcile(node).fired[0].coalesced_fire_times == lost.coalesced_fire_times
 
 
 def test_reconciling_releases_claims_whose_answer_was_lost(store: Harness) -> None:
@@ -221,8 +221,8 @@ def test_reconciling_releases_claims_whose_answer_was_lost(store: Harness) -> No
     claims = store.acquire(node, look_ahead=HOUR).acquired
     found = store.reconcile(node, claims=claims[1:])
     assert not found.fired
-    assert set(found.released) == {claims[0].fence}
-    assert found.holdings.claims == {claims[1].fence}
+    assert set(found.released) == {claims[0].fire_id}
+    assert found.holdings.claims == {claims[1].fire_id}
     assert store.states("once", "known") == ["WAITING", "ACQUIRED"]
     store.clock.advance(2 * SECOND)
     assert names(store.fire(node, claims).fired) == ["known"]
@@ -249,8 +249,8 @@ def test_reconciling_when_all_is_known_changes_nothing(store: Harness) -> None:
     assert store.everything() == before
     holdings = store.store.holdings(node)
     assert holdings == found.holdings
-    assert holdings.claims == {one.fence for one in took.acquired}
-    assert holdings.executions == {one.fence for one in took.fired}
+    assert holdings.claims == {one.fire_id for one in took.acquired}
+    assert holdings.executions == {one.fire_id for one in took.fired}
 
 
 def test_reconciling_is_about_the_nodes_own_epoch_only(store: Harness) -> None:
@@ -271,7 +271,7 @@ def test_a_fire_of_a_trigger_that_is_gone_is_still_found(store: Harness) -> None
     old = store.fire_one(node)
     store.store.delete_triggers([key("every")])
     [fired] = store.reconcile(node).fired
-    assert (fired.fence, fired.trigger_key) == (old.fence, key("every"))
+    assert (fired.fire_id, fired.trigger_key) == (old.fire_id, key("every"))
     assert data_of(fired)[1] == {"b": 2}
     assert fired.job_detail.key == old.job_key
     store.complete(node, fired)

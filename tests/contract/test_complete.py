@@ -9,7 +9,7 @@ import pytest
 from quartzpy.job_data import encode
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import FiredTrigger
-from quartzpy.triggers.horizon import Horizon, refill
+from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 from tests.contract.harness import (
     HOUR,
     SECOND,
@@ -31,9 +31,9 @@ ALL_COMPLETE = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
 ALL_ERROR = CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
 
 
-def refill_of(fired: FiredTrigger) -> Horizon | None:
+def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
     assert fired.next_fire_time is not None
-    return refill(fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, None)
+    return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, None)
 
 
 def test_an_ended_execution_gives_up_its_claim_and_enters_the_history(store: Harness) -> None:
@@ -47,7 +47,7 @@ def test_an_ended_execution_gives_up_its_claim_and_enters_the_history(store: Har
     assert (outcome.now, set(outcome.fenced), set(outcome.deferred)) == (at(2), set(), set())
     assert not store.store.list_running()
     [record] = store.history()
-    assert (record.fence, record.trigger_key, record.job_key) == (fired.fence, key("every"), job_key())
+    assert (record.fire_id, record.trigger_key, record.job_key) == (fired.fire_id, key("every"), job_key())
     assert (record.instance_id, record.outcome, record.error) == ("a", Outcome.FAILED, "it broke")
     assert (record.scheduled_fire_time, record.fire_time) == (START, START)
     assert (record.started_at, record.ended_at, record.recovering) == (at(1), at(2), False)
@@ -324,7 +324,7 @@ def test_a_trigger_deleted_while_it_runs_stays_deleted(store: Harness) -> None:
     store.schedule(job(durable=True), every(10))
     fired = store.fire_one(node)
     store.store.delete_triggers([key("every")])
-    store.complete(node, fired, refill=Horizon((at(100),)))
+    store.complete(node, fired, refill=UpcomingFireTimes((at(100),)))
     assert store.state("every") == "gone"
 
 
@@ -400,7 +400,7 @@ def test_a_horizon_that_reached_the_end_is_known_to_have(store: Harness) -> None
     node = store.node()
     store.schedule_exhausted(job(), every(10, times=3))
     [fired] = store.fire(node, store.acquire(node).acquired).fired
-    assert fired.pending == Horizon((at(20),), is_complete=True)
+    assert fired.upcoming == UpcomingFireTimes((at(20),), is_complete=True)
     store.complete(node, fired)
     for _ in range(2):
         store.clock.advance(10 * SECOND)
@@ -408,7 +408,7 @@ def test_a_horizon_that_reached_the_end_is_known_to_have(store: Harness) -> None
     assert fired.next_fire_time is None
 
 
-# --- fences
+# --- fire_ids
 
 
 def test_a_completion_after_recovery_is_fenced_and_keeps_nothing(store: Harness) -> None:
@@ -419,10 +419,10 @@ def test_a_completion_after_recovery_is_fenced_and_keeps_nothing(store: Harness)
     store.clock.advance(10 * SECOND)
     theirs = store.fire_one(b)
     outcome = store.complete(a, fired, job_data=encode({"n": 666}))
-    assert set(outcome.fenced) == {fired.fence}
+    assert set(outcome.fenced) == {fired.fire_id}
     assert store.job_data(job_key()) == {"n": 0}
     assert store.state("every") == "BLOCKED"
-    assert [row.fence for row in store.running()] == [theirs.fence]
+    assert [row.fire_id for row in store.running()] == [theirs.fire_id]
     assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
 
 
@@ -432,7 +432,7 @@ def test_a_fenced_completion_of_a_recovered_execution_leaves_its_recovery_alone(
     fired = store.fire_one(a)
     store.recover(b, a)
     outcome = store.complete_asking(a, fired, ALL_COMPLETE)
-    assert set(outcome.fenced) == {fired.fence}
+    assert set(outcome.fenced) == {fired.fire_id}
     assert not store.history()
     assert len(store.fire_due(b)) == 1
 
@@ -443,7 +443,7 @@ def test_a_fenced_completion_asks_for_nothing(store: Harness, instruction: Compl
     store.schedule(job(), every(10))
     fired = store.fire_one(a)
     store.recover(b, a)
-    assert set(store.complete_asking(a, fired, instruction).fenced) == {fired.fence}
+    assert set(store.complete_asking(a, fired, instruction).fenced) == {fired.fire_id}
     assert store.state("every") == "WAITING"
 
 
@@ -451,7 +451,7 @@ def test_only_the_epoch_that_fired_can_complete(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(serial(), every(10))
     fired = store.fire_one(a)
-    assert set(store.complete(b, fired).fenced) == {fired.fence}
+    assert set(store.complete(b, fired).fenced) == {fired.fire_id}
     assert store.state("every") == "BLOCKED"
     assert not store.complete(a, fired).fenced
 
@@ -462,7 +462,7 @@ def test_of_a_batch_only_what_is_fenced_is_lost(store: Harness) -> None:
     mine = store.fire_one(a)
     store.schedule(job("other", durable=True), once("theirs"))
     theirs = store.fire_one(b)
-    assert set(store.complete(a, mine, theirs).fenced) == {theirs.fence}
+    assert set(store.complete(a, mine, theirs).fenced) == {theirs.fire_id}
     assert store.states("mine", "theirs") == ["gone", "COMPLETE"]
 
 

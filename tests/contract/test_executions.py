@@ -89,7 +89,7 @@ def test_a_record_says_what_is_known_by_then(world: Harness) -> None:
     )
     assert soon == ExecutionRecord(
         state=ExecutionState.SCHEDULED,
-        fence=None,
+        fire_id=None,
         trigger_key=key("soon"),
         job_key=job_key("sooner"),
         job_type=INVOICE,
@@ -101,11 +101,11 @@ def test_a_record_says_what_is_known_by_then(world: Harness) -> None:
         attempt=1,
         error=None,
     )
-    assert (soon.fire_instance_id, soon.outcome) == (None, None)
+    assert (soon.fire_id, soon.outcome) == (None, None)
     assert (claimed.instance_id, claimed.scheduled_fire_time, claimed.fire_time) == ("alive", at(14), None)
-    assert claimed.fire_instance_id == str(world.claims()[0].fence)
+    assert claimed.fire_id == str(world.claims()[0].fire_id)
     assert (runs.job_type, runs.fire_time, runs.started_at, runs.ended_at) == ("report", at(9), None, None)
-    assert (runs.fire_instance_id, runs.outcome) == (str(world.running()[0].fence), None)
+    assert (runs.fire_id, runs.outcome) == (str(world.running()[0].fire_id), None)
     assert (failed.fire_time, failed.started_at, failed.ended_at, failed.error) == (at(3), at(4), at(4), "traceback")
     assert (lost.instance_id, lost.started_at, lost.ended_at) == ("dead", None, at(0))
 
@@ -151,18 +151,18 @@ def test_a_retry_to_come_is_scheduled_as_its_attempt(store: Harness) -> None:
 def test_the_history_keeps_what_the_trigger_brought_and_what_came_of_it(store: Harness) -> None:
     node = store.node("a")
     store.schedule(
-        job(max_concurrent=1, when_full="skip"),
+        job(max_concurrent=1, overlap_policy="skip"),
         once("first", data={"n": [1, "\u00e9"]}, priority=9),
         once("second", data={"n": 2}),
     )
     first, other = executions(store)["first"], executions(store)["second"]
     assert (first.trigger_data, other.trigger_data) == ({"n": [1, "\u00e9"]}, {"n": 2})
     fired = store.fire_one(node)
-    running = store.store.execution(fired.fence)
+    running = store.store.execution(fired.fire_id)
     assert running is not None
     assert (running.state, running.trigger_data, running.result) == ("PROCESSING", {"n": [1, "\u00e9"]}, None)
     store.complete(node, fired, result='{"$decimal": "1.50"}')
-    ended = store.store.execution(fired.fence)
+    ended = store.store.execution(fired.fire_id)
     assert ended == executions(store)["first"]
     assert ended is not None
     assert (ended.trigger_data, ended.result) == ({"n": [1, "\u00e9"]}, Decimal("1.50"))
@@ -175,13 +175,13 @@ def test_what_a_dead_node_did_not_end_is_kept_with_its_data(store: Harness) -> N
     store.schedule(job(), once("lost", data={"n": 1}))
     fired = store.fire_one(dead)
     store.recover(alive, dead)
-    lost = store.store.execution(fired.fence)
+    lost = store.store.execution(fired.fire_id)
     assert lost is not None
     assert (lost.state, lost.trigger_data) == ("TERMINATED", {"n": 1})
 
 
 def test_an_execution_is_found_by_its_number_in_each_state_that_has_one(world: Harness) -> None:
     for record in executions(world).values():
-        if record.fence is not None:
-            assert world.store.execution(record.fence) == record
+        if record.fire_id is not None:
+            assert world.store.execution(record.fire_id) == record
     assert world.store.execution(10**15) is None

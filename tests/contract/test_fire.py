@@ -42,7 +42,7 @@ def test_a_claim_fires_at_its_instant(store: Harness) -> None:
     firing = store.fire(node, [claim])
     [fired] = firing.fired
     assert (firing.now, set(firing.not_due)) == (at(5), set())
-    assert fired.fence == claim.fence
+    assert fired.fire_id == claim.fire_id
     assert (fired.scheduled_fire_time, fired.fire_time) == (at(5), at(5))
     assert (fired.previous_fire_time, fired.next_fire_time, fired.times_triggered) == (None, at(15), 1)
     assert data_of(fired) == ({"a": 1}, {"b": 2})
@@ -60,7 +60,7 @@ def test_the_instants_computed_for_a_claim_are_stored_with_its_fire(store: Harne
     [claim] = store.acquire(node).acquired
     [fired] = store.fire(node, [claim]).fired
     assert store.upcoming("every") == [at(10 * n) for n in range(2, 10)]
-    assert fired.pending.instants == tuple(store.upcoming("every"))
+    assert fired.upcoming.instants == tuple(store.upcoming("every"))
     store.clock.advance(10 * SECOND)
     assert names(store.acquire(node).fired) == ["every"]
 
@@ -72,7 +72,7 @@ def test_what_is_not_due_yet_stays_claimed(store: Harness) -> None:
     store.clock.advance(SECOND)
     firing = store.fire(node, claims)
     assert names(firing.fired) == ["soon"]
-    assert set(firing.not_due) == {claims[1].fence}
+    assert set(firing.not_due) == {claims[1].fire_id}
     assert store.state("later") == "ACQUIRED"
     store.clock.advance(SECOND)
     assert names(store.fire(node, [claims[1]]).fired) == ["later"]
@@ -149,7 +149,7 @@ def test_a_claim_that_was_lost_meanwhile_does_not_fire(store: Harness, lose: obj
     assert (tuple(firing.fired), set(firing.not_due)) == ((), set())
     assert store.state("every") == before
     assert not store.running()
-    store.store.release(node, [claim.fence])
+    store.store.release(node, [claim.fire_id])
     assert store.state("every") == before
 
 
@@ -202,7 +202,7 @@ def test_a_released_claim_waits_again(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), once(when=at(1)))
     claim = claimed(store, a)
-    store.store.release(a, [claim.fence])
+    store.store.release(a, [claim.fire_id])
     assert store.state("once") == "WAITING"
     assert not store.claims()
     store.clock.advance(SECOND)
@@ -210,13 +210,13 @@ def test_a_released_claim_waits_again(store: Harness) -> None:
     assert names(store.acquire(b).fired) == ["once"]
 
 
-def test_release_touches_only_what_is_acquired_with_that_fence(store: Harness) -> None:
+def test_release_touches_only_what_is_acquired_with_that_fire_id(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(serial(), every(10))
     store.schedule(job("other"), once(when=at(1)))
     running = store.acquire(a).fired[0]
     theirs = claimed(store, b)
-    store.store.release(a, [running.fence, theirs.fence, 999_999])
+    store.store.release(a, [running.fire_id, theirs.fire_id, 999_999])
     assert store.states("every", "once") == ["BLOCKED", "ACQUIRED"]
     assert len(store.running()) == 1
     assert len(store.claims()) == 1
@@ -245,7 +245,7 @@ def test_a_dead_epoch_releases_nothing_that_others_have(store: Harness) -> None:
     store.recover(b, a)
     claimed(store, b)
     with suppress(LeaseLostError):
-        store.store.release(a, [old.fence])
+        store.store.release(a, [old.fire_id])
     assert store.state("every") == "ACQUIRED"
 
 
@@ -264,7 +264,7 @@ def test_a_rejected_claim_is_in_error_whatever_its_reason_holds(store: Harness) 
     node = store.node()
     store.schedule(job(), every(10, start=at(5)))
     claim = claimed(store, node)
-    store.store.reject(node, {claim.fence: "cannot be computed: \0 \ud800"})
+    store.store.reject(node, {claim.fire_id: "cannot be computed: \0 \ud800"})
     record = store.store.trigger(key("every"))
     assert record is not None
     assert (record.state, "cannot be computed" in str(record.error)) == ("ERROR", True)

@@ -109,7 +109,7 @@ def test_a_full_job_holds_up_no_other(store: Harness) -> None:
 
 
 def skipping(limit: int = 1, **values: Any) -> JobDetail:
-    return job(max_concurrent=limit, when_full="skip", **values)
+    return job(max_concurrent=limit, overlap_policy="skip", **values)
 
 
 def test_what_a_full_job_does_not_want_is_skipped_and_moves_on(store: Harness) -> None:

@@ -7,7 +7,7 @@ import pytest
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
-from quartzpy.store.protocol import Lane
+from quartzpy.store.protocol import DispatchKey
 from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
 from tests.contract.test_pausing import GROUPS, each_match, schedule_groups
 
@@ -114,9 +114,9 @@ def test_waiting_lanes_are_those_that_a_trigger_waits_for(store: Harness) -> Non
     store.schedule(job("b", job_type="report"), once("b"))
     store.schedule(job("c", job_type="invoice"), once("c"))
     store.schedule(job("d", job_type="idle", durable=True))
-    assert store.store.waiting_lanes() == {Lane("report"), Lane("invoice")}
+    assert store.store.waiting_lanes() == {DispatchKey("report"), DispatchKey("invoice")}
     store.store.pause_triggers([key("c")])
-    assert store.store.waiting_lanes() == {Lane("report")}
+    assert store.store.waiting_lanes() == {DispatchKey("report")}
 
 
 def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness) -> None:
@@ -154,11 +154,11 @@ def test_claims_and_executions_are_listed(store: Harness) -> None:
     store.clock.advance(SECOND)
     fired = store.fire_one(a)
     claimed, running = store.store.list_running()
-    assert (claimed.fence, claimed.trigger_key, claimed.job_key) == (claim.fence, key("claimed"), job_key())
+    assert (claimed.fire_id, claimed.trigger_key, claimed.job_key) == (claim.fire_id, key("claimed"), job_key())
     assert (claimed.instance_id, claimed.epoch, claimed.state) == ("b", b.epoch, "ACQUIRED")
     assert (claimed.scheduled_fire_time, claimed.recovering) == (at(2), False)
-    assert (running.fence, running.trigger_key, running.job_key) == (
-        fired.fence,
+    assert (running.fire_id, running.trigger_key, running.job_key) == (
+        fired.fire_id,
         key("runs"),
         job_key("other"),
     )

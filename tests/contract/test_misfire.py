@@ -11,9 +11,9 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.states import MisfireAction, TriggerState
 from quartzpy.store.protocol import MisfireRecord, Node
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.horizon import look_ahead
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import look_ahead
 from tests.contract.harness import (
     HOUR,
     MINUTE,
@@ -304,7 +304,7 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
 
 def covers(store: Harness, node: Node) -> list[datetime]:
     [fired] = store.fire_due(node)
-    return list(fired.covers)
+    return list(fired.coalesced_fire_times)
 
 
 def test_one_fire_stands_for_all_that_was_missed(store: Harness) -> None:
@@ -335,7 +335,7 @@ def test_nothing_stands_for_what_is_left_out_or_made_up_for(store: Harness, inst
     store.clock.advance(HOUR)
     fired = store.fire_due(node, threshold=9 * HOUR)
     assert fired
-    assert all(one.covers == () for one in fired)
+    assert all(one.coalesced_fire_times == () for one in fired)
 
 
 def test_what_is_covered_is_bounded(store: Harness) -> None:

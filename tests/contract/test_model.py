@@ -19,9 +19,17 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, JobEntry, Lane, Node, Opening, Reconciliation
+from quartzpy.store.protocol import (
+    AcquiredTrigger,
+    AvailableSlots,
+    DispatchKey,
+    FiredTrigger,
+    JobEntry,
+    Node,
+    Reconciliation,
+)
 from quartzpy.store.ram.tables import BLOCKED_STATES
-from quartzpy.triggers.horizon import Horizon, refill
+from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key
 
 JOBS = {
@@ -29,9 +37,9 @@ JOBS = {
     "recovering": job("recovering", durable=True, requests_recovery=True),
     "serial": job("serial", durable=True, disallow_concurrent=True),
     "two": job("two", durable=True, max_concurrent=2),
-    "skipping": job("skipping", durable=True, max_concurrent=1, when_full="skip"),
-    "buffering": job("buffering", durable=True, max_concurrent=1, when_full="buffer_one"),
-    "replacing": job("replacing", durable=True, max_concurrent=2, when_full="cancel_other"),
+    "skipping": job("skipping", durable=True, max_concurrent=1, overlap_policy="skip"),
+    "buffering": job("buffering", durable=True, max_concurrent=1, overlap_policy="buffer_one"),
+    "replacing": job("replacing", durable=True, max_concurrent=2, overlap_policy="cancel_other"),
     "serial-recovering": job("serial-recovering", disallow_concurrent=True, requests_recovery=True),
 }
 TRIGGERS = [f"t{n}" for n in range(8)]
@@ -97,7 +105,7 @@ class Cluster(RuleBasedStateMachine):
         trigger = every(name=name, start=self.clock.now() + delay * SECOND, **how)
         prepared = self.harness.prepare(trigger, JOBS[of].key)
         if exhausted:
-            prepared = replace(prepared, horizon=Horizon())
+            prepared = replace(prepared, upcoming=UpcomingFireTimes())
         self.store.store_jobs([JobEntry(JOBS[of], [prepared])], replace=True)
         self._remember(name, how)
 
@@ -114,7 +122,7 @@ class Cluster(RuleBasedStateMachine):
         assert record is not None
         # What a full job skips, or lets one fire stand for, is no instant that was missed.
         of = JOBS[record.trigger.job_key.name] if record.trigger.job_key else None
-        if how["misfire"] == "ignore" and of is not None and of.when_full is WhenFull.BLOCK:
+        if how["misfire"] == "ignore" and of is not None and of.overlap_policy is WhenFull.BLOCK:
             start = record.trigger.anchor
             self.never_misfire[key(name), record.generation] = (start, how["seconds"] * SECOND)
 
@@ -187,13 +195,13 @@ class Cluster(RuleBasedStateMachine):
     def fire(self, name: str) -> None:
         with self._as(name) as virtual:
             firing = self.harness.fire(virtual.node, virtual.claims)
-            virtual.claims = [claim for claim in virtual.claims if claim.fence in firing.not_due]
+            virtual.claims = [claim for claim in virtual.claims if claim.fire_id in firing.not_due]
             self._fired(virtual, firing.fired)
 
     @rule(name=a_node)
     def release(self, name: str) -> None:
         with self._as(name) as virtual:
-            assert not self.store.release(virtual.node, [claim.fence for claim in virtual.claims])
+            assert not self.store.release(virtual.node, [claim.fire_id for claim in virtual.claims])
             virtual.claims = []
 
     @rule(
@@ -235,14 +243,14 @@ class Cluster(RuleBasedStateMachine):
             found = self._reconciled(virtual)
             assert not found.fired, "every answer arrived"
             assert not found.released
-            assert found.holdings.executions == {one.fence for one in virtual.running}
+            assert found.holdings.executions == {one.fire_id for one in virtual.running}
 
     @rule(name=a_node, seconds=st.sampled_from([0, 60]))
     def lose_the_answer_to_an_acquire(self, name: str, seconds: int) -> None:
         with self._as(name) as virtual:
             lost = self.harness.acquire(virtual.node, look_ahead=seconds * SECOND)
             found = self._reconciled(virtual)
-            assert {one.fence for one in found.fired} == {one.fence for one in lost.fired}
+            assert {one.fire_id for one in found.fired} == {one.fire_id for one in lost.fired}
             self._fired(virtual, found.fired)
 
     @rule(name=a_node)
@@ -250,9 +258,11 @@ class Cluster(RuleBasedStateMachine):
         with self._as(name) as virtual:
             lost = self.harness.fire(virtual.node, virtual.claims)
             found = self._reconciled(virtual)
-            assert {one.fence for one in found.fired} == {one.fence for one in lost.fired}
-            assert {one.fence: one.covers for one in found.fired} == {one.fence: one.covers for one in lost.fired}
-            virtual.claims = [claim for claim in virtual.claims if claim.fence in found.holdings.claims]
+            assert {one.fire_id for one in found.fired} == {one.fire_id for one in lost.fired}
+            assert {one.fire_id: one.coalesced_fire_times for one in found.fired} == {
+                one.fire_id: one.coalesced_fire_times for one in lost.fired
+            }
+            virtual.claims = [claim for claim in virtual.claims if claim.fire_id in found.holdings.claims]
             self._fired(virtual, found.fired)
 
     def _reconciled(self, virtual: Virtual) -> Reconciliation:
@@ -274,15 +284,15 @@ class Cluster(RuleBasedStateMachine):
         completions = []
         for fired in batch:
             completion = self.harness.ended(fired, instruction=instruction)
-            if fired.fence % 7 == 0 and fired.attempt < 3:
+            if fired.fire_id % 7 == 0 and fired.attempt < 3:
                 completion.retry_after = 5 * SECOND
             if fired.next_fire_time is not None:
                 completion.refill = refill(
-                    fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, None
+                    fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, None
                 )
             completions.append(completion)
         outcome = self.store.complete(virtual.node, completions)
-        self.ended |= {fired.fence for fired in batch} - set(outcome.fenced)
+        self.ended |= {fired.fire_id for fired in batch} - set(outcome.fenced)
 
     # --- invariants
 
@@ -319,15 +329,17 @@ class Cluster(RuleBasedStateMachine):
     def s4_nothing_is_held_by_nobody(self) -> None:
         tables = self.store._tables
         epochs = {record.epoch for record in tables.nodes.values()}
-        claims = {row.fence: row for row in tables.fired.values() if row.state is FiredState.ACQUIRED}
+        claims = {row.fire_id: row for row in tables.fired.values() if row.state is FiredState.ACQUIRED}
         assert all(row.epoch in epochs for row in claims.values())
         acquired = [row for row in tables.triggers.values() if row.state is TriggerState.ACQUIRED]
-        assert {row.fence: row.key for row in acquired} == {fence: row.trigger_key for fence, row in claims.items()}
+        assert {row.fire_id: row.key for row in acquired} == {
+            fire_id: row.trigger_key for fire_id, row in claims.items()
+        }
         for row in tables.triggers.values():
             if row.state in ENDED_STATES:
                 continue
-            assert (row.fence is not None) == (row.state is TriggerState.ACQUIRED)
-            match row.job.when_full:
+            assert (row.fire_id is not None) == (row.state is TriggerState.ACQUIRED)
+            match row.job.overlap_policy:
                 case WhenFull.BLOCK:
                     assert tables.is_blocked(row.job) == (row.state in BLOCKED_STATES)
                 case WhenFull.SKIP:
@@ -345,28 +357,28 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def a_fire_stands_for_instants_that_passed(self) -> None:
         for fired in self.fires:
-            assert list(fired.covers) == sorted(set(fired.covers))
-            assert all(instant <= fired.fire_time for instant in fired.covers)
+            assert list(fired.coalesced_fire_times) == sorted(set(fired.coalesced_fire_times))
+            assert all(instant <= fired.fire_time for instant in fired.coalesced_fire_times)
 
     @invariant()
     def s8_every_fire_ends_in_exactly_one_way(self) -> None:
-        lost = {record.fence for record in self.store._tables.history if record.outcome is Outcome.TERMINATED}
-        running = {row.fence for row in self.harness.running()}
+        lost = {record.fire_id for record in self.store._tables.history if record.outcome is Outcome.TERMINATED}
+        running = {row.fire_id for row in self.harness.running()}
         ends = Counter([*lost, *running, *self.ended, *self.recovered])
-        assert ends == Counter(fired.fence for fired in self.fires)
+        assert ends == Counter(fired.fire_id for fired in self.fires)
 
     @invariant()
     def s9_fences_of_a_serial_job_rise(self) -> None:
         for name in ("serial", "serial-recovering"):
-            given = [fired.fence for fired in self.fires if fired.job_name == name]
+            given = [fired.fire_id for fired in self.fires if fired.job_name == name]
             assert given == sorted(given)
 
     @invariant()
     def the_index_holds_what_waits(self) -> None:
         tables = self.store._tables
         waiting = sorted(row.entry for row in tables.triggers.values() if row.state is TriggerState.WAITING)
-        late = list(tables.due.misfired([Lane("report")], self.clock.now(), 60 * SECOND))
-        on_time = list(tables.due.on_time([Opening("report")], self.clock.now(), 60 * SECOND, 1000))
+        late = list(tables.due.misfired([DispatchKey("report")], self.clock.now(), 60 * SECOND))
+        on_time = list(tables.due.on_time([AvailableSlots("report")], self.clock.now(), 60 * SECOND, 1000))
         assert sorted(late + on_time) == waiting
         assert on_time == sorted(on_time)
         for state, rows in tables.by_state.items():

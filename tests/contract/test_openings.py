@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.placement import Capabilities, Placement
-from quartzpy.store.protocol import Lane, Opening
+from quartzpy.store.protocol import AvailableSlots, DispatchKey
 from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once
 
 CPU = Placement(executor="cpu").as_text()
@@ -28,8 +28,8 @@ def test_what_asks_for_an_executor_is_left_where_there_is_none(store: Harness) -
     took = store.acquire(node)
     assert names(took.fired) == ["light"]
     assert took.next_due is None
-    assert set(took.placed) == {Lane(REPORT, CPU)}
-    took = store.acquire(node, types=[Opening(REPORT, CPU, "cpu", 1)])
+    assert set(took.placed) == {DispatchKey(REPORT, CPU)}
+    took = store.acquire(node, types=[AvailableSlots(REPORT, CPU, "cpu", 1)])
     assert names(took.fired) == ["heavy"]
     assert took.fired[0].placement == CPU
     assert took.fired[0].job_detail.executor == "cpu"
@@ -41,12 +41,12 @@ def test_no_more_of_an_executor_are_taken_than_are_free(store: Harness) -> None:
     store.schedule(placed("grouped", execution_group="reports"), *[once(f"g{n}", at(n + 0.5)) for n in range(4)])
     store.schedule(job("light"), *[once(f"l{n}", at(n)) for n in range(3)])
     store.clock.set(at(10))
-    openings = [
-        Opening(REPORT, "", "default", 2),
-        Opening(REPORT, CPU, "cpu", 3),
-        Opening(REPORT, BOTH, "cpu", 3, "reports", 5),
+    available_slots = [
+        AvailableSlots(REPORT, "", "default", 2),
+        AvailableSlots(REPORT, CPU, "cpu", 3),
+        AvailableSlots(REPORT, BOTH, "cpu", 3, "reports", 5),
     ]
-    took = store.acquire(node, types=openings)
+    took = store.acquire(node, types=available_slots)
     assert sorted(names(took.fired)) == ["g0", "h0", "h1", "l0", "l1"]
     assert took.next_due == at(1.5)
 
@@ -56,11 +56,11 @@ def test_no_more_of_a_group_are_taken_than_it_has_room_for(store: Harness) -> No
     store.schedule(job("a", execution_group="reports"), *[once(f"a{n}", at(n)) for n in range(3)])
     store.schedule(placed("b", execution_group="reports"), *[once(f"b{n}", at(n + 0.5)) for n in range(3)])
     store.clock.set(at(10))
-    openings = [
-        Opening(REPORT, REPORTS, "default", 10, "reports", 3),
-        Opening(REPORT, BOTH, "cpu", 10, "reports", 3),
+    available_slots = [
+        AvailableSlots(REPORT, REPORTS, "default", 10, "reports", 3),
+        AvailableSlots(REPORT, BOTH, "cpu", 10, "reports", 3),
     ]
-    assert names(store.acquire(node, types=openings).fired) == ["a0", "b0", "a1"]
+    assert names(store.acquire(node, types=available_slots).fired) == ["a0", "b0", "a1"]
 
 
 def test_the_limit_of_a_pass_holds_over_all_executors(store: Harness) -> None:
@@ -68,14 +68,14 @@ def test_the_limit_of_a_pass_holds_over_all_executors(store: Harness) -> None:
     store.schedule(placed("heavy"), *[once(f"h{n}", at(n)) for n in range(4)])
     store.schedule(job("light"), *[once(f"l{n}", at(n + 0.5)) for n in range(4)])
     store.clock.set(at(10))
-    openings = [Opening(REPORT, "", "default", 4), Opening(REPORT, CPU, "cpu", 4)]
-    assert names(store.acquire(node, types=openings, limit=3).fired) == ["h0", "l0", "h1"]
+    available_slots = [AvailableSlots(REPORT, "", "default", 4), AvailableSlots(REPORT, CPU, "cpu", 4)]
+    assert names(store.acquire(node, types=available_slots, limit=3).fired) == ["h0", "l0", "h1"]
 
 
 def test_a_claim_carries_its_placement(store: Harness) -> None:
     node = store.node()
     store.schedule(placed("heavy"), once("soon", at(5)))
-    [claim] = store.acquire(node, types=[Opening(REPORT, CPU)], look_ahead=10 * SECOND).acquired
+    [claim] = store.acquire(node, types=[AvailableSlots(REPORT, CPU)], look_ahead=10 * SECOND).acquired
     assert claim.placement == CPU
     store.clock.set(at(5))
     [fired] = store.fire(node, [claim]).fired
@@ -86,9 +86,9 @@ def test_a_job_that_moves_takes_its_triggers_along(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10, "every"))
     store.schedule(placed("job"), replace=True)
-    assert store.store.waiting_lanes() == {Lane(REPORT, CPU)}
+    assert store.store.waiting_lanes() == {DispatchKey(REPORT, CPU)}
     assert not store.acquire(node).fired
-    assert names(store.acquire(node, types=[Opening(REPORT, CPU)]).fired) == ["every"]
+    assert names(store.acquire(node, types=[AvailableSlots(REPORT, CPU)]).fired) == ["every"]
 
 
 def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
@@ -96,7 +96,7 @@ def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
     stored = store.store.job(job_key())
     assert stored is not None
     assert (stored.executor, stored.execution_group, stored.requires) == ("cpu", "reports", ("eu", "gpu"))
-    assert store.store.waiting_lanes() == {Lane(REPORT, stored.placement.as_text())}
+    assert store.store.waiting_lanes() == {DispatchKey(REPORT, stored.placement.as_text())}
 
 
 @pytest.mark.parametrize("again", ["retry", "recovery"])
@@ -104,7 +104,7 @@ def test_what_runs_again_runs_where_its_job_may(store: Harness, again: str) -> N
     node = store.node("a")
     other = store.node("b")
     store.schedule(placed("heavy", durable=True, requests_recovery=True), once("heavy"))
-    [fired] = store.acquire(node, types=[Opening(REPORT, CPU)]).fired
+    [fired] = store.acquire(node, types=[AvailableSlots(REPORT, CPU)]).fired
     if again == "retry":
         store.complete(node, fired, retry_after=SECOND)
     else:
@@ -114,7 +114,7 @@ def test_what_runs_again_runs_where_its_job_may(store: Harness, again: str) -> N
         store.store.recover(other, dead)
     store.clock.advance(10 * SECOND)
     assert not store.acquire(other).fired
-    [fired] = store.acquire(other, types=[Opening(REPORT, CPU)], threshold=10 * MINUTE).fired
+    [fired] = store.acquire(other, types=[AvailableSlots(REPORT, CPU)], threshold=10 * MINUTE).fired
     assert fired.job_key == job_key("heavy")
 
 
@@ -123,7 +123,7 @@ def test_misfires_are_handled_by_lane(store: Harness) -> None:
     store.schedule(placed("heavy"), every(3600, "every"))
     store.clock.set(at(600))
     assert not store.misfire(node).misfired
-    outcome = store.store.recover_misfires(node, [Lane(REPORT, CPU)], threshold=MINUTE, limit=10)
+    outcome = store.store.recover_misfires(node, [DispatchKey(REPORT, CPU)], threshold=MINUTE, limit=10)
     assert list(outcome.misfired) == [key("every")]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from quartzpy.runtime.moves import move_of
+from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import JobEntry
 from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, names, once
 
-BUFFER = {"max_concurrent": 1, "when_full": "buffer_one"}
-CANCEL = {"max_concurrent": 1, "when_full": "cancel_other"}
+BUFFER = {"max_concurrent": 1, "overlap_policy": "buffer_one"}
+CANCEL = {"max_concurrent": 1, "overlap_policy": "cancel_other"}
 
 
 def skipped(store: Harness) -> list[str]:
@@ -33,7 +33,7 @@ def test_one_fire_waits_and_stands_for_all_of_its_trigger(store: Harness, exhaus
     assert outcome.earliest_unblocked == at(10)
     second = store.fire_one(node)
     assert second.scheduled_fire_time == at(10)
-    assert second.covers == (at(10), at(20), at(30), at(40))
+    assert second.coalesced_fire_times == (at(10), at(20), at(30), at(40))
     assert second.next_fire_time == at(50)
     assert second.times_triggered == 5
     assert not skipped(store)
@@ -63,7 +63,9 @@ def test_of_several_that_are_due_at_once_one_fires_and_one_waits(store: Harness)
 
 def test_a_limit_above_one_buffers_one(store: Harness) -> None:
     node = store.node()
-    store.schedule(job(max_concurrent=2, when_full="buffer_one"), *[every(100, f"t{n}", start=at(n)) for n in range(4)])
+    store.schedule(
+        job(max_concurrent=2, overlap_policy="buffer_one"), *[every(100, f"t{n}", start=at(n)) for n in range(4)]
+    )
     store.clock.set(at(3))
     assert names(store.fire_due(node)) == ["t0", "t1"]
     assert store.states("t2", "t3") == ["BLOCKED", "WAITING"]
@@ -79,7 +81,7 @@ def test_a_last_fire_that_stands_for_others_ends_its_trigger(store: Harness) -> 
     store.clock.set(at(60))
     store.complete(node, first)
     last = store.fire_one(node)
-    assert last.covers == (at(10), at(20), at(30))
+    assert last.coalesced_fire_times == (at(10), at(20), at(30))
     assert last.next_fire_time is None
     store.complete(node, last)
     assert store.state("every") == "gone"
@@ -94,11 +96,11 @@ def test_a_fire_asks_what_runs_to_stop_and_takes_its_place(store: Harness, exhau
     store.clock.set(at(10))
     assert not store.fire_due(node)
     assert store.state("every") == "BLOCKED"
-    assert store.store.cancel_requests(node) == {first.fence}
+    assert store.store.cancel_requests(node) == {first.fire_id}
     store.clock.set(at(35))
     store.complete(node, first, outcome=Outcome.CANCELLED)
     second = store.fire_one(node)
-    assert second.covers == (at(10), at(20), at(30))
+    assert second.coalesced_fire_times == (at(10), at(20), at(30))
     assert second.next_fire_time == at(40)
     assert not store.store.cancel_requests(node)
 
@@ -120,18 +122,18 @@ def test_of_several_that_wait_for_the_place_the_newest_takes_it(store: Harness) 
 def test_the_execution_that_runs_longest_is_asked_to_stop(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(
-        job(max_concurrent=2, when_full="cancel_other"), *[every(100, f"t{n}", start=at(n)) for n in range(4)]
+        job(max_concurrent=2, overlap_policy="cancel_other"), *[every(100, f"t{n}", start=at(n)) for n in range(4)]
     )
     first = store.fire_one(a)
     store.clock.set(at(1))
     second = store.fire_one(b)
     store.clock.set(at(2))
     assert not store.fire_due(b)
-    assert store.store.cancel_requests(a) == {first.fence}
+    assert store.store.cancel_requests(a) == {first.fire_id}
     assert not store.store.cancel_requests(b)
     store.clock.set(at(3))
     assert not store.fire_due(a)
-    assert store.store.cancel_requests(b) == {second.fence}
+    assert store.store.cancel_requests(b) == {second.fire_id}
 
 
 def test_new_triggers_of_a_full_job_wait_for_their_time(store: Harness) -> None:
@@ -200,7 +202,7 @@ def test_how_many_instants_a_fire_stands_for_is_decided_by_the_stores_clock(stor
     store.schedule_exhausted(job(**BUFFER), every(10))
     store.clock.set(at(5))
     [claim] = store.acquire(node).acquired
-    [fired] = store.store.fire(node, [move_of(claim, at(45))]).fired
-    assert fired.covers == ()
+    [fired] = store.store.fire(node, [fire_request_of(claim, at(45))]).fired
+    assert fired.coalesced_fire_times == ()
     assert (fired.next_fire_time, fired.times_triggered) == (at(10), 1)
     assert store.upcoming("every")[:4] == [at(20), at(30), at(40), at(50)]

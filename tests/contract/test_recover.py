@@ -59,7 +59,7 @@ def test_an_execution_that_does_not_request_recovery_is_lost(store: Harness) -> 
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.lost, outcome.released) == (0, 1, 0)
     [record] = store.history()
-    assert (record.fence, record.trigger_key, record.instance_id) == (fired.fence, key("every"), "a")
+    assert (record.fire_id, record.trigger_key, record.instance_id) == (fired.fire_id, key("every"), "a")
     assert (record.outcome, record.started_at, record.ended_at) == (Outcome.TERMINATED, None, at(5))
     assert record.scheduled_fire_time == START
     assert record.error
@@ -76,7 +76,7 @@ def test_an_execution_that_requests_recovery_runs_again_exactly_once(store: Harn
     dead = store.fire_one(a)
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.lost, outcome.released) == (1, 0, 0)
-    recovery = key(f"recover_a_{dead.fence}", RECOVERING)
+    recovery = key(f"recover_a_{dead.fire_id}", RECOVERING)
     record = store.store.trigger(recovery)
     assert record is not None
     assert (record.state, record.trigger.job_key) == (TriggerState.WAITING, job_key())
@@ -115,7 +115,7 @@ def test_a_recovery_whose_node_dies_too_keeps_the_first_originals_keys(store: Ha
     second = store.fire_one(b)
     store.recover(c, b)
     third = store.fire_one(c)
-    assert third.trigger_key == key(f"recover_b_{second.fence}", RECOVERING)
+    assert third.trigger_key == key(f"recover_b_{second.fire_id}", RECOVERING)
     assert data_of(third)[1] == {
         "x": 1,
         NAME: "once",
@@ -200,7 +200,7 @@ def test_a_recovery_of_a_serial_job_runs_alone(store: Harness) -> None:
     store.recover(b, a)
     store.clock.advance(20 * SECOND)
     fired = store.fire_one(b)
-    assert fired.trigger_name == f"recover_a_{dead.fence}"
+    assert fired.trigger_name == f"recover_a_{dead.fire_id}"
     assert store.state("every") == "BLOCKED"
     assert not store.fire_due(b)
     store.complete(b, fired)
@@ -213,9 +213,9 @@ def test_a_recovery_is_paused_where_new_triggers_of_its_job_would_be(store: Harn
     dead = store.fire_one(a)
     store.store.pause_job_groups(GroupMatcher.equals("jobs"))
     store.recover(b, a)
-    assert store.state(f"recover_a_{dead.fence}", RECOVERING) == "PAUSED"
+    assert store.state(f"recover_a_{dead.fire_id}", RECOVERING) == "PAUSED"
     store.store.resume_job_groups(GroupMatcher.equals("jobs"))
-    assert f"recover_a_{dead.fence}" in names(store.fire_due(b))
+    assert f"recover_a_{dead.fire_id}" in names(store.fire_due(b))
 
 
 def test_recovering_twice_changes_nothing(store: Harness) -> None:
@@ -329,5 +329,5 @@ def test_every_step_of_a_dead_epoch_is_refused_and_changes_nothing(store: Harnes
         store.store.recover(a, store.store.list_nodes().nodes)
     with pytest.raises(LeaseLostError):
         store.reconcile(a)
-    assert set(store.complete(a, fired).fenced) == {fired.fence}
+    assert set(store.complete(a, fired).fenced) == {fired.fire_id}
     assert store.everything() == before

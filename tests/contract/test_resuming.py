@@ -12,8 +12,8 @@ from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import MisfireAction, Missed
 from quartzpy.store.protocol import TriggerMove
-from quartzpy.triggers.horizon import moved_to
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import moved_to
 from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, names, once, serial
 
 MINUTE = 60 * SECOND
@@ -57,7 +57,7 @@ def test_what_was_missed_is_let_go(store: Harness, trigger: Trigger) -> None:
     assert (noted.action, noted.misfire) == (MisfireAction.SKIPPED, str(trigger.misfire))
     store.clock.set(at(660))
     fired = store.fire_one(node)
-    assert (fired.scheduled_fire_time, fired.covers) == (at(660), ())
+    assert (fired.scheduled_fire_time, fired.coalesced_fire_times) == (at(660), ())
 
 
 @each_kind
@@ -68,7 +68,7 @@ def test_one_fire_stands_for_what_was_missed(store: Harness, trigger: Trigger) -
     assert store.fire_due(node) == []
     assert store.misfire(node).misfired
     fired = store.fire_one(node)
-    assert list(fired.covers) == [at(60 * n) for n in range(11)]
+    assert list(fired.coalesced_fire_times) == [at(60 * n) for n in range(11)]
     assert not store.misfire(node).misfired
     assert store.fire_due(node) == [], "once"
 
@@ -149,7 +149,7 @@ def test_it_waits_for_the_end_of_what_runs(store: Harness) -> None:
     store.complete(node, fired)
     assert store.fire_due(node) == []
     assert store.misfire(node).misfired
-    assert len(store.fire_one(node).covers) == 11
+    assert len(store.fire_one(node).coalesced_fire_times) == 11
 
 
 def test_what_a_calendar_moved_meanwhile_is_not_let_go(store: Harness) -> None:

@@ -112,7 +112,7 @@ def test_what_a_fenced_node_says_is_not_tried_again(store: Harness) -> None:
     store.schedule(job(durable=True), once())
     fired = store.fire_one(a)
     store.recover(b, a)
-    assert fired.fence in fail(store, a, fired).fenced
+    assert fired.fire_id in fail(store, a, fired).fenced
     assert not store.store.trigger_keys(RETRIES)
 
 
@@ -151,18 +151,18 @@ def test_an_execution_can_be_asked_to_stop_from_anywhere(store: Harness) -> None
     store.schedule(job(), once("one", priority=6), once("two"))
     [one, two] = store.fire_due(b)
     assert not store.store.cancel_requests(b)
-    assert store.store.request_cancel(one.fence)
-    assert store.store.cancel_requests(b) == {one.fence}
+    assert store.store.request_cancel(one.fire_id)
+    assert store.store.cancel_requests(b) == {one.fire_id}
     assert not store.store.cancel_requests(a)
     assert [row.cancel_requested for row in store.running()] == [True, False]
     store.complete(b, one, outcome=Outcome.CANCELLED)
     assert not store.store.cancel_requests(b)
-    assert not store.store.request_cancel(one.fence), "it has ended"
-    assert store.store.request_cancel(two.fence)
+    assert not store.store.request_cancel(one.fire_id), "it has ended"
+    assert store.store.request_cancel(two.fire_id)
 
 
 def test_what_only_is_claimed_cannot_be_asked_to_stop(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(5)))
     [claim] = store.acquire(node, look_ahead=timedelta(seconds=10)).acquired
-    assert not store.store.request_cancel(claim.fence)
+    assert not store.store.request_cancel(claim.fire_id)

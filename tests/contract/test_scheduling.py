@@ -11,7 +11,7 @@ from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
-from quartzpy.store.protocol import JobEntry, Lane, Opening
+from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
@@ -85,7 +85,7 @@ def test_a_stored_trigger_comes_back_as_it_was(store: Harness, trigger: Trigger)
     assert record.trigger == prepared.trigger
     assert record.progress == prepared.progress
     assert (record.state, record.job_type, record.error) == ("WAITING", "report", None)
-    assert tuple(record.upcoming) == prepared.horizon.instants
+    assert tuple(record.upcoming) == prepared.upcoming.instants
 
 
 def test_storing_answers_with_the_soonest_fire_time(store: Harness) -> None:
@@ -224,7 +224,7 @@ def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> N
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
-    assert store.store.waiting_lanes() == {Lane("report")}
+    assert store.store.waiting_lanes() == {DispatchKey("report")}
     assert not store.fire_due(node, types=["old"])
     assert store.fire_one(node).job_type == "report"
 
@@ -392,7 +392,7 @@ def test_a_running_execution_goes_on_when_its_job_is_removed(store: Harness) -> 
     store.schedule(job(), every(10))
     fired = store.fire_one(node)
     store.store.delete_jobs([job_key()])
-    assert [row.fence for row in store.running()] == [fired.fence]
+    assert [row.fire_id for row in store.running()] == [fired.fire_id]
     assert not store.complete(node, fired).fenced
 
 
@@ -421,14 +421,14 @@ def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
     assert not store.store.paused_trigger_groups()
     assert not store.store.paused_job_groups()
     assert not store.store.all_paused()
-    assert [row.fence for row in store.store.list_running()] == [fired.fence]
+    assert [row.fire_id for row in store.store.list_running()] == [fired.fire_id]
     assert not store.complete(node, fired).fenced
     store.clock.advance(HOUR)
     assert store.acquire(node).next_due is None
 
 
 @pytest.mark.parametrize(
-    "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"when_full": "skip"}, {"execution_group": "heavy"}]
+    "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"overlap_policy": "skip"}, {"execution_group": "heavy"}]
 )
 def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other: dict[str, str]) -> None:
     """A node that claimed a job of one type must not fire it as another, which it may not know."""
@@ -442,7 +442,9 @@ def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other:
     store.clock.advance(5 * SECOND)
     firing = store.fire(node, took.acquired)
     assert (list(firing.fired), list(firing.not_due)) == ([], [])
-    took = store.acquire(node, types=[Opening("report", group=""), Opening("other"), Opening("report", HEAVY)])
+    took = store.acquire(
+        node, types=[AvailableSlots("report", group=""), AvailableSlots("other"), AvailableSlots("report", HEAVY)]
+    )
     assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
 
 

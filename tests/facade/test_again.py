@@ -31,7 +31,7 @@ def test_what_failed_runs_again_with_the_data_that_it_had(scheduler: Scheduler) 
     first = jobs.next_run()
     scheduler.modify_job(job.key, data={"attempt": 1})
 
-    key = scheduler.run_again(first.fire_instance_id)
+    key = scheduler.run_again(first.fire_id)
 
     ended(scheduler, 2)
     again = jobs.next_run()
@@ -42,7 +42,7 @@ def test_what_failed_runs_again_with_the_data_that_it_had(scheduler: Scheduler) 
         microsecond=first.scheduled_fire_time.microsecond // 1000 * 1000
     )
     assert [record.outcome for record in scheduler.executions()] == [Outcome.SUCCEEDED, Outcome.FAILED]
-    assert scheduler.execution(first.fire_instance_id) == failed
+    assert scheduler.execution(first.fire_id) == failed
 
 
 def test_what_ran_again_runs_again(scheduler: Scheduler) -> None:
@@ -50,10 +50,10 @@ def test_what_ran_again_runs_again(scheduler: Scheduler) -> None:
     ended(scheduler)
     contexts = [jobs.next_run()]
     for count in (2, 3):
-        scheduler.run_again(contexts[-1].fire_instance_id)
+        scheduler.run_again(contexts[-1].fire_id)
         ended(scheduler, count)
         contexts.append(jobs.next_run())
-    assert len({context.fire_instance_id for context in contexts}) == 3
+    assert len({context.fire_id for context in contexts}) == 3
     assert len({context.execution_key for context in contexts}) == 1
     assert {context.retried_trigger_key for context in contexts[1:]} == {TriggerKey("t", "DEFAULT")}
 
@@ -61,7 +61,7 @@ def test_what_ran_again_runs_again(scheduler: Scheduler) -> None:
 def test_it_may_wait(client: Scheduler, scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
     ended(scheduler)
-    key = scheduler.run_again(jobs.next_run().fire_instance_id, delay=timedelta(hours=1))
+    key = scheduler.run_again(jobs.next_run().fire_id, delay=timedelta(hours=1))
     record = scheduler.trigger_record(key)
     assert record is not None
     assert record.progress.next_fire_time is not None
@@ -72,10 +72,10 @@ def test_what_cannot_run_again_is_refused(scheduler: Scheduler) -> None:
     with pytest.raises(ExecutionNotFoundError, match="123456789"):
         scheduler.run_again("123456789")
     for wrong in ("mine", "-1", str(2**63), ""):
-        with pytest.raises(InvalidValueError, match="fire_instance_id"):
+        with pytest.raises(InvalidValueError, match="fire_id"):
             scheduler.run_again(wrong)
     scheduler.schedule_job(JobDetail(jobs.Waiting, "job"), SimpleTrigger("t"))
-    running = jobs.next_run().fire_instance_id
+    running = jobs.next_run().fire_id
     with pytest.raises(IllegalStateChangeError, match="PROCESSING"):
         scheduler.run_again(running)
     jobs.go_on.set()
@@ -90,7 +90,7 @@ def test_a_disabled_job_does_not_run_again(scheduler: Scheduler) -> None:
     ended(scheduler)
     scheduler.disable_job(job.key)
     with pytest.raises(IllegalStateChangeError, match="disabled"):
-        scheduler.run_again(jobs.next_run().fire_instance_id)
+        scheduler.run_again(jobs.next_run().fire_id)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_its_nominal_time_is_that_of_the_first_whatever_repeats_it() -> None:
     first = jobs.next_run()
     assert first.nominal_fire_time == START + timedelta(microseconds=1_500)
     assert first.execution_key == "DEFAULT.t@2026-03-01T12:00:00.001+00:00"
-    harness.run_again(first.fire_instance_id)
+    harness.run_again(first.fire_id)
     harness.run_pending()
     again = jobs.next_run()
     assert again.scheduled_fire_time == START + timedelta(seconds=1)

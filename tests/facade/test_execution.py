@@ -68,7 +68,7 @@ def test_an_execution_is_cancelled_from_another_scheduler(
     scheduler: Scheduler, make_scheduler: Callable[..., Scheduler], url: str, kind: type[jobs.Waiting]
 ) -> None:
     scheduler.schedule_job(JobDetail(kind, "job", retry=RetryPolicy(delay=MOMENT)), SimpleTrigger("t"))
-    identity = jobs.next_run().fire_instance_id
+    identity = jobs.next_run().fire_id
     asking = scheduler if url == "memory://" else make_scheduler()
     began = time.monotonic()
     assert asking.cancel(identity)
@@ -81,14 +81,14 @@ def test_an_execution_is_cancelled_from_another_scheduler(
 
 def test_what_does_not_look_whether_it_should_stop_succeeds(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Deaf, "job"), SimpleTrigger("t"))
-    assert scheduler.cancel(jobs.next_run().fire_instance_id)
+    assert scheduler.cancel(jobs.next_run().fire_id)
     jobs.go_on.set()
     assert scheduler.wait_until_recorded(1, SOON)
     assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
 
 
 def test_a_wrong_identity_is_refused(client: Scheduler) -> None:
-    with pytest.raises(InvalidValueError, match="fire_instance_id"):
+    with pytest.raises(InvalidValueError, match="fire_id"):
         client.cancel("mine")
     assert not client.cancel("123456789")
 

@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.runtime import cluster_manager
-from quartzpy.store.protocol import Opening
+from quartzpy.store.protocol import AvailableSlots
 from quartzpy.store.sql import acquire, complete, fire
 from tests.facade import jobs
 from tests.proxy import Proxy
@@ -73,7 +73,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 15.0) -> None:
         time.sleep(0.01)
 
 
-def held_fences(scheduler: Scheduler) -> list[str]:
+def held_fire_ids(scheduler: Scheduler) -> list[str]:
     return [str(record.state) for record in scheduler._store.list_running()]
 
 
@@ -125,7 +125,7 @@ def test_what_the_store_holds_for_a_node_that_never_heard_of_it_is_begun_at_its_
     with caplog.at_level(logging.WARNING):
         took = scheduler._store.acquire(
             node._present_epoch().node,
-            [Opening(scheduler.jobs()[0].job_type)],
+            [AvailableSlots(scheduler.jobs()[0].job_type)],
             limit=1,
             look_ahead=timedelta(),
             misfire_threshold=timedelta(minutes=1),
@@ -154,12 +154,12 @@ def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
     scheduler = make(look_ahead="60s")
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), soon("t", 30))
     scheduler.start()
-    wait_until(lambda: held_fences(scheduler) == ["ACQUIRED"])
+    wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
     with user.transaction(force_rollback=True):
         user.execute("UPDATE qrtz_triggers SET description = 'mine'")
         scheduler.standby()
-        assert held_fences(scheduler) == ["ACQUIRED"]
-    wait_until(lambda: held_fences(scheduler) == [])
+        assert held_fire_ids(scheduler) == ["ACQUIRED"]
+    wait_until(lambda: held_fire_ids(scheduler) == [])
     assert scheduler.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
 
 
@@ -169,7 +169,7 @@ def test_a_due_trigger_that_a_transaction_holds_costs_few_passes(
     scheduler = make(look_ahead="60s")
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), [soon("claimed", 1.0)])
     scheduler.start()
-    wait_until(lambda: held_fences(scheduler) == ["ACQUIRED"])
+    wait_until(lambda: held_fire_ids(scheduler) == ["ACQUIRED"])
     passes = []
     for step in ("acquire", "fire"):
         original = getattr(scheduler._store, step)
@@ -216,7 +216,7 @@ def test_a_trigger_that_cannot_be_read_costs_no_other_anything(
     scheduler.schedule_job(JobDetail(jobs.Recorded, "good"), often)
     assert [jobs.next_run().trigger_key.name for _ in range(10)] == ["good"] * 10
     wait_until(lambda: scheduler.trigger_state(TriggerKey("bad", "DEFAULT")) is state)
-    wait_until(lambda: held_fences(scheduler) == [])
+    wait_until(lambda: held_fire_ids(scheduler) == [])
     passes.clear()
     time.sleep(1)
     assert len(passes) < 40

@@ -15,10 +15,10 @@ SOON = timedelta(seconds=10)
 TENTH = timedelta(milliseconds=100)
 
 
-def every_tenth(scheduler: Scheduler, when_full: str, job: type[Job] = jobs.Waiting) -> datetime:
+def every_tenth(scheduler: Scheduler, overlap_policy: str, job: type[Job] = jobs.Waiting) -> datetime:
     start = datetime.now(UTC) + TENTH
     scheduler.schedule_job(
-        JobDetail(job, "job", max_concurrent=1, when_full=when_full),
+        JobDetail(job, "job", max_concurrent=1, overlap_policy=overlap_policy),
         SimpleTrigger("t", start_time=start, interval=TENTH, repeat_count=None),
     )
     return start
@@ -26,12 +26,12 @@ def every_tenth(scheduler: Scheduler, when_full: str, job: type[Job] = jobs.Wait
 
 def test_one_run_stands_for_all_that_came_due_meanwhile(scheduler: Scheduler) -> None:
     start = every_tenth(scheduler, "buffer_one")
-    assert jobs.next_run().covers == (start,)
+    assert jobs.next_run().coalesced_fire_times == (start,)
     jobs.go_on.wait(0.45)
     jobs.go_on.set()
-    covers = jobs.next_run().covers
-    assert len(covers) >= 4
-    assert list(covers) == [start + n * TENTH for n in range(1, len(covers) + 1)]
+    coalesced_fire_times = jobs.next_run().coalesced_fire_times
+    assert len(coalesced_fire_times) >= 4
+    assert list(coalesced_fire_times) == [start + n * TENTH for n in range(1, len(coalesced_fire_times) + 1)]
 
 
 @pytest.mark.parametrize("job", [jobs.Waiting, jobs.EndlessAsync])

@@ -154,7 +154,7 @@ def test_a_job_moves_to_another_executor(make_scheduler: Make) -> None:
         ({"requires": "gpu"}, "requires: a sequence of labels (got 'gpu')"),
         ({"requires": [""]}, "requires: a label: must not be empty"),
         ({"requires": ["x" * 200, "y" * 200, "z" * 200]}, "characters as stored, at most 500"),
-        ({"when_full": "wait"}, "when_full: block, skip, buffer_one, cancel_other (got 'wait')"),
+        ({"overlap_policy": "wait"}, "overlap_policy: block, skip, buffer_one, cancel_other (got 'wait')"),
     ],
 )
 def test_a_wrong_place_is_refused(values: dict[str, object], message: str) -> None:

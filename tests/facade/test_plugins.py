@@ -363,7 +363,7 @@ def test_a_wait_of_ages_is_a_long_wait(make_scheduler: Callable[..., Scheduler])
     scheduler = make_scheduler()
     scheduler.start()
     scheduler.schedule_job(JobDetail(jobs.WaitingForAges, "job"), SimpleTrigger("t"))
-    assert scheduler.interrupt_execution(jobs.next_run().fire_instance_id)
+    assert scheduler.interrupt_execution(jobs.next_run().fire_id)
     assert scheduler.wait_until_recorded(1, SOON)
     [execution] = scheduler.executions()
     assert execution.outcome is Outcome.CANCELLED

@@ -216,7 +216,7 @@ def test_a_listener_that_hangs_does_not_stop_the_threads_of_the_node(
 
     scheduler.listeners.add_listener(hang, events.JobSkipped)
     scheduler.start()
-    deaf = JobDetail(poison.DeafToItsTimeout, "deaf", max_concurrent=1, when_full="skip")
+    deaf = JobDetail(poison.DeafToItsTimeout, "deaf", max_concurrent=1, overlap_policy="skip")
     scheduler.schedule_job(deaf, SimpleTrigger("often", interval=timedelta(milliseconds=20), repeat_count=50))
     assert poison.ran.wait(20)
     assert hangs.wait(20)

@@ -51,7 +51,7 @@ def test_one_that_is_cancelled_and_does_not_heed_it_is_killed(scheduler: Schedul
     scheduler.schedule_job(JobDetail(process_jobs.DeafForever, "job", executor="cpu"), SimpleTrigger("t"))
     while not (running := [row for row in scheduler.running() if row.state == "EXECUTING"]):
         assert jobs.nothing_ran(0.05)
-    assert scheduler.cancel(str(running[0].fence))
+    assert scheduler.cancel(str(running[0].fire_id))
     assert scheduler.wait_until_recorded(1, SOON)
     assert scheduler.executions()[0].outcome is Outcome.CANCELLED
 

@@ -58,10 +58,10 @@ def test_a_context_says_all_about_its_execution(scheduler: Scheduler) -> None:
     assert isinstance(context.job_instance, jobs.Recorded)
     assert context.result == "a result"
     assert context.job_run_time is not None
-    assert str(context.fencing_token) == context.fire_instance_id
+    assert str(context.fire_id) == context.fire_id
     [execution] = scheduler.executions()
     assert execution.outcome is Outcome.SUCCEEDED
-    assert execution.fence == context.fencing_token
+    assert execution.fire_id == context.fire_id
     assert execution.instance_id == scheduler.instance_id
 
 
@@ -105,7 +105,7 @@ def test_a_job_can_ask_to_be_run_again_at_once(scheduler: Scheduler) -> None:
     contexts = [jobs.next_run() for _ in range(4)]
     recorded(scheduler, 1)
     assert [context.refire_count for context in contexts] == [0, 1, 2, 3]
-    assert len({context.fire_instance_id for context in contexts}) == 1
+    assert len({context.fire_id for context in contexts}) == 1
     assert len({id(context.job_instance) for context in contexts}) == 4, "each attempt has a new instance"
     assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
 
@@ -162,10 +162,10 @@ def test_a_serial_job_runs_once_at_a_time_and_its_triggers_are_blocked_meanwhile
 def test_a_running_job_is_seen_and_can_be_interrupted(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Waiting, "job"), SimpleTrigger("t"))
     context = jobs.next_run()
-    assert [one.fire_instance_id for one in scheduler.currently_executing_jobs()] == [context.fire_instance_id]
+    assert [one.fire_id for one in scheduler.currently_executing_jobs()] == [context.fire_id]
     [running] = scheduler.running()
     [processing] = scheduler.executions(states="PROCESSING")
-    assert processing.fire_instance_id == context.fire_instance_id
+    assert processing.fire_id == context.fire_id
     assert (running.state, running.instance_id) == ("EXECUTING", scheduler.instance_id)
     assert not scheduler.interrupt(JobKey("another", "DEFAULT"))
     assert not scheduler.interrupt_execution("0")
@@ -322,7 +322,7 @@ def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler)
     scheduler.resume_job(JobKey("once", "DEFAULT"), missed="once")
     context = jobs.next_run()
     assert context.job_key.name == "once"
-    assert len(context.covers) == 2
+    assert len(context.coalesced_fire_times) == 2
     scheduler.resume_trigger_group("paused")
     deadline = time.monotonic() + 10
     while any(record.progress.next_fire_time <= scheduler.nodes().now for record in scheduler.triggers()):

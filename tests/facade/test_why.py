@@ -92,9 +92,7 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
     said = scheduler.why(KEY)
     assert said[0] == "Its job runs as often at once as it allows; it waits until an execution ends."
     assert said[1] == "Its job allows 1 at once."
-    assert said[2].startswith(
-        f"Execution {context.fire_instance_id} of its job runs on node {scheduler.instance_id} since"
-    )
+    assert said[2].startswith(f"Execution {context.fire_id} of its job runs on node {scheduler.instance_id} since")
 
 
 def test_its_job_could_not_be_made(scheduler: Scheduler) -> None:

@@ -45,7 +45,7 @@ class History:
     refused: frozenset[str] = frozenset()
     """One-shots whose scheduling ended with any other error: it says that nothing was changed."""
     succeeded: frozenset[int] | None = None
-    """The fences of the executions that the system's history has as SUCCEEDED; None where that is not compared."""
+    """The fire_ids of the executions that the system's history has as SUCCEEDED; None where that is not compared."""
     serial: frozenset[str] = frozenset()
     """Jobs that must not overlap."""
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -127,17 +127,17 @@ def _check_one_shots(history: History, starts: Sequence[Line], findings: Finding
 
 def _check_overlaps(history: History, findings: Findings) -> None:
     for job in sorted(history.serial):
-        # Not by fence alone: where a failover took some back, two executions have the same one.
+        # Not by fire_id alone: where a failover took some back, two executions have the same one.
         latest: dict[tuple[int, int], list[float]] = {}
         spans: list[tuple[int, list[float]]] = []
         for line in history.lines:
             if line.job != job:
                 continue
             if line.event == "start":
-                latest[line.pid, line.fence] = [line.at]
-                spans.append((line.fence, latest[line.pid, line.fence]))
+                latest[line.pid, line.fire_id] = [line.at]
+                spans.append((line.fire_id, latest[line.pid, line.fire_id]))
             else:
-                latest[line.pid, line.fence].append(line.at)
+                latest[line.pid, line.fire_id].append(line.at)
         findings.overlapped += [
             f"{job}: execution {later} began {ends[-1] - begins[0]:.3f} s before execution {earlier} ended"
             for (earlier, ends), (later, begins) in pairwise(spans)
@@ -160,11 +160,12 @@ def _check_counters(history: History, starts: Sequence[Line], findings: Findings
 def _check_history(history: History, starts: Sequence[Line], findings: Findings) -> None:
     if history.succeeded is None:
         return
-    ran = {line.fence: line for line in starts}
+    ran = {line.fire_id: line for line in starts}
     findings.unrecorded += [
-        f"execution {fence} of {ran[fence].trigger} ran and is not recorded as SUCCEEDED"
-        for fence in sorted(ran.keys() - history.succeeded)
+        f"execution {fire_id} of {ran[fire_id].trigger} ran and is not recorded as SUCCEEDED"
+        for fire_id in sorted(ran.keys() - history.succeeded)
     ]
     findings.unrecorded += [
-        f"execution {fence} is recorded as SUCCEEDED and never ran" for fence in sorted(history.succeeded - ran.keys())
+        f"execution {fire_id} is recorded as SUCCEEDED and never ran"
+        for fire_id in sorted(history.succeeded - ran.keys())
     ]

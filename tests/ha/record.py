@@ -23,7 +23,7 @@ class Line:
     job: str
     trigger: str
     scheduled: datetime
-    fence: int
+    fire_id: int
     recovering: bool
     attempt: int
     pid: int
@@ -43,7 +43,7 @@ def write(event: str, context: JobExecutionContext, count: int | None = None) ->
         "job": context.job_key.name,
         "trigger": context.trigger_key.name,
         "scheduled": context.scheduled_fire_time.isoformat(),
-        "fence": context.fencing_token,
+        "fire_id": context.fire_id,
         "recovering": context.recovering,
         "attempt": context.attempt,
         "pid": os.getpid(),

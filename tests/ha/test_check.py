@@ -14,7 +14,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-def line(job: str, trigger: str, second: float, fence: int, **others: object) -> Line:
+def line(job: str, trigger: str, second: float, fire_id: int, **others: object) -> Line:
     values: dict[str, object] = {
         "event": "start",
         "scheduled": BEGIN + second * SECOND,
@@ -23,7 +23,7 @@ def line(job: str, trigger: str, second: float, fence: int, **others: object) ->
         "pid": 1,
         "at": 100.0 + second,
     }
-    return Line(job=job, trigger=trigger, fence=fence, **{**values, **others})  # type: ignore[arg-type]
+    return Line(job=job, trigger=trigger, fire_id=fire_id, **{**values, **others})  # type: ignore[arg-type]
 
 
 def well() -> History:
@@ -45,7 +45,7 @@ def well() -> History:
         acknowledged=frozenset({"once-1"}),
         unknown=frozenset({"once-2"}),
         refused=frozenset({"once-3"}),
-        succeeded=frozenset(line.fence for line in lines),
+        succeeded=frozenset(line.fire_id for line in lines),
         serial=frozenset({"serial"}),
         counters={"counting": 3},
     )
@@ -60,7 +60,7 @@ def test_a_history_without_a_fault_is_clean() -> None:
 def test_an_instant_that_never_fired_is_lost(missing: int) -> None:
     # The last of them lies after `due`, and a later one fired.
     history = well()
-    lines = [one for one in history.lines if not (one.trigger == "often" and one.fence == missing)]
+    lines = [one for one in history.lines if not (one.trigger == "often" and one.fire_id == missing)]
     assert check(replace(history, lines=lines, succeeded=None)).counts()["lost"] == 1
 
 

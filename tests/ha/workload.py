@@ -142,7 +142,9 @@ class Workload:
             acknowledged=frozenset(self.acknowledged),
             unknown=frozenset(self.unknown),
             refused=frozenset(self.refused),
-            succeeded=frozenset(one.fence for one in executions if one.state == "SUCCEEDED" and one.fence is not None),
+            succeeded=frozenset(
+                one.fire_id for one in executions if one.state == "SUCCEEDED" and one.fire_id is not None
+            ),
             serial=frozenset({"serial", "counting"}),
             counters={"counting": counting.data["count"]},
             left=stayed_late + left,
@@ -247,7 +249,7 @@ class Workload:
 
     def _left(self) -> list[str]:
         """What is claimed, runs or is blocked, or waits although all is paused."""
-        running = [f"execution {one.fence} of {one.trigger_key} is {one.state}" for one in self._client.running()]
+        running = [f"execution {one.fire_id} of {one.trigger_key} is {one.state}" for one in self._client.running()]
         rest = {TriggerState.PAUSED, TriggerState.COMPLETE}
         stored = [
             f"trigger {one.trigger.key} is {one.state}"
@@ -262,7 +264,8 @@ class Workload:
         try:
             stored = self._client.trigger_record(key)
             running = [
-                f"execution {one.fence} of {one.scheduled_fire_time} is {one.state} on {one.instance_id} ({one.epoch})"
+                f"execution {one.fire_id} of {one.scheduled_fire_time} is {one.state} on {one.instance_id}"
+                f" ({one.epoch})"
                 for one in self._client.running()
                 if one.trigger_key == key
             ]

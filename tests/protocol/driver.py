@@ -189,12 +189,12 @@ class DrivenNode:
 
     @property
     def claims(self) -> set[int]:
-        """The fences of the claims that it knows of."""
-        return {claim.fence for claim in self.runtime._scheduler._held}
+        """The fire_ids of the claims that it knows of."""
+        return {claim.fire_id for claim in self.runtime._scheduler._held}
 
     @property
     def executions(self) -> set[int]:
-        """The fences of what it handed to workers, and is not recorded yet."""
+        """The fire_ids of what it handed to workers, and is not recorded yet."""
         return set(self.runtime._present_epoch().in_hand())
 
     @property
@@ -297,9 +297,9 @@ class Stage(Harness):
         told = []
         for table, columns in (
             ("scheduler_state", "instance_id, epoch, last_checkin"),
-            ("fired_triggers", "fence, trigger_name, state, instance_id, epoch, scheduled_time"),
-            ("triggers", "trigger_group, trigger_name, trigger_state, fence, next_fire_time, upcoming"),
-            ("executions", "trigger_group, trigger_name, scheduled_time, outcome, instance_id, fence"),
+            ("fired_triggers", "fire_id, trigger_name, state, instance_id, epoch, scheduled_time"),
+            ("triggers", "trigger_group, trigger_name, trigger_state, fire_id, next_fire_time, upcoming"),
+            ("executions", "trigger_group, trigger_name, scheduled_time, outcome, instance_id, fire_id"),
         ):
             told += [table, *(f"    {row}" for row in self.rows(f"SELECT {columns} FROM qrtz_{table} ORDER BY 1, 2"))]
         return "\n".join(map(str, told))
@@ -312,8 +312,9 @@ class Stage(Harness):
         asked = {
             "S1: an instant was fired twice": (
                 "SELECT trigger_group, trigger_name, generation, scheduled_time, attempt FROM"
-                " (SELECT trigger_group, trigger_name, generation, scheduled_time, attempt, fence FROM qrtz_executions"
-                "  UNION SELECT trigger_group, trigger_name, generation, scheduled_time, attempt, fence"
+                " (SELECT trigger_group, trigger_name, generation, scheduled_time, attempt, fire_id"
+                " FROM qrtz_executions"
+                "  UNION SELECT trigger_group, trigger_name, generation, scheduled_time, attempt, fire_id"
                 "  FROM qrtz_fired_triggers WHERE state = 'EXECUTING') AS f"
                 " GROUP BY 1, 2, 3, 4, 5 HAVING count(*) > 1"
             ),
@@ -322,11 +323,11 @@ class Stage(Harness):
                 " AND max_concurrent IS NOT NULL GROUP BY 1, 2, max_concurrent HAVING count(*) > max_concurrent"
             ),
             "S4: a claim is of an epoch that is not registered": (
-                "SELECT f.fence, f.trigger_name FROM qrtz_fired_triggers f"
+                "SELECT f.fire_id, f.trigger_name FROM qrtz_fired_triggers f"
                 " WHERE NOT EXISTS (SELECT FROM qrtz_scheduler_state s WHERE s.epoch = f.epoch)"
             ),
             "S8: an execution that is recorded still executes": (
-                "SELECT f.fence FROM qrtz_fired_triggers f JOIN qrtz_executions e USING (fence)"
+                "SELECT f.fire_id FROM qrtz_fired_triggers f JOIN qrtz_executions e USING (fire_id)"
             ),
         }
         return [

@@ -56,7 +56,7 @@ class Trigger(NamedTuple):
     """A row of `triggers`: WAITING, ACQUIRED, BLOCKED, PAUSED or COMPLETE by its first letter."""
 
     state: str = "W"
-    fence: int = 0
+    fire_id: int = 0
     next: int = 0
     held: bool = False
 
@@ -64,7 +64,7 @@ class Trigger(NamedTuple):
 class Fired(NamedTuple):
     """A row of `fired_triggers`."""
 
-    fence: int
+    fire_id: int
     trigger: int
     instant: int
     owner: int
@@ -128,46 +128,46 @@ def first(scope: Scope) -> State:
     return State((Trigger(),) * scope.triggers, (), (Node(), Node()), (), (), fates, scope.faults)
 
 
-def fences_of(answer: tuple) -> list[int]:
-    """The fences within an answer or the arguments of a flight."""
+def fire_ids_of(answer: tuple) -> list[int]:
+    """The fire_ids within an answer or the arguments of a flight."""
     found: list[int] = []
     for part in answer:
         if isinstance(part, Fired):
-            found.append(part.fence)
+            found.append(part.fire_id)
         elif isinstance(part, tuple):
-            found += fences_of(part)
+            found += fire_ids_of(part)
         elif isinstance(part, int):
             found.append(part)
     return found
 
 
-def _renamed(part: object, fences: dict[int, int]) -> object:
+def _renamed(part: object, fire_ids: dict[int, int]) -> object:
     if isinstance(part, Fired):
-        return part._replace(fence=fences[part.fence])
+        return part._replace(fire_id=fire_ids[part.fire_id])
     if isinstance(part, tuple):
-        return tuple(_renamed(one, fences) for one in part)
-    return fences[part] if isinstance(part, int) else part
+        return tuple(_renamed(one, fire_ids) for one in part)
+    return fire_ids[part] if isinstance(part, int) else part
 
 
-def _is_about_fences(flight: Flight) -> bool:
+def _is_about_fire_ids(flight: Flight) -> bool:
     return flight.step not in ("claim", "take")
 
 
 def canonical(state: State) -> State:
-    """The one state that stands for all that differ by the numbers of fences and the order of nodes only."""
-    numbers = {row.fence for row in state.fired} | {trigger.fence for trigger in state.triggers} | {0}
+    """The one state that stands for all that differ by the numbers of fire_ids and the order of nodes only."""
+    numbers = {row.fire_id for row in state.fired} | {trigger.fire_id for trigger in state.triggers} | {0}
     for node in state.nodes:
         numbers.update(node.held)
-        numbers.update(row.fence for row in node.hand)
-        numbers.update(row.fence for row in node.done)
-        numbers.update(fences_of(node.answer))
+        numbers.update(row.fire_id for row in node.hand)
+        numbers.update(row.fire_id for row in node.done)
+        numbers.update(fire_ids_of(node.answer))
     for flight in state.abandoned:
-        if _is_about_fences(flight):
-            numbers.update(fences_of(flight.about))
+        if _is_about_fire_ids(flight):
+            numbers.update(fire_ids_of(flight.about))
     if max(numbers) >= len(numbers):
         new = {old: rank for rank, old in enumerate(sorted(numbers))}
         state = state._replace(
-            triggers=tuple(trigger._replace(fence=new[trigger.fence]) for trigger in state.triggers),
+            triggers=tuple(trigger._replace(fire_id=new[trigger.fire_id]) for trigger in state.triggers),
             fired=_renamed(state.fired, new),
             nodes=tuple(
                 node._replace(
@@ -179,7 +179,7 @@ def canonical(state: State) -> State:
                 for node in state.nodes
             ),
             abandoned=tuple(
-                flight._replace(about=_renamed(flight.about, new)) if _is_about_fences(flight) else flight
+                flight._replace(about=_renamed(flight.about, new)) if _is_about_fire_ids(flight) else flight
                 for flight in state.abandoned
             ),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocol.explored_state import NOBODY, Cures, Fired, Flight, Node, Scope, State, fences_of
+from tests.protocol.explored_state import NOBODY, Cures, Fired, Flight, Node, Scope, State, fire_ids_of
 
 
 class Draft:
@@ -12,7 +12,7 @@ class Draft:
         self.scope = scope
         self.cures = cures
         self.triggers = list(state.triggers)
-        self.fired = {row.fence: row for row in state.fired}
+        self.fired = {row.fire_id: row for row in state.fired}
         self.nodes = list(state.nodes)
         self.abandoned = list(state.abandoned)
         self.late = list(state.late)
@@ -34,12 +34,12 @@ class Draft:
         fates[row.instant] = old._replace(**{name: getattr(old, name) + n for name, n in more.items()})
 
     def _fence(self) -> int:
-        numbers = [*self.fired, *(trigger.fence for trigger in self.triggers)]
+        numbers = [*self.fired, *(trigger.fire_id for trigger in self.triggers)]
         for node in self.nodes:
-            numbers += [*node.held, *(row.fence for row in (*node.hand, *node.done))]
-            numbers += fences_of(node.answer)
+            numbers += [*node.held, *(row.fire_id for row in (*node.hand, *node.done))]
+            numbers += fire_ids_of(node.answer)
         for flight in self.abandoned:
-            numbers += fences_of(flight.about)
+            numbers += fire_ids_of(flight.about)
         return max(numbers, default=0) + 1
 
     def _is_full(self) -> bool:
@@ -51,16 +51,16 @@ class Draft:
     def _begin_executing(self, row: Fired) -> Fired:
         """The trigger moves on, and the others of its job are blocked; rows that the user holds are skipped."""
         row = row._replace(executing=True)
-        self.fired[row.fence] = row
+        self.fired[row.fire_id] = row
         self.fate(row, fires=1)
         following = row.instant + 1
         over = following == self.scope.instants
-        self.set(row.trigger, next=following, fence=0, state="C" if over else "B" if self.scope.serial else "W")
+        self.set(row.trigger, next=following, fire_id=0, state="C" if over else "B" if self.scope.serial else "W")
         if self.scope.serial:
             for number, other in enumerate(self.triggers):
                 if number != row.trigger and not other.held and other.state in "WA":
-                    self.fired.pop(other.fence, None)
-                    self.set(number, state="B", fence=0)
+                    self.fired.pop(other.fire_id, None)
+                    self.set(number, state="B", fire_id=0)
         return row
 
     def _free_siblings(self) -> None:
@@ -106,65 +106,65 @@ class Draft:
         row = Fired(self._fence(), number, trigger.next, owner, False)
         if at_once:
             return ("acquired", (), (self._begin_executing(row),))
-        self.fired[row.fence] = row
-        self.set(number, state="A", fence=row.fence)
-        return ("acquired", (row.fence,), ())
+        self.fired[row.fire_id] = row
+        self.set(number, state="A", fire_id=row.fire_id)
+        return ("acquired", (row.fire_id,), ())
 
-    def _fire(self, owner: int, fence: int) -> tuple:
-        row = self.fired.get(fence)
+    def _fire(self, owner: int, fire_id: int) -> tuple:
+        row = self.fired.get(fire_id)
         if row is None or row.owner != owner or row.executing:
-            return ("fired", fence, ())
+            return ("fired", fire_id, ())
         trigger = self.triggers[row.trigger]
-        if trigger.fence != fence:
-            still = () if self._give_back(row) else (fence,)
-            return ("acquired", still, ()) if still else ("fired", fence, ())
+        if trigger.fire_id != fire_id:
+            still = () if self._give_back(row) else (fire_id,)
+            return ("acquired", still, ()) if still else ("fired", fire_id, ())
         if trigger.held:
             return ("acquired", (), ())
         if self._is_full():
-            del self.fired[fence]
-            self.set(row.trigger, state="B", fence=0)
-            return ("fired", fence, ())
-        return ("fired", fence, (self._begin_executing(row),))
+            del self.fired[fire_id]
+            self.set(row.trigger, state="B", fire_id=0)
+            return ("fired", fire_id, ())
+        return ("fired", fire_id, (self._begin_executing(row),))
 
     def _give_back(self, row: Fired) -> bool:
         """Whether a claim is no more; one whose trigger the user holds stays."""
         trigger = self.triggers[row.trigger]
-        if trigger.fence != row.fence:
+        if trigger.fire_id != row.fire_id:
             if self.cures.forgets:
-                del self.fired[row.fence]
+                del self.fired[row.fire_id]
             return self.cures.forgets
         if trigger.held:
             return False
-        del self.fired[row.fence]
-        self.set(row.trigger, state="W", fence=0)
+        del self.fired[row.fire_id]
+        self.set(row.trigger, state="W", fire_id=0)
         return True
 
     def _claims_of(self, owner: int) -> list[Fired]:
         return [row for row in self.fired.values() if row.owner == owner and not row.executing]
 
-    def _release(self, owner: int, fences: tuple[int, ...]) -> tuple:
+    def _release(self, owner: int, fire_ids: tuple[int, ...]) -> tuple:
         for row in self._claims_of(owner):
-            if row.fence in fences:
+            if row.fire_id in fire_ids:
                 self._give_back(row)
-        still = {row.fence for row in self._claims_of(owner)}
-        return ("released", fences, tuple(fence for fence in fences if fence not in still))
+        still = {row.fire_id for row in self._claims_of(owner)}
+        return ("released", fire_ids, tuple(fire_id for fire_id in fire_ids if fire_id not in still))
 
     def _reconcile(self, owner: int, claims: tuple[int, ...], executions: tuple[int, ...]) -> tuple:
         found = tuple(
-            row for row in self.fired.values() if row.owner == owner and row.executing and row.fence not in executions
+            row for row in self.fired.values() if row.owner == owner and row.executing and row.fire_id not in executions
         )
         for row in self._claims_of(owner):
-            if row.fence not in claims or self.triggers[row.trigger].fence != row.fence:
+            if row.fire_id not in claims or self.triggers[row.trigger].fire_id != row.fire_id:
                 self._give_back(row)
-        return ("reconciled", found, tuple(row.fence for row in self._claims_of(owner)))
+        return ("reconciled", found, tuple(row.fire_id for row in self._claims_of(owner)))
 
-    def _complete(self, owner: int, fence: int) -> tuple:
-        row = self.fired.get(fence)
+    def _complete(self, owner: int, fire_id: int) -> tuple:
+        row = self.fired.get(fire_id)
         if row is not None and row.owner == owner and row.executing:
-            del self.fired[fence]
+            del self.fired[fire_id]
             self.fate(row, ends=1)
             self._free_siblings()
-        return ("completed", fence)
+        return ("completed", fire_id)
 
     def recover(self, dead: int) -> None:
         """An epoch goes, and with it all that it held; rows that the user holds are skipped."""
@@ -173,24 +173,24 @@ class Draft:
             if row.owner != dead:
                 continue
             if not self.cures.frees_owned:
-                self.fired[row.fence] = row._replace(owner=NOBODY)
+                self.fired[row.fire_id] = row._replace(owner=NOBODY)
                 continue
-            del self.fired[row.fence]
+            del self.fired[row.fire_id]
             if row.executing:
                 self.fate(row, ends=1)
                 fates = self.fates[row.trigger]
                 fates[row.instant] = fates[row.instant]._replace(lost=True)
                 self._free_siblings()
-            elif self.triggers[row.trigger].fence == row.fence and not self.triggers[row.trigger].held:
-                self.set(row.trigger, state="W", fence=0)
+            elif self.triggers[row.trigger].fire_id == row.fire_id and not self.triggers[row.trigger].held:
+                self.set(row.trigger, state="W", fire_id=0)
         kept = [flight._replace(owner=NOBODY) if flight.owner == dead else flight for flight in self.abandoned]
         self.abandoned = [flight for flight in kept if flight.owner != NOBODY or not self.cures.guards_epoch]
 
     def repair(self) -> None:
         for number, trigger in enumerate(self.triggers):
-            unowned = trigger.state == "A" and trigger.fence not in self.fired
+            unowned = trigger.state == "A" and trigger.fire_id not in self.fired
             if not trigger.held and (unowned or (trigger.state == "B" and not self._is_full())):
-                self.set(number, state="W", fence=0)
+                self.set(number, state="W", fire_id=0)
 
     # --- what a node does with an answer
 

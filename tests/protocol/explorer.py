@@ -7,7 +7,7 @@ else happens in every order. Instants become due at any moment, so no clock is n
 happens both before and after everything else.
 
 The explorer visits all states breadth first, and states that differ only by the names of nodes or by the absolute
-numbers of fences are one state. Two things are asked of the whole graph:
+numbers of fire_ids are one state. Two things are asked of the whole graph:
 
 - safety: what `violation` names holds in every state;
 - liveness: from every state a state is reached, by steps that need neither a fault nor a human hand, in which every
@@ -95,7 +95,7 @@ class Model:
         if not node.trusted:
             return
         if node.unsettled or self.cures.compares:
-            handed = {row.fence for row in (*node.hand, *node.done)}
+            handed = {row.fire_id for row in (*node.hand, *node.done)}
             known = handed if self.cures.settles_by_hand else handed | set(node.held)
             yield "comparing", Flight("reconcile", number, (node.held, tuple(sorted(known)))), True
         if node.unsettled:
@@ -104,8 +104,8 @@ class Model:
             if row.state == "W" and not row.held:
                 yield f"acquiring t{trigger} ahead", Flight("claim", number, (trigger,)), True
                 yield f"acquiring and firing t{trigger}", Flight("take", number, (trigger,)), True
-        for fence in node.held:
-            yield f"firing claim {fence}", Flight("fire", number, (fence,)), True
+        for fire_id in node.held:
+            yield f"firing claim {fire_id}", Flight("fire", number, (fire_id,)), True
 
     # --- workers, completer, cluster manager, misfire handler
 
@@ -119,7 +119,7 @@ class Model:
             draft.node(number, hand=hand, done=tuple(sorted((*node.done, row))))
             yield Edge(f"{name} runs t{row.trigger} for instant {row.instant}", True, draft.freeze())
         for row in node.done:
-            flight = Flight("complete", number, (row.fence,))
+            flight = Flight("complete", number, (row.fire_id,))
             draft = self.draft(state)
             draft.send(flight)
             draft.node(number, done=tuple(one for one in node.done if one != row))
@@ -201,11 +201,11 @@ class Model:
                 draft.set(number, held=True)
                 yield Edge(f"the user's transaction holds the row of t{number}", False, draft.freeze())
                 draft = self.draft(state, fault=True)
-                draft.set(number, state="P", fence=0)
+                draft.set(number, state="P", fire_id=0)
                 if trigger.state == "A":
                     # The user's statement began before the claim was committed, and waited for the trigger's row only.
                     yield Edge(f"the user pauses t{number} and does not see its claim", False, draft.freeze())
-                draft.fired.pop(trigger.fence, None)
+                draft.fired.pop(trigger.fire_id, None)
                 yield Edge(f"the user pauses t{number}", False, draft.freeze())
         if state.faults and all(node.up for node in state.nodes):
             for number in NODES:
@@ -233,7 +233,7 @@ class Model:
             return "S3: a job that disallows concurrent execution executes twice at a time"
         for row in state.fired:
             if row.owner == NOBODY or not state.nodes[row.owner].registered:
-                return f"S4: claim {row.fence} is of an epoch that is not registered"
+                return f"S4: claim {row.fire_id} is of an epoch that is not registered"
         return None
 
     def is_at_rest(self, state: State) -> bool:

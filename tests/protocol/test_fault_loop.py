@@ -462,9 +462,9 @@ def test_the_next_passes_end_the_difference_with_no_check_in(
     for _ in range(2):
         node.schedule()
     faults.end()
-    held = stage.rows("SELECT fence, state FROM qrtz_fired_triggers WHERE epoch = %s", node.node.epoch)
-    assert {fence for fence, state in held if state == "ACQUIRED"} == node.claims
-    assert {fence for fence, state in held if state == "EXECUTING"} == node.executions
+    held = stage.rows("SELECT fire_id, state FROM qrtz_fired_triggers WHERE epoch = %s", node.node.epoch)
+    assert {fire_id for fire_id, state in held if state == "ACQUIRED"} == node.claims
+    assert {fire_id for fire_id, state in held if state == "EXECUTING"} == node.executions
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -282,23 +282,25 @@ class Cluster(RuleBasedStateMachine):
     # --- invariants
 
     def _fires_of(self, name: str) -> set[int]:
-        """The fences of all fires of a trigger that were committed."""
+        """The fire_ids of all fires of a trigger that were committed."""
         running = {
-            row.fence for row in self.store.list_running() if row.state == "EXECUTING" and row.trigger_key == key(name)
+            row.fire_id
+            for row in self.store.list_running()
+            if row.state == "EXECUTING" and row.trigger_key == key(name)
         }
         return running | {
-            row.fence for row in self.store.list_executions(10_000) if row.fence and row.trigger_key == key(name)
+            row.fire_id for row in self.store.list_executions(10_000) if row.fire_id and row.trigger_key == key(name)
         }
 
     @invariant()
     def s1_a_fire_runs_at_most_once_and_an_instant_fires_at_most_once(self) -> None:
-        assert max(Counter(run.fencing_token for run in self.world.runs).values(), default=1) == 1
+        assert max(Counter(run.fire_id for run in self.world.runs).values(), default=1) == 1
         instants: dict[Any, set[int]] = {}
         for node in self.everyone:
             for fired in node.workers.handed_over:
                 instant = (fired.trigger_key, fired.generation, fired.scheduled_fire_time, fired.attempt)
-                instants.setdefault(instant, set()).add(fired.fence)
-        assert all(len(fences) == 1 for fences in instants.values()), instants
+                instants.setdefault(instant, set()).add(fired.fire_id)
+        assert all(len(fire_ids) == 1 for fire_ids in instants.values()), instants
 
     @invariant()
     def s2_next_fire_times_rise(self) -> None:
@@ -337,15 +339,15 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s8_a_fire_ends_in_one_way(self) -> None:
-        ended = Counter(row.fence for row in self.store.list_executions(10_000))
+        ended = Counter(row.fire_id for row in self.store.list_executions(10_000))
         assert max(ended.values(), default=1) == 1
-        assert not ended.keys() & {row.fence for row in self.store.list_running()}
+        assert not ended.keys() & {row.fire_id for row in self.store.list_running()}
 
     @invariant()
     def s9_fences_of_a_serial_job_rise(self) -> None:
-        given = [run.fencing_token for run in self.world.runs if run.job_detail.name == "serial"]
-        executed = {row.fence for row in self.store.list_executions(10_000) if row.outcome is Outcome.SUCCEEDED}
-        recorded = [fence for fence in given if fence in executed]
+        given = [run.fire_id for run in self.world.runs if run.job_detail.name == "serial"]
+        executed = {row.fire_id for row in self.store.list_executions(10_000) if row.outcome is Outcome.SUCCEEDED}
+        recorded = [fire_id for fire_id in given if fire_id in executed]
         assert recorded == sorted(recorded)
 
     @invariant()

@@ -51,7 +51,7 @@ class Told(Job):
     def execute(self, context: JobExecutionContext) -> dict[str, str]:
         names = (
             "trigger", "trigger_key", "job_detail", "job_key", "calendar", "fire_time", "scheduled_fire_time",
-            "previous_fire_time", "next_fire_time", "fire_instance_id", "fencing_token", "recovering", "covers",
+            "previous_fire_time", "next_fire_time", "fire_id", "fire_id", "recovering", "coalesced_fire_times",
             "attempt", "retried_trigger_key", "job_data", "cancelled", "lease_lost", "refire_count",
         )  # fmt: skip
         return {name: str(getattr(context, name)) for name in names}

@@ -26,9 +26,9 @@ from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.worker_pool import WorkerPool
 from quartzpy.store.protocol import Completion, FiredTrigger, Node
 from quartzpy.store.ram.store import RamJobStore
-from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 CLOCK = SystemClock()
@@ -53,7 +53,7 @@ def execution_of(
         detail = JobDetail(detail, "job", data=data, persist_data=False)
     trigger = (trigger or SimpleTrigger("once", start_time=START)).bound_to(detail.key)
     values: dict[str, Any] = {
-        "fence": 41,
+        "fire_id": 41,
         "trigger_group": trigger.group,
         "trigger_name": trigger.name,
         "job_group": detail.group,
@@ -64,11 +64,11 @@ def execution_of(
         "scheduled_fire_time": START,
         "previous_fire_time": None,
         "next_fire_time": None,
-        "pending": Horizon((), is_complete=True),
+        "pending": UpcomingFireTimes((), is_complete=True),
         "times_triggered": 1,
         "attempt": 1,
         "placement": detail.placement.as_text(),
-        "covers": (),
+        "coalesced_fire_times": (),
         "retry": detail.retry.as_text() if detail.retry else None,
         "timeout": detail.timeout,
         "persists_data": bool(detail.persist_data),

@@ -97,7 +97,7 @@ def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: Pr
             retry=RetryPolicy(on=[OSError]),
             timeout=timedelta(minutes=1),
             max_concurrent=3,
-            when_full="skip",
+            overlap_policy="skip",
         ),
         trigger=CronTrigger(
             "0 0 2 ? * MON-FRI",
@@ -111,7 +111,7 @@ def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: Pr
             misfire_threshold=timedelta(seconds=5),
         ),
         calendar=calendar,
-        stored={"attempt": 2, "covers": (START, START + timedelta(hours=1)), "previous_fire_time": START},
+        stored={"attempt": 2, "coalesced_fire_times": (START, START + timedelta(hours=1)), "previous_fire_time": START},
     )
     here = jobs.Told().execute(
         JobExecutionContext(
@@ -403,8 +403,8 @@ def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_execution(fifo
     fired = execution_of(jobs.Waits, begun=path).fired
     ours.send_bytes(pack(RUN, fired=fired_to_json(fired, jobs.Waits), refire_count=0))
     pid_said(path)
-    ours.send_bytes(pack(STOP, fence=fired.fence - 1, cut_off_after=0.0, lease_lost=True))
-    ours.send_bytes(pack(STOP, fence=fired.fence, cut_off_after=0.0, lease_lost=False))
+    ours.send_bytes(pack(STOP, fire_id=fired.fire_id - 1, cut_off_after=0.0, lease_lost=True))
+    ours.send_bytes(pack(STOP, fire_id=fired.fire_id, cut_off_after=0.0, lease_lost=False))
     said = [unpack(ours.recv_bytes()) for _ in range(3)]
     assert [kind for kind, _ in said] == [READY, BEGUN, DONE]
     assert decode(said[-1][1]["result"]) == {"result": "lease lost: False"}

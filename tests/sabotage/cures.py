@@ -42,8 +42,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.fire",
-                "    _, still_claimed = still_standing(node, left)\n    return frozenset(still_claimed)\n",
-                "    _, still_claimed = still_standing(node, left)\n    return frozenset()\n",
+                "    _, still_claimed = require_epoch(node, left)\n    return frozenset(still_claimed)\n",
+                "    _, still_claimed = require_epoch(node, left)\n    return frozenset()\n",
             ),
         ),
         (
@@ -71,7 +71,7 @@ CURES = (
                 f"{_SQL}.scheduling",
                 "SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING'"
                 " ELSE t.trigger_state END,\n"
-                "       fence = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fence END\n",
+                "       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END\n",
                 "SET {COPIES}\n",
             ),
         ),
@@ -189,9 +189,9 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.settling",
-                "       job_type = s.job_type, max_concurrent = s.max_concurrent, when_full = s.when_full,"
+                "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,"
                 " placement = s.placement\n",
-                "       fence = t.fence\n",
+                "       fire_id = t.fire_id\n",
             ),
         ),
         ("tests/facade/test_using.py::test_a_limit_that_was_set_before_the_commit_holds",),

@@ -1,4 +1,4 @@
-"""What the protocol rests on: locks, fences, clocks, evidence, deadlines. One build without each."""
+"""What the protocol rests on: locks, fire_ids, clocks, evidence, deadlines. One build without each."""
 
 from __future__ import annotations
 
@@ -133,10 +133,10 @@ PROTECTIONS = (
             ),
             Edit(
                 f"{_SQL}.complete",
-                "            fences=[c.fired.fence for c in completions],\n            started=",
+                "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
                 "            z_groups=[c.fired.job_group for c in completions],\n"
                 "            z_names=[c.fired.job_name for c in completions],\n"
-                "            fences=[c.fired.fence for c in completions],\n            started=",
+                "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
             ),
         ),
         ("tests/contract/test_complete.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),

@@ -318,7 +318,7 @@ ROWS: dict[str, Row] = {
         E.SchedulerStateError,
         r"shut down",
     ),
-    "47 an execution that is no number": (lambda c: c.execution("9" * 5_000), E.InvalidValueError, r"fire_instance_id"),
+    "47 an execution that is no number": (lambda c: c.execution("9" * 5_000), E.InvalidValueError, r"fire_id"),
     "47 a limit that is none": (lambda c: c.jobs(-1), E.InvalidValueError, r"limit: a whole number from 0 .*got -1"),
 }  # fmt: skip
 

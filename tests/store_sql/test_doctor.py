@@ -47,14 +47,14 @@ def checks_of(store: SqlJobStore) -> dict[str, Severity]:
 
 
 FIRED = """
-INSERT INTO qrtz_fired_triggers (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
     job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, requests_recovery)
 SELECT 1, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, 'gone', 4711, '{state}',
        clock_timestamp(), clock_timestamp(), 5, false
   FROM qrtz_triggers
 """
 BROKEN = [
-    ("claim-without-owner", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fence = 99"),
+    ("claim-without-owner", "UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 99"),
     ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'"),
     ("blocked-for-nothing", "UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'"),
     ("unknown-epoch", FIRED.format(state="EXECUTING")),
@@ -84,7 +84,7 @@ def test_a_claim_keeps_its_copies_until_it_is_given_back(stored: SqlJobStore, co
     user = connect()
     user.execute(FIRED.format(state="ACQUIRED").encode())
     user.execute("UPDATE qrtz_fired_triggers SET epoch = %s, instance_id = 'node'", [node.epoch])
-    user.execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fence = 1, job_type = 'another'")
+    user.execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = 1, job_type = 'another'")
     assert stored.repair() == Repairs()
     stored.release(node, [1])
     assert stored.repair() == Repairs(copies=1)

@@ -24,17 +24,17 @@ from quartzpy.errors import (
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Acquisition, Completion, FiredTrigger, JobEntry, Lane, Node, Opening
+from quartzpy.store.protocol import Acquisition, AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql import migrations, session
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 from tests.database import Server
 from tests.proxy import Proxy
 from tests.store_sql.conftest import NAME, register
 
-LANES = [Lane("report")]
-OPENINGS = [Opening("report")]
+LANES = [DispatchKey("report")]
+OPENINGS = [AvailableSlots("report")]
 Connect = Callable[[], psycopg.Connection[Any]]
 
 
@@ -76,7 +76,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
     assert [row.state for row in store.list_running()] == ["EXECUTING"] * 2, "it was committed"
     found = remote.reconcile(node, claims=[], executions=[])
     assert sorted(one.trigger_name for one in found.fired) == ["a", "b"]
-    assert remote.reconcile(node, claims=[], executions=[one.fence for one in found.fired]).fired == ()
+    assert remote.reconcile(node, claims=[], executions=[one.fire_id for one in found.fired]).fired == ()
 
     proxy.cut_after = b"COMMIT"
     completions = [ended(one) for one in found.fired]
@@ -145,9 +145,9 @@ def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_ba
     user = connect()
     user.execute("BEGIN")
     user.execute("UPDATE qrtz_triggers SET description = 'mine'")
-    assert store.release(node, [claim.fence]) == {claim.fence}
+    assert store.release(node, [claim.fire_id]) == {claim.fire_id}
     user.execute("ROLLBACK")
-    assert store.release(node, [claim.fence]) == frozenset()
+    assert store.release(node, [claim.fire_id]) == frozenset()
     record = store.trigger(TriggerKey("soon", "DEFAULT"))
     assert record is not None
     assert record.state == "WAITING"
@@ -229,7 +229,7 @@ def test_a_caller_who_holds_a_job_defers_the_completion_that_writes_its_data_and
     user.execute("BEGIN")
     user.execute("SELECT 1 FROM qrtz_job_details WHERE job_name = 'writes' FOR UPDATE")
     outcome = store.complete(node, [ended(fired["a"], job_data='{"n": 1}'), ended(fired["b"])])
-    assert set(outcome.deferred) == {fired["a"].fence}
+    assert set(outcome.deferred) == {fired["a"].fire_id}
     assert [execution.trigger_key.name for execution in store.list_executions(10)] == ["b"]
     user.execute("COMMIT")
     assert not store.complete(node, [ended(fired["a"], job_data='{"n": 1}')]).deferred
@@ -282,7 +282,7 @@ def test_the_tables_refuse_two_executions_of_a_serial_job_at_once(store: SqlJobS
     assert len(acquire(store, node).fired) == 1
     copy = (
         "INSERT INTO qrtz_fired_triggers"
-        " SELECT (jsonb_populate_record(f, jsonb_build_object('fence', f.fence + 1000))).*"
+        " SELECT (jsonb_populate_record(f, jsonb_build_object('fire_id', f.fire_id + 1000))).*"
         " FROM qrtz_fired_triggers f"
     )
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -302,7 +302,7 @@ def test_a_step_of_an_epoch_that_is_gone_changes_nothing(store: SqlJobStore, con
     ("statement", "state"),
     [
         ("UPDATE qrtz_triggers SET trigger_state = 'BLOCKED'", "BLOCKED"),
-        ("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fence = -5", "ACQUIRED"),
+        ("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED', fire_id = -5", "ACQUIRED"),
         ("UPDATE qrtz_triggers SET trigger_state = 'PAUSED_BLOCKED'", "PAUSED_BLOCKED"),
     ],
 )
@@ -378,7 +378,7 @@ def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_
     make_store: Callable[..., SqlJobStore],
 ) -> None:
     store = make_store()
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     driver = work.connection.connection.driver_connection
     store.close()
     assert isinstance(driver, psycopg.Connection)

@@ -14,10 +14,10 @@ from sqlalchemy import text
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
-from quartzpy.store.protocol import FiredTrigger, JobEntry, Node, Opening
+from quartzpy.store.protocol import AvailableSlots, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
 
 JOB = JobDetail("fenced", "job", disallow_concurrent=True, requests_recovery=True)
@@ -47,15 +47,17 @@ def executing(store: SqlJobStore, node: Node) -> FiredTrigger:
     trigger = SimpleTrigger("t", job_key=JOB.key, start_time=now - timedelta(seconds=1))
     store.store_jobs([JobEntry(JOB, [prepare(trigger, now, None)])], replace=False)
     minute = timedelta(minutes=1)
-    [fired] = store.acquire(node, [Opening("fenced")], limit=1, look_ahead=minute, misfire_threshold=minute).fired
+    [fired] = store.acquire(
+        node, [AvailableSlots("fenced")], limit=1, look_ahead=minute, misfire_threshold=minute
+    ).fired
     return fired
 
 
-def save(store: SqlJobStore, node: Node, fence: int) -> None:
-    work = store.begin_work()
+def save(store: SqlJobStore, node: Node, fire_id: int) -> None:
+    work = store.begin_job_transaction()
     try:
         work.connection.execute(text("INSERT INTO saved VALUES (1)"))
-        work.commit(node, fence)
+        work.commit(node, fire_id)
     finally:
         work.close()
 
@@ -82,7 +84,7 @@ def test_a_recovery_that_came_first_is_waited_for(
     other.execute("DELETE FROM qrtz_scheduler_state")
     other.execute("DELETE FROM qrtz_fired_triggers")
     with ThreadPoolExecutor() as pool:
-        commit = pool.submit(save, store, node, fired.fence)
+        commit = pool.submit(save, store, node, fired.fire_id)
         until_one_waits(connect(), commit)
         other.execute(ends)
         error = commit.exception(10)
@@ -103,17 +105,17 @@ def test_a_recovery_that_comes_second_waits_for_nothing_and_takes_the_claim_next
     other.execute("SELECT pg_advisory_lock(1)")
     dead = [record for record in store.list_nodes().nodes if record.instance_id == node.instance_id]
     with ThreadPoolExecutor() as pool:
-        commit = pool.submit(save, store, node, fired.fence)
+        commit = pool.submit(save, store, node, fired.fire_id)
         until_one_waits(connect(), commit)
         first = store.recover(living, dead)
         assert (list(first.nodes), first.recovered) == (["node"], 0)
-        assert [row.fence for row in store.list_running()] == [fired.fence], "the job may not run elsewhere yet"
+        assert [row.fire_id for row in store.list_running()] == [fired.fire_id], "the job may not run elsewhere yet"
         other.execute("SELECT pg_advisory_unlock(1)")
         commit.result(10)
     assert saved(other) == 1
     assert store.recover(living, []).recovered == 1
     with pytest.raises(LeaseLostError, match="rolled back"):
-        save(store, node, fired.fence)
+        save(store, node, fired.fire_id)
     assert saved(other) == 1
 
 
@@ -125,8 +127,8 @@ def test_asking_an_execution_to_stop_does_not_wait_for_its_commit(
     other.execute(SLOW_TO_COMMIT)
     other.execute("SELECT pg_advisory_lock(1)")
     with ThreadPoolExecutor() as pool:
-        commit = pool.submit(save, store, node, fired.fence)
+        commit = pool.submit(save, store, node, fired.fire_id)
         until_one_waits(connect(), commit)
-        assert store.request_cancel(fired.fence)
+        assert store.request_cancel(fired.fire_id)
         other.execute("SELECT pg_advisory_unlock(1)")
         commit.result(10)

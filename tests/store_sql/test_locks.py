@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from quartzpy.job import JobDetail
-from quartzpy.store.protocol import Acquisition, JobEntry, Node, Opening
+from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.statement import prepare as prepare_statement
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
 
 Connect = Callable[[], psycopg.Connection[Any]]
@@ -38,7 +38,7 @@ def store_due(store: SqlJobStore, job: JobDetail, *names: str) -> None:
 
 def acquire(store: SqlJobStore, node: Node, limit: int = 100) -> Acquisition:
     return store.acquire(
-        node, [Opening(REPORT)], limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
+        node, [AvailableSlots(REPORT)], limit=limit, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
     )
 
 

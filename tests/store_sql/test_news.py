@@ -11,10 +11,10 @@ from quartzpy import Scheduler
 from quartzpy.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobEntry, Opening, Subscription
+from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Subscription
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import NAME, register
 
 SOON = 5.0
@@ -71,7 +71,7 @@ def test_what_a_leaving_node_gives_back_is_announced(store: SqlJobStore, news: S
     put(store, "claimed", timedelta(hours=1))
     assert news.wait(SOON)
     took = store.acquire(
-        node, [Opening("known")], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
+        node, [AvailableSlots("known")], limit=5, look_ahead=timedelta(hours=2), misfire_threshold=timedelta(minutes=1)
     )
     assert len(took.acquired) == 1
     store.leave(node)
@@ -110,7 +110,7 @@ def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
     assert news.wait(SOON)
     minute = timedelta(minutes=1)
     [fired] = store.acquire(
-        node, [Opening("known")], limit=1, look_ahead=timedelta(), misfire_threshold=60 * minute
+        node, [AvailableSlots("known")], limit=1, look_ahead=timedelta(), misfire_threshold=60 * minute
     ).fired
     ended = Completion(fired, started_at=NOW, ended_at=NOW, outcome=Outcome.SUCCEEDED)
     assert store.complete(node, [ended], wakes_others=not takes_more).earliest_unblocked

@@ -126,7 +126,8 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], l
 
 
 FILL_HISTORY = """
-INSERT INTO qrtz_executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type,
+INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+job_type,
     instance_id, epoch, fired_time, scheduled_time, ended_at, outcome)
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known',
        'known', 'node', 1, s.at, s.at, s.at, 'SUCCEEDED'

@@ -12,15 +12,15 @@ import pytest
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.job import JobDetail
-from quartzpy.runtime.moves import move_of, refill_of
+from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Lane, Node, Opening
+from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql import connections
 from quartzpy.store.sql.conninfo import session_settings
 from quartzpy.store.sql.flight import Send, fly
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.store_sql.conftest import NAME, register
 
 TYPE = "early"
@@ -97,9 +97,9 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
 
     plain = JobDetail(TYPE, f"plain-{round_}")
     serial = JobDetail(TYPE, f"serial-{round_}", disallow_concurrent=True, persist_data=True, durable=True)
-    buffered = JobDetail(TYPE, f"buffered-{round_}", max_concurrent=1, when_full="buffer_one", durable=True)
+    buffered = JobDetail(TYPE, f"buffered-{round_}", max_concurrent=1, overlap_policy="buffer_one", durable=True)
     claimed = [
-        PreparedTrigger(one.trigger, one.progress, Horizon())
+        PreparedTrigger(one.trigger, one.progress, UpcomingFireTimes())
         for one in (once(f"claimed{n}", plain, interval=timedelta(hours=1), repeat_count=9) for n in range(3))
     ]
     store.store_jobs(
@@ -110,14 +110,14 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
         ],
         replace=False,
     )
-    opening = Opening(TYPE)
+    opening = AvailableSlots(TYPE)
     fired: list[FiredTrigger] = []
     minute = timedelta(minutes=1)
     while True:
         took = store.acquire(node, [opening], limit=BATCH, look_ahead=minute, misfire_threshold=10 * minute)
         if took.acquired:
-            store.release(node, [took.acquired[0].fence])
-        moves = [move_of(claim, took.now) for claim in took.acquired[1:]]
+            store.release(node, [took.acquired[0].fire_id])
+        moves = [fire_request_of(claim, took.now) for claim in took.acquired[1:]]
         begun = [*took.fired, *(store.fire(node, moves).fired if moves else ())]
         if not begun:
             break
@@ -137,7 +137,7 @@ def everyday_life(store: SqlJobStore, node: Node, round_: int) -> int:
             for one, instruction in zip(begun, instructions, strict=False)
         ]
         store.complete(node, completions)
-    store.recover_misfires(node, [Lane(TYPE)], threshold=minute, limit=BATCH)
+    store.recover_misfires(node, [DispatchKey(TYPE)], threshold=minute, limit=BATCH)
     return len(fired)
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
 from quartzpy.errors import SettingsError, StoreUnavailableError
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Opening
+from quartzpy.store.protocol import AvailableSlots
 from quartzpy.store.sql.store import SqlJobStore
 from tests.pooler import Pooler
 from tests.store_sql.conftest import NAME, register
@@ -97,7 +97,9 @@ def test_each_transaction_has_our_limits(
     user.execute("SELECT FROM qrtz_locks FOR UPDATE")
     began = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="lock timeout"):
-        store.acquire(node, [Opening("none")], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1))
+        store.acquire(
+            node, [AvailableSlots("none")], limit=1, look_ahead=timedelta(), misfire_threshold=timedelta(minutes=1)
+        )
     assert time.monotonic() - began < 5
     user.execute("ROLLBACK")
 

@@ -11,17 +11,17 @@ import pytest
 
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.job import JobDetail
-from quartzpy.runtime.moves import move_of
+from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import AcquiredTrigger, Completion, JobEntry, Lane, Node, Opening
+from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 from tests.proxy import Proxy
 from tests.store_sql.conftest import register
 
-OPENINGS = [Opening("round-trips")]
-LANES = [Lane("round-trips")]
+OPENINGS = [AvailableSlots("round-trips")]
+LANES = [DispatchKey("round-trips")]
 SECOND = timedelta(seconds=1)
 JOB = JobDetail(LANES[0].job_type, "job", durable=True)
 BATCH = 50
@@ -45,7 +45,7 @@ def prepared(name: str, *, age: timedelta = SECOND, known_ahead: bool = True) ->
         name, job_key=JOB.key, start_time=now - age, interval=timedelta(hours=1), repeat_count=None, misfire="smart"
     )
     whole = prepare(trigger, now, None)
-    return whole if known_ahead else PreparedTrigger(whole.trigger, whole.progress, Horizon())
+    return whole if known_ahead else PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
 
 
 def stored(store: SqlJobStore, *triggers: PreparedTrigger) -> None:
@@ -55,7 +55,7 @@ def stored(store: SqlJobStore, *triggers: PreparedTrigger) -> None:
 def take(store: SqlJobStore, node: Node) -> tuple[list[int], list[AcquiredTrigger], list[Completion]]:
     took = store.acquire(node, OPENINGS, limit=BATCH, look_ahead=SECOND, misfire_threshold=timedelta(minutes=1))
     ended = [Completion(one, started_at=took.now, ended_at=took.now, outcome=Outcome.SUCCEEDED) for one in took.fired]
-    return [one.fence for one in took.fired], list(took.acquired), ended
+    return [one.fire_id for one in took.fired], list(took.acquired), ended
 
 
 def warm(store: SqlJobStore, node: Node) -> None:
@@ -87,7 +87,7 @@ def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: 
     with flights(proxy, 1):
         _, acquired, _ = take(remote, node)
     assert len(acquired) == BATCH
-    moves = [move_of(claim, datetime.now(UTC)) for claim in acquired]
+    moves = [fire_request_of(claim, datetime.now(UTC)) for claim in acquired]
     with flights(proxy, 1):
         firing = remote.fire(node, moves)
     assert len(firing.fired) == BATCH

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.store.protocol import News
+from quartzpy.store.protocol import Notification
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.flight import DeadlineError, undo
 from quartzpy.store.sql.listen import channel
@@ -71,7 +71,7 @@ def test_the_databases_default_isolation_level_is_not_ours(
         store = make_store(dsn, **settings)
         show = store._session.send("SELECT current_setting('transaction_isolation')")
         assert store._session.unlocked(show)[0].rows == [("read committed",)]
-        with store._connections.begin_work() as connection:
+        with store._connections.begin_job_transaction() as connection:
             shown = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
             assert shown == "read committed"
 
@@ -100,8 +100,8 @@ def test_a_listener_hears_with_a_descriptor_above_1023(make_store: MakeStore, po
         assert listener is not None
         assert listener._connection.pgconn.socket > 1_023
         assert listener.wait(0.01) == ()
-        execute(postgres_dsn, f"SELECT pg_notify('{channel(NAME)}', '{News.SCHEDULED}')")
-        assert listener.wait(10) == {News.SCHEDULED}
+        execute(postgres_dsn, f"SELECT pg_notify('{channel(NAME)}', '{Notification.SCHEDULED}')")
+        assert listener.wait(10) == {Notification.SCHEDULED}
         listener.close()
     finally:
         for descriptor in held:
@@ -114,9 +114,9 @@ def test_what_a_later_release_tells_is_passed_over(make_store: MakeStore, postgr
     assert listener is not None
     tell = f"SELECT pg_notify('{channel(NAME)}', %s)"
     with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection, connection.transaction():
-        for word in ("of tomorrow", str(News.CANCELLED), ""):
+        for word in ("of tomorrow", str(Notification.CANCELLED), ""):
             connection.execute(tell, [word])
-    assert listener.wait(10) == {News.CANCELLED}
+    assert listener.wait(10) == {Notification.CANCELLED}
     listener.close()
 
 

@@ -17,8 +17,8 @@ from quartzpy.keys import RETRYING_JOBS, JobKey
 from quartzpy.states import CompletionInstruction, JobMode
 from quartzpy.store.protocol import FiredTrigger, JobEntry
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import PreparedTrigger, prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from tests.store_sql.conftest import register
 from tests.store_sql.test_faults import LANES, OPENINGS, Connect, acquire, ended, store_due
 
@@ -114,7 +114,7 @@ def test_no_step_waits_for_a_users_transaction(impatient: SqlJobStore, connect: 
         assert not outcome.fenced
 
     # What had to be put off is done afterwards.
-    put_off = [one for one in failed if one.fired.fence in outcome.deferred]
+    put_off = [one for one in failed if one.fired.fire_id in outcome.deferred]
     assert not put_off or not store.complete(node, put_off).deferred
     store.recover(node, [])
     assert kinds([*fired, *acquire(store, node).fired], HELD) == DUE_AGAIN
@@ -131,7 +131,7 @@ def test_a_retry_of_a_job_that_is_being_deleted_waits_and_no_other_completion_do
     with transaction(connect) as user:
         store.within(user).delete_jobs([HELD])
         outcome = store.complete(node, [ended(one, retry_after=timedelta()) for one in fired.values()])
-        assert set(outcome.deferred) == {fired["a"].fence}
+        assert set(outcome.deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [ended(fired["a"], retry_after=timedelta())]).deferred
     retries = [record.trigger.job_key for record in store.list_triggers(10) if record.trigger.group == RETRYING_JOBS]
     assert sorted(key for key in retries if key) == [FREE, HELD]
@@ -178,7 +178,7 @@ def test_what_a_job_asks_of_its_triggers_waits_for_one_that_is_held(impatient: S
     asks = ended(fired["a"], instruction=CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE)
     with transaction(connect) as user:
         user.execute("UPDATE qrtz_triggers SET description = 'mine' WHERE trigger_name = 'b'")
-        assert set(store.complete(node, [asks, ended(fired["b"])]).deferred) == {fired["a"].fence}
+        assert set(store.complete(node, [asks, ended(fired["b"])]).deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [asks]).deferred
     assert {record.state for record in store.list_triggers(10)} == {"COMPLETE"}
 
@@ -190,7 +190,7 @@ def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore,
     user = connect()
     user.execute("BEGIN")
     user.execute("SELECT 1 FROM qrtz_job_details FOR UPDATE")
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     outcomes: list[Any] = []
     thread = threading.Thread(target=lambda: outcomes.append(work.complete(node, ended(fired, job_data='{"n": 1}'))))
     thread.start()

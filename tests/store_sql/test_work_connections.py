@@ -14,10 +14,10 @@ from sqlalchemy import text
 from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavailableError
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, FiredTrigger, JobEntry, Node, Opening
+from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql.store import SqlJobStore
-from quartzpy.triggers.horizon import prepare
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
 from tests.store_sql.test_fenced_work import until_one_waits
 
@@ -29,7 +29,7 @@ def executing(store: SqlJobStore, node: Node, name: str = "job", **values: Any) 
     job = JobDetail("work", name, **values)
     trigger = SimpleTrigger(name, job_key=job.key, start_time=now - timedelta(seconds=1))
     store.store_jobs([JobEntry(job, [prepare(trigger, now, None)])], replace=False)
-    [fired] = store.acquire(node, [Opening("work")], limit=1, look_ahead=MINUTE, misfire_threshold=MINUTE).fired
+    [fired] = store.acquire(node, [AvailableSlots("work")], limit=1, look_ahead=MINUTE, misfire_threshold=MINUTE).fired
     return fired
 
 
@@ -43,7 +43,7 @@ def test_an_error_or_ddl_in_a_block_does_not_spoil_the_next_ones(store: SqlJobSt
     fired = executing(store, node)
     backends = set()
     for block in range(12):
-        work = store.begin_work()
+        work = store.begin_job_transaction()
         try:
             # From the sixth on the driver prepares it; to forget it, it discards all prepared statements.
             for _ in range(6):
@@ -57,11 +57,11 @@ def test_an_error_or_ddl_in_a_block_does_not_spoil_the_next_ones(store: SqlJobSt
                 work.connection.execute(text("DROP TABLE scratch"))
             if block == 5:
                 work.connection.execute(text("DEALLOCATE ALL"))
-            work.commit(node, fired.fence)
+            work.commit(node, fired.fire_id)
         finally:
             work.close()
     assert len(backends) == 1
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     work.complete(node, completion_of(fired))
     work.close()
     [execution] = store.list_executions(9)
@@ -81,10 +81,10 @@ def test_a_jobs_own_queries_run_by_the_databases_settings(
     node = register(store)
     fired = executing(store, node)
     for _ in range(2):
-        work = store.begin_work()
+        work = store.begin_job_transaction()
         try:
             assert [work.connection.execute(text(f"SHOW {name}")).one() for name in names] == expected
-            work.commit(node, fired.fence)
+            work.commit(node, fired.fire_id)
         finally:
             work.close()
 
@@ -94,22 +94,22 @@ def test_an_unknown_outcome_is_not_hidden_by_giving_back_the_dead_connection(
 ) -> None:
     node = register(store)
     fired = executing(store, node)
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     pid = work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
     connect().execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
     with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
-        work.commit(node, fired.fence)
+        work.commit(node, fired.fire_id)
     work.close()
     # Nor does the pool keep it.
-    work = store.begin_work()
-    work.commit(node, fired.fence)
+    work = store.begin_job_transaction()
+    work.commit(node, fired.fire_id)
     work.close()
 
 
 def test_a_dead_connection_is_given_back_without_an_error(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     pid = work.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
     connect().execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
     work.close()
@@ -124,7 +124,7 @@ def test_a_persisting_job_whose_row_is_held_waits_for_it(
     other = connect()
     other.execute("BEGIN")
     other.execute("UPDATE qrtz_job_details SET description = 'held'")
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     with ThreadPoolExecutor() as pool:
         done = pool.submit(work.complete, node, completion_of(fired, job_data='{"n": 1}'))
         until_one_waits(connect(), done)  # type: ignore[arg-type]
@@ -142,10 +142,10 @@ def test_a_persisting_job_whose_row_is_held_waits_for_it(
 def test_a_block_that_ends_its_transaction_itself_is_told(store: SqlJobStore, how: str) -> None:
     node = register(store)
     fired = executing(store, node)
-    work = store.begin_work()
+    work = store.begin_job_transaction()
     try:
         getattr(work.connection, how)()
-        with pytest.raises(InvalidValueError, match=f"execution {fired.fence}: the job (closed|ended)"):
-            work.commit(node, fired.fence)
+        with pytest.raises(InvalidValueError, match=f"execution {fired.fire_id}: the job (closed|ended)"):
+            work.commit(node, fired.fire_id)
     finally:
         work.close()

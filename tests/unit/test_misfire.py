@@ -41,7 +41,7 @@ def test_a_node_down_for_two_hours_makes_up_for_the_last_ten_minutes() -> None:
     assert (misfire.action, misfire.made_up, misfire.has_more) == (MisfireAction.CATCHING_UP, 10, False)
     assert misfire.to.progress.next_fire_time == missed[110]
     assert misfire.missed == tuple(missed[:110])
-    assert misfire.to.horizon.instants == tuple(missed[111:119])
+    assert misfire.to.upcoming.instants == tuple(missed[111:119])
 
 
 @pytest.mark.parametrize(

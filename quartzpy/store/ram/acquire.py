@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, FiredTrigger, Node, Opening, SkippedTrigger
+from quartzpy.store.protocol import AcquiredTrigger, Acquisition, AvailableSlots, FiredTrigger, Node, SkippedTrigger
 from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow, load_job, load_trigger
-from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import TriggerProgress
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _BLOCKING = {
     TriggerState.WAITING: TriggerState.BLOCKED,
@@ -36,7 +36,7 @@ class Taken:
 def acquire(
     tables: Tables,
     node: Node,
-    openings: Sequence[Opening],
+    available_slots: Sequence[AvailableSlots],
     *,
     limit: int,
     look_ahead: timedelta,
@@ -47,21 +47,21 @@ def acquire(
     now = tables.require(node)
     took = Taken()
     overlaps = Overlaps(tables, node, now, took)
-    eligible = _eligible(tables, openings, now, limit, now + look_ahead, misfire_threshold, passed_over)
-    for row, passed in newest_first([(row, passed_by(row, row.pending, now)) for row in eligible]):
+    eligible = _eligible(tables, available_slots, now, limit, now + look_ahead, misfire_threshold, passed_over)
+    for row, passed in newest_first([(row, passed_by(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
         if tables.is_blocked(row.job):
             tables.move(row, TriggerState.BLOCKED)
             continue
-        if at > now or not (row.pending.is_complete or len(row.pending.instants) > len(passed)):
+        if at > now or not (row.upcoming.is_complete or len(row.upcoming.instants) > len(passed)):
             took.acquired.append(_claim(tables, node, row, now))
             continue
-        if overlaps.may_fire(row, *following(row, row.pending, 0)):
-            covers = (at, *passed) if passed else ()
-            to = following(row, row.pending, len(passed))
-            took.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, covers))
-    on_time = tables.due.on_time(openings, now, misfire_threshold, 1, beyond=len(passed_over))
+        if overlaps.may_fire(row, *following(row, row.upcoming, 0)):
+            coalesced_fire_times = (at, *passed) if passed else ()
+            to = following(row, row.upcoming, len(passed))
+            took.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
+    on_time = tables.due.on_time(available_slots, now, misfire_threshold, 1, beyond=len(passed_over))
     left = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
     return Acquisition(
         now,
@@ -74,9 +74,9 @@ def acquire(
     )
 
 
-def passed_by(row: TriggerRow, following: Horizon, now: datetime) -> tuple[datetime, ...]:
+def passed_by(row: TriggerRow, following: UpcomingFireTimes, now: datetime) -> tuple[datetime, ...]:
     """The instants after the next one that a fire stands for too, where its job lets one wait for all."""
-    if not row.job.when_full.one_stands_for_all:
+    if not row.job.overlap_policy.one_stands_for_all:
         return ()
     return tuple(instant for instant in following.instants if instant <= now)
 
@@ -88,7 +88,7 @@ def newest_first(rows: Sequence[tuple[TriggerRow, _With]]) -> list[tuple[Trigger
     """These rows, which come in order, with those of jobs whose newest fire takes the place of others turned round."""
     replacing: dict[JobKey, list[tuple[TriggerRow, _With]]] = {}
     for row, other in rows:
-        if row.job.when_full is WhenFull.CANCEL_OTHER:
+        if row.job.overlap_policy is WhenFull.CANCEL_OTHER:
             replacing.setdefault(row.job.key, []).append((row, other))
     if not replacing:
         return list(rows)
@@ -108,21 +108,21 @@ class Overlaps:
         self._took = took
         self._places: Counter[JobKey] = Counter()
 
-    def may_fire(self, row: TriggerRow, progress: TriggerProgress, pending: Horizon) -> bool:
+    def may_fire(self, row: TriggerRow, progress: TriggerProgress, upcoming: UpcomingFireTimes) -> bool:
         """Whether it fires; else it is blocked, or skipped and moved on to `progress`, here."""
         job = row.job
         self._places[job.key] += 1
         if self._tables.free_slots(job) != 0:
             return True
-        if job.when_full is WhenFull.CANCEL_OTHER and self._places[job.key] <= (job.limit or 0):
+        if job.overlap_policy is WhenFull.CANCEL_OTHER and self._places[job.key] <= (job.limit or 0):
             self._tables.move(row, TriggerState.BLOCKED)
             self._cancel_oldest(job)
-        elif job.when_full is WhenFull.BUFFER_ONE and not any(
+        elif job.overlap_policy is WhenFull.BUFFER_ONE and not any(
             other.state is TriggerState.BLOCKED for other in job.triggers.values()
         ):
             self._tables.move(row, TriggerState.BLOCKED)
         else:
-            self._took.skipped.append(_skip(self._tables, self._node, row, progress, pending, self._now))
+            self._took.skipped.append(_skip(self._tables, self._node, row, progress, upcoming, self._now))
         return False
 
     def _cancel_oldest(self, job: JobRow) -> None:
@@ -132,14 +132,14 @@ class Overlaps:
             if other.job_key == job.key and other.counts and not other.cancel_requested
         ]
         if running:
-            oldest = min(running, key=lambda other: (other.fire_time, other.fence))
+            oldest = min(running, key=lambda other: (other.fire_time, other.fire_id))
             oldest.cancel_requested = True
-            self._took.cancelled.append(oldest.fence)
+            self._took.cancelled.append(oldest.fire_id)
 
 
 def _eligible(
     tables: Tables,
-    openings: Sequence[Opening],
+    available_slots: Sequence[AvailableSlots],
     now: datetime,
     limit: int,
     until: datetime,
@@ -150,19 +150,19 @@ def _eligible(
     taken: Counter[JobKey] = Counter()
     of_executor: Counter[str] = Counter()
     of_group: Counter[str] = Counter()
-    by_lane = {opening.lane: opening for opening in openings}
-    for entry in tables.due.on_time(openings, now, threshold, limit, beyond=len(passed_over)):
+    by_lane = {opening.dispatch_key: opening for opening in available_slots}
+    for entry in tables.due.on_time(available_slots, now, threshold, limit, beyond=len(passed_over)):
         if entry.at > until:
             break
         row = tables.triggers[entry.key]
         if row.generation in passed_over:
             continue
-        opening = by_lane[row.job.lane]
+        opening = by_lane[row.job.dispatch_key]
         of_executor[opening.executor] += 1
         of_group[opening.group] += 1
         if of_executor[opening.executor] > opening.workers or of_group[opening.group] > opening.room:
             continue
-        slots = tables.free_slots(row.job) if row.job.when_full is WhenFull.BLOCK else None
+        slots = tables.free_slots(row.job) if row.job.overlap_policy is WhenFull.BLOCK else None
         if slots is not None:
             # Of one that is full, one trigger: it finds the job full, and is blocked.
             if taken[row.job.key] >= max(slots, 1):
@@ -175,20 +175,20 @@ def _eligible(
 
 
 def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> AcquiredTrigger:
-    fence = tables.next_number()
-    tables.claim(_fired_row(node, row, fence, FiredState.ACQUIRED, now))
-    tables.move(row, TriggerState.ACQUIRED, fence=fence)
+    fire_id = tables.next_number()
+    tables.claim(_fired_row(node, row, fire_id, FiredState.ACQUIRED, now))
+    tables.move(row, TriggerState.ACQUIRED, fire_id=fire_id)
     stored = tables.calendar_of(row)
     return AcquiredTrigger(
-        fence,
+        fire_id,
         row.key.group,
         row.key.name,
         row.progress,
         row.generation,
         partial(_given, row.bare),
         partial(_given, None if stored is None else stored.calendar),
-        row.job.lane.placement,
-        row.job.when_full,
+        row.job.dispatch_key.placement,
+        row.job.overlap_policy,
     )
 
 
@@ -199,27 +199,27 @@ def _given(value: _T) -> _T:
     return value
 
 
-def following(row: TriggerRow, pending: Horizon, passed: int) -> tuple[TriggerProgress, Horizon]:
-    """Where a trigger goes by itself, past so many instants of `pending`."""
-    next_fire_time, *later = pending.instants[passed:] or (None,)
+def following(row: TriggerRow, upcoming: UpcomingFireTimes, passed: int) -> tuple[TriggerProgress, UpcomingFireTimes]:
+    """Where a trigger goes by itself, past so many instants of `upcoming`."""
+    next_fire_time, *later = upcoming.instants[passed:] or (None,)
     times = row.progress.times_triggered + 1 + passed
     progress = TriggerProgress(next_fire_time, row.progress.next_fire_time, times)
-    return progress, Horizon(tuple(instant for instant in later if instant), pending.is_complete)
+    return progress, UpcomingFireTimes(tuple(instant for instant in later if instant), upcoming.is_complete)
 
 
 def _skip(
-    tables: Tables, node: Node, row: TriggerRow, progress: TriggerProgress, pending: Horizon, now: datetime
+    tables: Tables, node: Node, row: TriggerRow, progress: TriggerProgress, upcoming: UpcomingFireTimes, now: datetime
 ) -> SkippedTrigger:
-    """Move a trigger on without a fire, as its job asks when it is at its limit."""
+    """FireRequest a trigger on without a fire, as its job asks when it is at its limit."""
     scheduled = row.progress.next_fire_time
     assert scheduled is not None
-    fence = tables.next_number()
-    tables.history.append(_fired_row(node, row, fence, FiredState.EXECUTING, now).ended(Outcome.SKIPPED, now))
+    fire_id = tables.next_number()
+    tables.history.append(_fired_row(node, row, fire_id, FiredState.EXECUTING, now).ended(Outcome.SKIPPED, now))
     moved = replace(progress, previous_fire_time=row.progress.previous_fire_time)
     over = progress.next_fire_time is None
     state = TriggerState.COMPLETE if over else TriggerState.WAITING
-    row.covers = ()
-    tables.move(row, state, progress=moved, pending=pending, fence=fence if over else None)
+    row.coalesced_fire_times = ()
+    tables.move(row, state, progress=moved, upcoming=upcoming, fire_id=fire_id if over else None)
     return SkippedTrigger(row.key, row.job.key, scheduled)
 
 
@@ -227,26 +227,26 @@ def fire_row(
     tables: Tables,
     node: Node,
     row: TriggerRow,
-    fence: int,
+    fire_id: int,
     progress: TriggerProgress,
-    pending: Horizon,
+    upcoming: UpcomingFireTimes,
     now: datetime,
-    covers: tuple[datetime, ...] = (),
+    coalesced_fire_times: tuple[datetime, ...] = (),
 ) -> FiredTrigger:
     """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
     job = row.job
-    execution = _fired_row(node, row, fence, FiredState.EXECUTING, now)
-    fills_job = job.when_full is WhenFull.BLOCK and tables.free_slots(job) == 1
+    execution = _fired_row(node, row, fire_id, FiredState.EXECUTING, now)
+    fills_job = job.overlap_policy is WhenFull.BLOCK and tables.free_slots(job) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE
     else:
         state = TriggerState.BLOCKED if fills_job else TriggerState.WAITING
-    last = fence if state is TriggerState.COMPLETE else None
-    tables.move(row, state, progress=progress, pending=pending, fence=last)
+    last = fire_id if state is TriggerState.COMPLETE else None
+    tables.move(row, state, progress=progress, upcoming=upcoming, fire_id=last)
     calendar = tables.calendar_of(row)
     execution.fired = FiredTrigger(
-        fence=fence,
+        fire_id=fire_id,
         trigger_group=row.key.group,
         trigger_name=row.key.name,
         job_group=job.key.group,
@@ -257,11 +257,11 @@ def fire_row(
         scheduled_fire_time=execution.scheduled_time,
         previous_fire_time=previous,
         next_fire_time=progress.next_fire_time,
-        pending=pending,
+        upcoming=upcoming,
         times_triggered=progress.times_triggered,
         attempt=row.attempt,
-        placement=job.lane.placement,
-        covers=_together(row.covers, covers),
+        placement=job.dispatch_key.placement,
+        coalesced_fire_times=_together(row.coalesced_fire_times, coalesced_fire_times),
         retry=job.retry,
         timeout=job.timeout,
         persists_data=job.persists_data,
@@ -272,7 +272,7 @@ def fire_row(
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
     )
-    row.covers = ()
+    row.coalesced_fire_times = ()
     tables.claim(execution)
     if fills_job:
         for sibling in job.triggers.values():
@@ -286,11 +286,11 @@ def _together(missed: tuple[datetime, ...], passed: tuple[datetime, ...]) -> tup
     return (*missed, *passed[1:]) if missed and passed else missed or passed
 
 
-def _fired_row(node: Node, row: TriggerRow, fence: int, state: FiredState, now: datetime) -> FiredRow:
+def _fired_row(node: Node, row: TriggerRow, fire_id: int, state: FiredState, now: datetime) -> FiredRow:
     scheduled = row.progress.next_fire_time
     assert scheduled is not None
     return FiredRow(
-        fence=fence,
+        fire_id=fire_id,
         trigger_key=row.key,
         generation=row.generation,
         job_key=row.job.key,

@@ -11,7 +11,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.ram.tables import Tables, TriggerRow
-from quartzpy.triggers.horizon import Horizon
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
@@ -25,7 +25,7 @@ def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None
             continue
         if row.state is TriggerState.ACQUIRED:
             tables.move(row, TriggerState.WAITING)
-        row.pending = Horizon()
+        row.upcoming = UpcomingFireTimes()
 
 
 def naming(tables: Tables, name: str) -> list[TriggerRow]:
@@ -56,5 +56,7 @@ def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])
         else:
-            tables.move(row, row.state, progress=one.to.progress, pending=one.to.horizon, treated=Missed.MISFIRE)
+            tables.move(
+                row, row.state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE
+            )
     return moved

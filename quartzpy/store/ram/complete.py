@@ -1,4 +1,4 @@
-"""The complete step: ends executions, by fence, and only while the claim is still this epoch's."""
+"""The complete step: ends executions, by fire_id, and only while the claim is still this epoch's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node
-from quartzpy.store.ram.again import retry
+from quartzpy.store.ram.rerun import retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.store.records import ExecutionRecord
-from quartzpy.triggers.horizon import Horizon
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> CompletionOutcome:
@@ -23,10 +23,10 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     released: set[JobKey] = set()
     retries: list[TriggerRow] = []
     for completion in completions:
-        row = tables.fired.get(completion.fired.fence)
+        row = tables.fired.get(completion.fired.fire_id)
         if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
-            if not _was_recorded(tables, node, completion.fired.fence):
-                fenced.add(completion.fired.fence)
+            if not _was_recorded(tables, node, completion.fired.fire_id):
+                fenced.add(completion.fired.fire_id)
             continue
         tables.drop(row)
         tables.history.append(
@@ -54,10 +54,12 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     return CompletionOutcome(now, fenced=frozenset(fenced), earliest_unblocked=min(times, default=None))
 
 
-def _was_recorded(tables: Tables, node: Node, fence: int) -> bool:
+def _was_recorded(tables: Tables, node: Node, fire_id: int) -> bool:
     """Whether this node ended that execution before: its answer was lost, and it asks again."""
     return any(
-        record.fence == fence and record.instance_id == node.instance_id and record.outcome is not Outcome.TERMINATED
+        record.fire_id == fire_id
+        and record.instance_id == node.instance_id
+        and record.outcome is not Outcome.TERMINATED
         for record in tables.history
     )
 
@@ -96,17 +98,17 @@ def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:
     return row if row is not None and row.generation == fired.generation else None
 
 
-def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: Horizon) -> None:
+def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: UpcomingFireTimes) -> None:
     """Append instants where nothing else did: the last one is that which they were computed from."""
-    computed_from = (fired.next_fire_time, *fired.pending.instants)[-1]
-    last = (row.progress.next_fire_time, *row.pending.instants)[-1]
-    if last is not None and last == computed_from and not row.pending.is_complete:
-        row.pending = Horizon(row.pending.instants + more.instants, more.is_complete)
+    computed_from = (fired.next_fire_time, *fired.upcoming.instants)[-1]
+    last = (row.progress.next_fire_time, *row.upcoming.instants)[-1]
+    if last is not None and last == computed_from and not row.upcoming.is_complete:
+        row.upcoming = UpcomingFireTimes(row.upcoming.instants + more.instants, more.is_complete)
 
 
-def request_cancel(tables: Tables, fence: int) -> bool:
+def request_cancel(tables: Tables, fire_id: int) -> bool:
     """Ask an execution to stop; see `JobStore.request_cancel`."""
-    row = tables.fired.get(fence)
+    row = tables.fired.get(fire_id)
     if row is None or row.state is not FiredState.EXECUTING:
         return False
     row.cancel_requested = True
@@ -115,7 +117,7 @@ def request_cancel(tables: Tables, fence: int) -> bool:
 
 def cancel_requests(tables: Tables, node: Node) -> set[int]:
     """What was asked to stop; see `JobStore.cancel_requests`."""
-    return {row.fence for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
+    return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
 def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
@@ -143,6 +145,6 @@ def _purge_ended(tables: Tables, before: datetime) -> None:
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
         progress = row.progress
         last = progress.next_fire_time or progress.previous_fire_time or row.bare.anchor
-        if row.fence is None and row.owner is None and last < before:
+        if row.fire_id is None and row.owner is None and last < before:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])

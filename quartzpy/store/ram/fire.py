@@ -5,52 +5,52 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from quartzpy.states import FiredState, TriggerState
-from quartzpy.store.protocol import Firing, Holdings, Move, Node, Reconciliation
+from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
 from quartzpy.store.ram.acquire import Overlaps, Taken, fire_row, following, newest_first, passed_by
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
 
 
-def fire(tables: Tables, node: Node, moves: Sequence[Move]) -> Firing:
+def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
     """Fire those of `moves` that are due; see `JobStore.fire`."""
     now = tables.require(node)
     took = Taken()
     not_due: set[int] = set()
     overlaps = Overlaps(tables, node, now, took)
-    claims: list[tuple[TriggerRow, tuple[Move, FiredRow]]] = []
+    claims: list[tuple[TriggerRow, tuple[FireRequest, FiredRow]]] = []
     for move in sorted(moves, key=_in_order):
-        claim = claim_of(tables, node, move.acquired.fence)
+        claim = claim_of(tables, node, move.acquired.fire_id)
         row = None if claim is None else claimed_trigger(tables, claim)
         if claim is not None and row is None:
             tables.drop(claim)
         elif claim is not None and row is not None:
             claims.append((row, (move, claim)))
     for row, (move, claim) in newest_first(claims):
-        if row.fence != claim.fence:
+        if row.fire_id != claim.fire_id:
             # Blocked by another that fired just now.
-            if claim.fence in tables.fired:
+            if claim.fire_id in tables.fired:
                 tables.drop(claim)
         elif claim.scheduled_time > now or tables.is_blocked(row.job):
-            not_due.add(claim.fence)
+            not_due.add(claim.fire_id)
         else:
             passed = passed_by(row, move.following, now)
             if not move.following.is_complete:
                 # The trigger has to wait for one of those that are known.
                 passed = passed[: len(move.following.instants) - 1]
             if overlaps.may_fire(row, *following(row, move.following, 0)):
-                covers = (claim.scheduled_time, *passed) if passed else ()
+                coalesced_fire_times = (claim.scheduled_time, *passed) if passed else ()
                 to = following(row, move.following, len(passed))
-                took.fired.append(fire_row(tables, node, row, claim.fence, *to, now, covers))
+                took.fired.append(fire_row(tables, node, row, claim.fire_id, *to, now, coalesced_fire_times))
     return Firing(now, tuple(took.fired), frozenset(not_due), tuple(took.skipped), tuple(took.cancelled))
 
 
-def _in_order(move: Move) -> tuple[bool, object, int]:
+def _in_order(move: FireRequest) -> tuple[bool, object, int]:
     at = move.acquired.progress.next_fire_time
     return at is None, at, -move.acquired.trigger.priority
 
 
-def claim_of(tables: Tables, node: Node, fence: int) -> FiredRow | None:
-    """The claim of this fence that is this epoch's and did not fire."""
-    claim = tables.fired.get(fence)
+def claim_of(tables: Tables, node: Node, fire_id: int) -> FiredRow | None:
+    """The claim of this fire_id that is this epoch's and did not fire."""
+    claim = tables.fired.get(fire_id)
     if claim is None or claim.epoch != node.epoch or claim.state is not FiredState.ACQUIRED:
         return None
     return claim
@@ -59,15 +59,15 @@ def claim_of(tables: Tables, node: Node, fence: int) -> FiredRow | None:
 def claimed_trigger(tables: Tables, claim: FiredRow) -> TriggerRow | None:
     """The trigger that a claim is on."""
     row = tables.triggers.get(claim.trigger_key)
-    return row if row is not None and row.fence == claim.fence else None
+    return row if row is not None and row.fire_id == claim.fire_id else None
 
 
-def release(tables: Tables, node: Node, fences: Collection[int]) -> frozenset[int]:
+def release(tables: Tables, node: Node, fire_ids: Collection[int]) -> frozenset[int]:
     """Give claims back; see `JobStore.release`."""
-    if fences:
+    if fire_ids:
         tables.require(node)
-    for fence in fences:
-        claim = claim_of(tables, node, fence)
+    for fire_id in fire_ids:
+        claim = claim_of(tables, node, fire_id)
         if claim is not None:
             give_back(tables, claim)
     return frozenset()
@@ -75,8 +75,8 @@ def release(tables: Tables, node: Node, fences: Collection[int]) -> frozenset[in
 
 def reject(tables: Tables, node: Node, reasons: Mapping[int, str]) -> None:
     """Set acquired triggers to ERROR; see `JobStore.reject`."""
-    for fence, reason in reasons.items():
-        claim = claim_of(tables, node, fence)
+    for fire_id, reason in reasons.items():
+        claim = claim_of(tables, node, fire_id)
         row = None if claim is None else claimed_trigger(tables, claim)
         if row is not None:
             tables.move(row, TriggerState.ERROR)
@@ -99,8 +99,8 @@ def holdings(tables: Tables, node: Node) -> Holdings:
     own = [row for row in tables.fired.values() if row.epoch == node.epoch]
     return Holdings(
         now,
-        frozenset(row.fence for row in own if row.state is FiredState.ACQUIRED),
-        frozenset(row.fence for row in own if row.state is FiredState.EXECUTING),
+        frozenset(row.fire_id for row in own if row.state is FiredState.ACQUIRED),
+        frozenset(row.fire_id for row in own if row.state is FiredState.EXECUTING),
     )
 
 
@@ -108,11 +108,11 @@ def reconcile(tables: Tables, node: Node, claims: Collection[int], executions: C
     """End the differences; see `JobStore.reconcile`."""
     held = holdings(tables, node)
     released = set()
-    for fence in held.claims:
-        claim = tables.fired[fence]
-        if (fence not in claims or claimed_trigger(tables, claim) is None) and give_back(tables, claim):
-            released.add(fence)
-    unknown = [tables.fired[fence] for fence in held.executions.difference(executions)]
+    for fire_id in held.claims:
+        claim = tables.fired[fire_id]
+        if (fire_id not in claims or claimed_trigger(tables, claim) is None) and give_back(tables, claim):
+            released.add(fire_id)
+    unknown = [tables.fired[fire_id] for fire_id in held.executions.difference(executions)]
     unknown.sort(key=lambda row: (row.scheduled_time, -row.priority))
     fired = tuple(row.fired for row in unknown if row.fired is not None)
     return Reconciliation(fired, released, holdings(tables, node))

@@ -1,6 +1,7 @@
 """WAITING triggers in the order in which they are due, apart by who can take them and by when they are too late.
 
-They are kept apart by lane and by rule of misfiring. A step reads from the first entry that is not too late: neither
+They are kept apart by dispatch_key and by rule of misfiring. A step reads from the first entry that is not too late:
+neither
 what this node cannot run nor what the misfire step must handle is ever walked over.
 """
 
@@ -14,7 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from quartzpy.keys import TriggerKey
-from quartzpy.store.protocol import Lane, Opening
+from quartzpy.store.protocol import AvailableSlots, DispatchKey
 
 CHUNK = 512
 _ABOVE_ALL_PRIORITIES = -(2**31)
@@ -98,32 +99,38 @@ class MisfireRule(NamedTuple):
 
 
 class DueIndex:
-    """All lanes."""
+    """All dispatch_keys."""
 
     def __init__(self) -> None:
-        self._lanes: dict[Lane, dict[MisfireRule, SortedEntries]] = {}
-        self.placed: frozenset[Lane] = frozenset()
-        """The lanes with a placement that triggers wait in."""
+        self._dispatch_keys: dict[DispatchKey, dict[MisfireRule, SortedEntries]] = {}
+        self.placed: frozenset[DispatchKey] = frozenset()
+        """The dispatch_keys with a placement that triggers wait in."""
 
-    def add(self, lane: Lane, rule: MisfireRule, entry: Entry) -> None:
-        by_rule = self._lanes.setdefault(lane, {})
+    def add(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
+        by_rule = self._dispatch_keys.setdefault(dispatch_key, {})
         if rule not in by_rule:
             by_rule[rule] = SortedEntries()
-            if lane.placement:
-                self.placed |= {lane}
+            if dispatch_key.placement:
+                self.placed |= {dispatch_key}
         by_rule[rule].add(entry)
 
-    def remove(self, lane: Lane, rule: MisfireRule, entry: Entry) -> None:
-        by_rule = self._lanes[lane]
+    def remove(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
+        by_rule = self._dispatch_keys[dispatch_key]
         by_rule[rule].remove(entry)
         if not by_rule[rule]:
             del by_rule[rule]
             if not by_rule:
-                del self._lanes[lane]
-                self.placed -= {lane}
+                del self._dispatch_keys[dispatch_key]
+                self.placed -= {dispatch_key}
 
     def on_time(
-        self, openings: Iterable[Opening], now: datetime, threshold: timedelta, limit: int, *, beyond: int = 0
+        self,
+        available_slots: Iterable[AvailableSlots],
+        now: datetime,
+        threshold: timedelta,
+        limit: int,
+        *,
+        beyond: int = 0,
     ) -> Iterator[Entry]:
         """What did not misfire, whenever it is due, in order: of each opening the first that it has room for, and so
         many `beyond` those, as the caller passes some over."""
@@ -133,29 +140,29 @@ class DueIndex:
                     entries.since(rule.earliest_on_time(now, threshold)),
                     min(limit, opening.workers, opening.room) + beyond,
                 )
-                for opening in dict.fromkeys(openings)
-                for rule, entries in self._lanes.get(opening.lane, {}).items()
+                for opening in dict.fromkeys(available_slots)
+                for rule, entries in self._dispatch_keys.get(opening.dispatch_key, {}).items()
             )
         )
 
-    def misfired(self, lanes: Iterable[Lane], now: datetime, threshold: timedelta) -> Iterator[Entry]:
+    def misfired(self, dispatch_keys: Iterable[DispatchKey], now: datetime, threshold: timedelta) -> Iterator[Entry]:
         """What is too late, in order."""
         return merge(
             *(
                 _before(rule.earliest_on_time(now, threshold), entries)
-                for lane in dict.fromkeys(lanes)
-                for rule, entries in self._lanes.get(lane, {}).items()
+                for dispatch_key in dict.fromkeys(dispatch_keys)
+                for rule, entries in self._dispatch_keys.get(dispatch_key, {}).items()
                 if not rule.ignores_misfires
             )
         )
 
-    def lanes(self) -> set[Lane]:
+    def dispatch_keys(self) -> set[DispatchKey]:
         """Those that triggers wait in."""
-        return set(self._lanes)
+        return set(self._dispatch_keys)
 
 
-def _before(instant: datetime, lane: SortedEntries) -> Iterator[Entry]:
-    for entry in lane.since(_BEGINNING):
+def _before(instant: datetime, dispatch_key: SortedEntries) -> Iterator[Entry]:
+    for entry in dispatch_key.since(_BEGINNING):
         if entry.at >= instant:
             return
         yield entry

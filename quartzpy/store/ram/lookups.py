@@ -35,7 +35,7 @@ def _record(row: TriggerRow) -> TriggerRecord:
         state=row.state,
         progress=row.progress,
         generation=row.generation,
-        upcoming=row.pending.instants,
+        upcoming=row.upcoming.instants,
         error=row.error,
         catch_up_until=row.catch_up_until,
     )
@@ -90,12 +90,12 @@ def _by_fire_time(row: TriggerRow) -> tuple[datetime, int, TriggerKey]:
 
 
 def list_running(tables: Tables) -> list[RunningRecord]:
-    return [_running(row) for row in sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fence))]
+    return [_running(row) for row in sorted(tables.fired.values(), key=lambda row: (row.fire_time, row.fire_id))]
 
 
 def _running(row: FiredRow) -> RunningRecord:
     return RunningRecord(
-        fence=row.fence,
+        fire_id=row.fire_id,
         trigger_key=row.trigger_key,
         job_key=row.job_key,
         instance_id=row.instance_id,
@@ -130,13 +130,13 @@ def _is_wanted(record: ExecutionRecord, wanted: ExecutionQuery) -> bool:
 
 
 def _by_latest(record: ExecutionRecord) -> tuple[datetime, int]:
-    return record.ended_at or record.fire_time or record.scheduled_fire_time, record.fence or 0
+    return record.ended_at or record.fire_time or record.scheduled_fire_time, record.fire_id or 0
 
 
 def _scheduled(row: TriggerRow) -> ExecutionRecord:
     return ExecutionRecord(
         state=ExecutionState.SCHEDULED,
-        fence=None,
+        fire_id=None,
         trigger_key=row.key,
         job_key=row.job.key,
         job_type=row.job.job_type,
@@ -151,11 +151,11 @@ def _scheduled(row: TriggerRow) -> ExecutionRecord:
     )
 
 
-def execution(tables: Tables, fence: int) -> ExecutionRecord | None:
-    fired = tables.fired.get(fence)
+def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
+    fired = tables.fired.get(fire_id)
     if fired is not None:
         return fired.record()
-    return next((record for record in reversed(tables.history) if record.fence == fence), None)
+    return next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
 
 
 def list_misfires(tables: Tables, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:

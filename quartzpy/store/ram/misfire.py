@@ -10,7 +10,7 @@ from itertools import islice
 
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
-from quartzpy.store.protocol import Lane, MisfireOutcome, Node
+from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.ram.tables import Tables, TriggerRow
 from quartzpy.store.records import MisfireRecord
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 def recover_misfires(
-    tables: Tables, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
+    tables: Tables, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
 ) -> MisfireOutcome:
     """Handle one slice; see `JobStore.recover_misfires`."""
     now = tables.require(node)
-    late = list(islice(tables.due.misfired(lanes, now, threshold), limit + 1))
+    late = list(islice(tables.due.misfired(dispatch_keys, now, threshold), limit + 1))
     handled = {}
     for entry in late[:limit]:
         row = tables.triggers[TriggerKey(entry.name, entry.group)]
@@ -46,21 +46,30 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
     calendar = None if stored is None else stored.calendar
     late = row.progress.next_fire_time
     assert late is not None
-    misfire = misfired(row.load(), row.progress, calendar, now=now, stands=bool(row.covers), treated=row.treated)
-    progress, pending = misfire.to.progress, misfire.to.horizon
+    misfire = misfired(
+        row.load(),
+        row.progress,
+        calendar,
+        now=now,
+        stands=bool(row.coalesced_fire_times),
+        missed_policy=row.missed_policy,
+    )
+    progress, pending = misfire.to.progress, misfire.to.upcoming
     if progress.next_fire_time is None:
-        tables.move(row, TriggerState.COMPLETE, progress=progress, pending=pending, treated=Missed.MISFIRE)
+        tables.move(row, TriggerState.COMPLETE, progress=progress, upcoming=pending, missed_policy=Missed.MISFIRE)
     else:
-        row.covers = (row.covers + misfire.missed)[:MOST_MISSED] if misfire.one_stands_for_all else ()
+        row.coalesced_fire_times = (
+            (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.one_stands_for_all else ()
+        )
         row.bare = replace(misfire.to.trigger, data=None)
         until = now if misfire.made_up else None
         tables.move(
             row,
             TriggerState.WAITING,
             progress=progress,
-            pending=pending,
+            upcoming=pending,
             catch_up_until=until,
-            treated=Missed.MISFIRE,
+            missed_policy=Missed.MISFIRE,
         )
     tables.misfires.append(
         MisfireRecord(

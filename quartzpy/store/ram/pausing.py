@@ -37,7 +37,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.
             blocked = tables.is_blocked(row.job)
             # What no schedule made is not skipped.
             treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
-            tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, treated=treated)
+            tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
             times.append(at)
     return min(times, default=None)
 

@@ -15,8 +15,8 @@ from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
-from quartzpy.store.ram.again import recovery
 from quartzpy.store.ram.fire import give_back
+from quartzpy.store.ram.rerun import recovery
 from quartzpy.store.ram.tables import AFTER_UNBLOCKING, Tables
 from quartzpy.store.records import NodeRecord
 
@@ -112,7 +112,7 @@ def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
         for row in list(job.triggers.values()):
             if row.state in (TriggerState.COMPLETE, TriggerState.ERROR):
                 continue
-            claim = tables.fired.get(row.fence or 0)
+            claim = tables.fired.get(row.fire_id or 0)
             if claim is not None and claim.state is FiredState.ACQUIRED:
                 tables.drop(claim)
             tables.move(row, TriggerState.ERROR)
@@ -158,17 +158,17 @@ def _repair(tables: Tables) -> int:
     """
     odd = 0
     for row in list(tables.by_state[TriggerState.ACQUIRED].values()):
-        claim = tables.fired.get(row.fence or 0)
+        claim = tables.fired.get(row.fire_id or 0)
         if claim is None or claim.state is not FiredState.ACQUIRED:
             tables.move(row, TriggerState.WAITING)
             odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
-            if row.job.when_full is WhenFull.SKIP or tables.free_slots(row.job) != 0:
+            if row.job.overlap_policy is WhenFull.SKIP or tables.free_slots(row.job) != 0:
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
-        if row.fence is not None and row.owner is None and row.fence not in tables.fired:
+        if row.fire_id is not None and row.owner is None and row.fire_id not in tables.fired:
             tables.remove_trigger(row)
             tables.drop_orphans([row.job.key])
     return odd

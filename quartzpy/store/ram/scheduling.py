@@ -11,7 +11,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 
 def store_jobs(tables: Tables, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
@@ -83,7 +83,7 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
         tables.remove_trigger(old)
     # What was computed from a calendar that was replaced meanwhile is left to be computed again.
     revision = None if trigger.calendar is None else tables.calendars[trigger.calendar].revision
-    horizon = prepared.horizon if prepared.calendar_revision == revision else Horizon()
+    horizon = prepared.upcoming if prepared.calendar_revision == revision else UpcomingFireTimes()
     row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon)
     tables.add_trigger(row, tables.state_of_new(row.key, job))
 

@@ -24,18 +24,18 @@ from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
     Acquisition,
+    AvailableSlots,
     CheckIn,
     Completion,
     CompletionOutcome,
+    DispatchKey,
+    FireRequest,
     Firing,
     Holdings,
     JobEntry,
     JobStore,
-    Lane,
     MisfireOutcome,
-    Move,
     Node,
-    Opening,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -55,7 +55,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.triggers.horizon import PreparedTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger
 
 _T = TypeVar("_T")
 
@@ -82,7 +82,7 @@ class RamJobStore:
         with self._lock:
             scheduling.own(self._tables, owner, jobs, triggers)
 
-    def begin_work(self) -> Work:
+    def begin_job_transaction(self) -> Work:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
 
     # --- a node's life
@@ -169,7 +169,7 @@ class RamJobStore:
     def acquire(
         self,
         node: Node,
-        openings: Sequence[Opening],
+        available_slots: Sequence[AvailableSlots],
         *,
         limit: int,
         look_ahead: timedelta,
@@ -180,20 +180,20 @@ class RamJobStore:
             return acquire.acquire(
                 self._tables,
                 node,
-                openings,
+                available_slots,
                 limit=limit,
                 look_ahead=look_ahead,
                 misfire_threshold=misfire_threshold,
                 passed_over=passed_over,
             )
 
-    def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
+    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
         with self._lock:
             return fire.fire(self._tables, node, moves)
 
-    def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
+    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         with self._lock:
-            return fire.release(self._tables, node, fences)
+            return fire.release(self._tables, node, fire_ids)
 
     def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
         with self._lock:
@@ -205,19 +205,19 @@ class RamJobStore:
         with self._lock:
             return complete.complete(self._tables, node, completions)
 
-    def request_cancel(self, fence: int) -> bool:
+    def request_cancel(self, fire_id: int) -> bool:
         with self._lock:
-            return complete.request_cancel(self._tables, fence)
+            return complete.request_cancel(self._tables, fire_id)
 
     def cancel_requests(self, node: Node) -> set[int]:
         with self._lock:
             return complete.cancel_requests(self._tables, node)
 
     def recover_misfires(
-        self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
+        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
         with self._lock:
-            return misfire.recover_misfires(self._tables, node, lanes, threshold=threshold, limit=limit)
+            return misfire.recover_misfires(self._tables, node, dispatch_keys, threshold=threshold, limit=limit)
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
         with self._lock:
@@ -392,9 +392,9 @@ class RamJobStore:
     def all_paused(self) -> bool:
         return self._tables.pauses.everything
 
-    def waiting_lanes(self) -> set[Lane]:
+    def waiting_lanes(self) -> set[DispatchKey]:
         with self._lock:
-            return self._tables.due.lanes()
+            return self._tables.due.dispatch_keys()
 
     def list_jobs(self, limit: int) -> list[JobRecord]:
         with self._lock:
@@ -416,9 +416,9 @@ class RamJobStore:
         with self._lock:
             return lookups.list_executions(self._tables, limit, wanted)
 
-    def execution(self, fence: int) -> ExecutionRecord | None:
+    def execution(self, fire_id: int) -> ExecutionRecord | None:
         with self._lock:
-            return lookups.execution(self._tables, fence)
+            return lookups.execution(self._tables, fire_id)
 
     def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         with self._lock:

@@ -1,7 +1,7 @@
 """What the in-memory store keeps: rows like those of the SQL store's tables, and the moves that keep them coherent.
 
 Every change of a trigger's state or fire time goes through `Tables.move`: the index of due triggers, the sets by
-state and the claim follow. A trigger has a fence while it is ACQUIRED, and while its last fire runs.
+state and the claim follow. A trigger has a fire_id while it is ACQUIRED, and while its last fire runs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import FiredTrigger, Lane, Node, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
-from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 HISTORY = 10_000
 """So many ended executions are remembered, and so many misfires."""
@@ -48,16 +48,16 @@ class JobRow:
     __slots__ = (
         "_detail",
         "data",
+        "dispatch_key",
         "job_type",
         "key",
-        "lane",
         "limit",
         "mode",
         "node_deaths",
+        "overlap_policy",
         "owner",
         "retry",
         "triggers",
-        "when_full",
     )
 
     def __init__(self, detail: JobDetail) -> None:
@@ -70,8 +70,8 @@ class JobRow:
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
-        self.when_full = WhenFull(detail.when_full)
-        self.lane = Lane(self.job_type, detail.placement.as_text())
+        self.overlap_policy = WhenFull(detail.overlap_policy)
+        self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
@@ -110,7 +110,7 @@ def load_trigger(trigger: Trigger, data: str | None) -> Trigger:
 
 
 class TriggerRow:
-    """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `pending`, `fence` and
+    """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `upcoming`, `fire_id` and
     `catch_up_until`."""
 
     __slots__ = (
@@ -118,22 +118,22 @@ class TriggerRow:
         "attempt",
         "bare",
         "catch_up_until",
-        "covers",
+        "coalesced_fire_times",
         "data",
         "error",
-        "fence",
+        "fire_id",
         "generation",
         "job",
         "key",
+        "missed_policy",
         "owner",
-        "pending",
         "progress",
         "state",
-        "treated",
+        "upcoming",
     )
 
     def __init__(
-        self, trigger: Trigger, job: JobRow, generation: int, progress: TriggerProgress, pending: Horizon
+        self, trigger: Trigger, job: JobRow, generation: int, progress: TriggerProgress, upcoming: UpcomingFireTimes
     ) -> None:
         self.key = trigger.key
         self.job = job
@@ -143,14 +143,14 @@ class TriggerRow:
         own = None if trigger.ignores_misfires else trigger.misfire_threshold
         self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
         self.catch_up_until: datetime | None = None
-        self.treated = Missed.MISFIRE
+        self.missed_policy = Missed.MISFIRE
         self.state = TriggerState.COMPLETE
         self.progress = progress
-        self.pending = pending
+        self.upcoming = upcoming
         self.attempt = 1
-        self.covers: tuple[datetime, ...] = ()
+        self.coalesced_fire_times: tuple[datetime, ...] = ()
         self.owner: str | None = None
-        self.fence: int | None = None
+        self.fire_id: int | None = None
         self.error: str | None = None
 
     def load(self) -> Trigger:
@@ -160,7 +160,7 @@ class TriggerRow:
     def rule(self) -> MisfireRule:
         """When it is too late. While it catches up, never: what is made up for is not judged again. Where it was
         resumed otherwise than its instruction says, at once: only the misfire step takes it."""
-        if self.treated is not Missed.MISFIRE:
+        if self.missed_policy is not Missed.MISFIRE:
             return _LATE_AT_ONCE
         return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
 
@@ -175,7 +175,7 @@ class TriggerRow:
 class FiredRow:
     """A claim, or a fire that runs."""
 
-    fence: int
+    fire_id: int
     trigger_key: TriggerKey
     generation: int
     job_key: JobKey
@@ -202,7 +202,7 @@ class FiredRow:
         is_claim = self.state is FiredState.ACQUIRED
         return ExecutionRecord(
             state=ExecutionState.ENQUEUED if is_claim else ExecutionState.PROCESSING,
-            fence=self.fence,
+            fire_id=self.fire_id,
             trigger_key=self.trigger_key,
             job_key=self.job_key,
             job_type=self.job_type,
@@ -273,7 +273,7 @@ class Tables:
         return None if row.bare.calendar is None else self.calendars[row.bare.calendar]
 
     def next_number(self) -> int:
-        """A fence or a generation: above all before."""
+        """A fire_id or a generation: above all before."""
         return next(self._numbers)
 
     def next_epoch(self) -> int:
@@ -309,36 +309,36 @@ class Tables:
         state: TriggerState,
         *,
         progress: TriggerProgress | None = None,
-        pending: Horizon | None = None,
-        fence: int | None = None,
+        upcoming: UpcomingFireTimes | None = None,
+        fire_id: int | None = None,
         catch_up_until: datetime | None = None,
-        treated: Missed | None = None,
+        missed_policy: Missed | None = None,
     ) -> None:
         """Put a trigger into `state`; a claim that it leaves is dropped. One that has caught up may misfire again."""
         self._exit(row)
-        if treated is not None:
-            row.treated = treated
-            row.catch_up_until = row.catch_up_until if treated is Missed.MISFIRE else None
+        if missed_policy is not None:
+            row.missed_policy = missed_policy
+            row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
         row.state = state
-        row.fence = fence
+        row.fire_id = fire_id
         if progress is not None:
             row.progress = progress
             until, following = catch_up_until or row.catch_up_until, progress.next_fire_time
             row.catch_up_until = until if until and following and following <= until else None
-        if pending is not None:
-            row.pending = pending
+        if upcoming is not None:
+            row.upcoming = upcoming
         self._enter(row)
 
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Give a job another definition; its triggers wait where that says, and claims made by the old one are void."""
-        was = (job.lane, job.limit, job.when_full)
+        was = (job.dispatch_key, job.limit, job.overlap_policy)
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
-            self.due.remove(job.lane, row.rule, row.entry)
+            self.due.remove(job.dispatch_key, row.rule, row.entry)
         job.become(detail)
         for row in waiting:
-            self.due.add(job.lane, row.rule, row.entry)
-        if was != (job.lane, job.limit, job.when_full):
+            self.due.add(job.dispatch_key, row.rule, row.entry)
+        if was != (job.dispatch_key, job.limit, job.overlap_policy):
             for row in job.triggers.values():
                 if row.state is TriggerState.ACQUIRED:
                     self.move(row, TriggerState.WAITING)
@@ -346,14 +346,14 @@ class Tables:
     def _enter(self, row: TriggerRow) -> None:
         self.by_state[row.state][row.key] = row
         if row.state is TriggerState.WAITING:
-            self.due.add(row.job.lane, row.rule, row.entry)
+            self.due.add(row.job.dispatch_key, row.rule, row.entry)
 
     def _exit(self, row: TriggerRow) -> None:
         del self.by_state[row.state][row.key]
         if row.state is TriggerState.WAITING:
-            self.due.remove(row.job.lane, row.rule, row.entry)
-        if row.fence is not None:
-            claim = self.fired.get(row.fence)
+            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+        if row.fire_id is not None:
+            claim = self.fired.get(row.fire_id)
             if claim is not None and claim.state is FiredState.ACQUIRED:
                 self.drop(claim)
 
@@ -379,15 +379,15 @@ class Tables:
 
     def is_blocked(self, job: JobRow) -> bool:
         """Whether as many executions run as this job allows, and all its triggers wait."""
-        return job.when_full is WhenFull.BLOCK and self.free_slots(job) == 0
+        return job.overlap_policy is WhenFull.BLOCK and self.free_slots(job) == 0
 
     def claim(self, row: FiredRow) -> None:
-        self.fired[row.fence] = row
+        self.fired[row.fire_id] = row
         if row.counts:
             self._running[row.job_key] += 1
 
     def drop(self, row: FiredRow) -> None:
-        del self.fired[row.fence]
+        del self.fired[row.fire_id]
         if row.counts:
             self._running[row.job_key] -= 1
             if not self._running[row.job_key]:

@@ -7,7 +7,7 @@ looks small to the planner, but may have an entry for each one-shot that is runn
 
 `node` is the guard: it is empty once this epoch's row is gone, and with it everything that follows.
 `due` reads the front of each index range that this node has room for, in order, and skips rows that somebody's own
-transaction holds; `passed` are instants that a fire of a job that lets one wait stands for. `fated` decides: FIRE,
+transaction holds; `passed` are instants that a fire of a job that lets one wait stands for. `decisions` decides: FIRE,
 CLAIM, SKIP, or BLOCK for one that waits for its job, also one that a transaction outside the lock stored as WAITING
 while its job was at its limit. `siblings` are the other triggers of a job that reached its limit just now.
 """
@@ -17,20 +17,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
-from quartzpy.store.protocol import Acquisition, Lane, Node, Opening
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
 from quartzpy.store.sql.flight import Result
 from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
-from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.store.sql.settling import SETTLE
 
 # What a fired or claimed trigger is made of, in the order of `rows.TAKEN`; `moved` says what became of it.
 TAKEN = """
 taken AS MATERIALIZED (
-    SELECT t.fate, t.given_fence, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
+    SELECT t.fate, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.when_full, t.placement, t.job_data::text AS trigger_data,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
+           trigger_data,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
@@ -47,9 +48,9 @@ taken AS MATERIALIZED (
 ),
 -- What a job that is at its limit does not run, as it asks: its trigger has moved on.
 skipped AS (
-    INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
-    SELECT t.given_fence, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+    SELECT t.given_fire_id, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, %(instance)s, %(epoch)s::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
            t.job_data
       FROM moved t WHERE t.fate = 'SKIP'
@@ -62,35 +63,35 @@ BLOCK_SIBLINGS = """
 siblings AS (
     UPDATE $triggers s
        SET trigger_state = CASE held.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END,
-           fence = NULL
+           fire_id = NULL
       FROM (SELECT DISTINCT job_group, job_name FROM moved WHERE fate = 'FIRE' AND fills_job) AS mine
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.trigger_state, o.fence
+        SELECT o.ctid AS row, o.trigger_state, o.fire_id
           FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.job_group = mine.job_group AND o.job_name = mine.job_name
            AND (o.trigger_group, o.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM moved)
            AND o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE s.ctid = held.row
-    RETURNING held.fence
+    RETURNING held.fire_id
 ),
 dropped AS (
-    DELETE FROM $fired_triggers f USING siblings WHERE f.fence = siblings.fence AND f.state = 'ACQUIRED'
+    DELETE FROM $fired_triggers f USING siblings WHERE f.fire_id = siblings.fire_id AND f.state = 'ACQUIRED'
 )
 """
 
 # The same order for both statements that choose among the due triggers of a job with a limit: soonest first, but the
 # newest first where it takes the place of what runs. What is not due yet is not weighed against what is.
 PLACE = """
-row_number() OVER (PARTITION BY d.job_group, d.job_name, d.when_full <> 'block' AND d.fires_now
-                       ORDER BY CASE d.when_full WHEN 'cancel_other' THEN d.next_fire_time END DESC,
+row_number() OVER (PARTITION BY d.job_group, d.job_name, d.overlap_policy <> 'block' AND d.fires_now
+                       ORDER BY CASE d.overlap_policy WHEN 'cancel_other' THEN d.next_fire_time END DESC,
                                 d.next_fire_time, d.priority DESC) AS place
 """
 # What becomes of a due fire (`l`) of a job that does not block all its triggers when it is full.
 OVERLAP = """
 CASE WHEN l.place <= l.max_concurrent - l.running THEN 'FIRE'
-     WHEN l.when_full = 'cancel_other' AND l.place <= l.max_concurrent THEN 'BLOCK'
-     WHEN l.when_full = 'buffer_one' AND l.place = greatest(l.max_concurrent - l.running, 0) + 1
+     WHEN l.overlap_policy = 'cancel_other' AND l.place <= l.max_concurrent THEN 'BLOCK'
+     WHEN l.overlap_policy = 'buffer_one' AND l.place = greatest(l.max_concurrent - l.running, 0) + 1
           AND NOT EXISTS (SELECT FROM $triggers w
                            WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
                              AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
@@ -101,14 +102,14 @@ CANCEL_OTHERS = """
 told AS (
     UPDATE $fired_triggers f SET cancel_requested = true
       FROM (SELECT job_group, job_name, count(*) AS wanted
-              FROM moved WHERE fate = 'BLOCK' AND when_full = 'cancel_other' GROUP BY job_group, job_name) AS w
+              FROM moved WHERE fate = 'BLOCK' AND overlap_policy = 'cancel_other' GROUP BY job_group, job_name) AS w
      CROSS JOIN LATERAL (
-        SELECT r.fence FROM $fired_triggers r
+        SELECT r.fire_id FROM $fired_triggers r
          WHERE r.sched_name = %(sched)s AND r.job_group = w.job_group AND r.job_name = w.job_name
            AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
-         ORDER BY r.fired_time, r.fence
+         ORDER BY r.fired_time, r.fire_id
          LIMIT w.wanted) AS other
-     WHERE f.fence = other.fence
+     WHERE f.fire_id = other.fire_id
     RETURNING pg_notify(%(channel)s, 'cancelled')
 )
 """
@@ -120,29 +121,30 @@ WITH node AS MATERIALIZED (
 ),
 due AS MATERIALIZED (
     SELECT *
-      FROM (SELECT node.at, front.*, lane.workers, lane.room,
-                   row_number() OVER (PARTITION BY lane.executor
+      FROM (SELECT node.at, front.*, dispatch_key.workers, dispatch_key.room,
+                   row_number() OVER (PARTITION BY dispatch_key.executor
                                           ORDER BY front.next_fire_time, front.priority DESC) AS executor_place,
-                   row_number() OVER (PARTITION BY lane.execution_group
+                   row_number() OVER (PARTITION BY dispatch_key.execution_group
                                           ORDER BY front.next_fire_time, front.priority DESC) AS group_place
               FROM node
              CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(executors)s::text[], %(workers)s::int[],
                                %(groups)s::text[], %(rooms)s::int[])
-                        AS lane(job_type, placement, executor, workers, execution_group, room)
+                        AS dispatch_key(job_type, placement, executor, workers, execution_group, room)
              CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
              CROSS JOIN LATERAL (
                 SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
-                       t.max_concurrent, t.when_full, t.covers, late.passed,
+                       t.max_concurrent, t.overlap_policy, t.coalesced_fire_times, late.passed,
                        t.next_fire_time <= node.at
                            AND (t.upcoming_is_complete OR cardinality(t.upcoming) > cardinality(late.passed))
                            AS fires_now
                   FROM $triggers t
                  CROSS JOIN LATERAL (
-                    SELECT CASE WHEN t.when_full IN ('buffer_one', 'cancel_other')
+                    SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
                                 THEN ARRAY(SELECT u.instant FROM unnest(t.upcoming) AS u(instant)
                                             WHERE u.instant <= node.at)
                                 ELSE '{{}}' END AS passed) AS late
-                 WHERE t.sched_name = %(sched)s AND t.job_type = lane.job_type AND t.placement = lane.placement
+                 WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement =
+                 dispatch_key.placement
                    AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                    AND t.next_fire_time <= node.at + %(look_ahead)s::interval
                    AND t.next_fire_time >= CASE rule.name
@@ -150,7 +152,7 @@ due AS MATERIALIZED (
                    AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
                    AND t.generation <> ALL(%(passed_over)s::bigint[])
                  ORDER BY t.next_fire_time, t.priority DESC
-                 LIMIT least(%(limit)s::int, lane.workers, lane.room)
+                 LIMIT least(%(limit)s::int, dispatch_key.workers, dispatch_key.room)
                    FOR NO KEY UPDATE OF t SKIP LOCKED
              ) AS front) AS ranked
      WHERE executor_place <= workers AND group_place <= room
@@ -169,52 +171,56 @@ limited AS MATERIALIZED (
 fitting AS (
     SELECT l.*, l.running + count(*) FILTER (WHERE l.fires_now)
                                 OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent AS fills_job
-      FROM limited l WHERE l.when_full = 'block' AND l.place <= l.max_concurrent - l.running
+      FROM limited l WHERE l.overlap_policy = 'block' AND l.place <= l.max_concurrent - l.running
 ),
-fated AS MATERIALIZED (
+decisions AS MATERIALIZED (
     SELECT d.at, d.row, d.next_fire_time AS scheduled_time, d.prev_fire_time AS previous_time,
-           nextval('$fences') AS fence, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS fills_job,
-           d.covers, d.passed
+           nextval('$fire_ids') AS fire_id, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS
+           fills_job,
+           d.coalesced_fire_times, d.passed
       FROM due d WHERE d.max_concurrent IS NULL
     UNION ALL
-    SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fences'),
-           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job, f.covers,
+    SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fire_ids'),
+           CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job,
+           f.coalesced_fire_times,
            f.passed
       FROM fitting f
     UNION ALL
     SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true, NULL, '{{}}'
-      FROM limited l WHERE l.when_full = 'block' AND l.running >= l.max_concurrent
+      FROM limited l WHERE l.overlap_policy = 'block' AND l.running >= l.max_concurrent
     UNION ALL
-    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, nextval('$fences'),
-           CASE WHEN l.fires_now THEN {OVERLAP} ELSE 'CLAIM' END, false, l.covers, l.passed
-      FROM limited l WHERE l.when_full <> 'block'
+    SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, nextval('$fire_ids'),
+           CASE WHEN l.fires_now THEN {OVERLAP} ELSE 'CLAIM' END, false, l.coalesced_fire_times, l.passed
+      FROM limited l WHERE l.overlap_policy <> 'block'
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
                CASE WHEN cardinality(t.upcoming) = m.skipped THEN 'COMPLETE'
                     WHEN m.fills_job THEN 'BLOCKED' ELSE 'WAITING' END END,
-           fence = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped) THEN m.fence END,
+           fire_id = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped) THEN m.fire_id
+           END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END,
            upcoming = CASE WHEN m.moves_on THEN t.upcoming[2 + m.skipped:] ELSE t.upcoming END,
-           covers = CASE WHEN m.moves_on THEN NULL ELSE t.covers END,
+           coalesced_fire_times = CASE WHEN m.moves_on THEN NULL ELSE t.coalesced_fire_times END,
 {caught_up("CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END")},
            times_triggered = t.times_triggered + CASE WHEN m.moves_on THEN 1 + m.skipped ELSE 0 END
       FROM (SELECT *, fate IN ('FIRE', 'SKIP') AS moves_on,
                    CASE fate WHEN 'FIRE' THEN cardinality(passed) ELSE 0 END AS skipped
-              FROM fated) AS m
+              FROM decisions) AS m
      WHERE t.ctid = m.row
-    RETURNING m.fate, m.fence AS given_fence, m.at, m.scheduled_time, m.previous_time, m.fills_job,
-              CASE WHEN m.skipped = 0 THEN m.covers ELSE coalesce(m.covers, ARRAY[m.scheduled_time]) || m.passed END
+    RETURNING m.fate, m.fire_id AS given_fire_id, m.at, m.scheduled_time, m.previous_time, m.fills_job,
+              CASE WHEN m.skipped = 0 THEN m.coalesced_fire_times ELSE coalesce(m.coalesced_fire_times,
+              ARRAY[m.scheduled_time]) || m.passed END
                   AS covered, t.*
 ),
 {TAKEN},
 claims AS (
-    INSERT INTO $fired_triggers (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    INSERT INTO $fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
-        requests_recovery, attempt, trigger_data, covers)
-    SELECT t.given_fence, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+        requests_recovery, attempt, trigger_data, coalesced_fire_times)
+    SELECT t.given_fire_id, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, %(instance)s, %(epoch)s::bigint,
            CASE t.fate WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
            t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
@@ -245,12 +251,13 @@ WITH RECURSIVE placed AS (
 SELECT $now,
        (SELECT min(n.next_fire_time) FROM $triggers n WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
        (SELECT min(front.next_fire_time)
-          FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS lane(job_type, placement)
+          FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS dispatch_key(job_type, placement)
          CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
          CROSS JOIN LATERAL (
             SELECT t.next_fire_time
               FROM $triggers t
-             WHERE t.sched_name = %(sched)s AND t.job_type = lane.job_type AND t.placement = lane.placement
+             WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement =
+             dispatch_key.placement
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                AND t.next_fire_time >= CASE rule.name
                        WHEN 'SCHEDULER' THEN $now - %(threshold)s::interval ELSE '-infinity' END
@@ -268,7 +275,7 @@ SELECT $now,
 def acquire(
     session: SqlSession,
     node: Node,
-    openings: Sequence[Opening],
+    available_slots: Sequence[AvailableSlots],
     *,
     limit: int,
     look_ahead: timedelta,
@@ -279,8 +286,8 @@ def acquire(
     values = {
         "instance": node.instance_id,
         "epoch": node.epoch,
-        "job_types": [opening.job_type for opening in openings],
-        "placements": [opening.placement for opening in openings],
+        "job_types": [opening.job_type for opening in available_slots],
+        "placements": [opening.placement for opening in available_slots],
         "threshold": misfire_threshold,
         "passed_over": list(passed_over),
     }
@@ -288,10 +295,10 @@ def acquire(
         session.send(
             ACQUIRE,
             **values,
-            executors=[opening.executor for opening in openings],
-            workers=[opening.workers for opening in openings],
-            groups=[opening.group for opening in openings],
-            rooms=[opening.room for opening in openings],
+            executors=[opening.executor for opening in available_slots],
+            workers=[opening.workers for opening in available_slots],
+            groups=[opening.group for opening in available_slots],
+            rooms=[opening.room for opening in available_slots],
             limit=limit,
             look_ahead=look_ahead,
             channel=channel(session.scheduler),
@@ -303,10 +310,17 @@ def acquire(
     if _has_new(session, left) and not took.rows and not settled:
         _, took, left = session.locked(session.send(SETTLE), *steps)
         _has_new(session, left)
-    now, new, known, *placed = still_standing(node, left)
+    now, new, known, *placed = require_epoch(node, left)
     next_due = min((at for at in (new, known) if at is not None), default=None)
     fired, acquired, skipped = by_outcome(took.rows)
-    return Acquisition(now, fired, acquired, next_due, skipped, {Lane(*lane) for lane in zip(*placed, strict=True)})
+    return Acquisition(
+        now,
+        fired,
+        acquired,
+        next_due,
+        skipped,
+        {DispatchKey(*dispatch_key) for dispatch_key in zip(*placed, strict=True)},
+    )
 
 
 def _has_new(session: SqlSession, left: Result) -> bool:

@@ -32,15 +32,15 @@ MOST_SKEW = 1.0
 DEAD_ROWS = 10_000
 
 UNKNOWN_EPOCHS = """
-SELECT f.fence::text, f.trigger_group || '.' || f.trigger_name, f.state, f.instance_id
+SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.state, f.instance_id
   FROM $fired_triggers f
  WHERE f.sched_name = %(sched)s
    AND NOT EXISTS (SELECT FROM $scheduler_state s WHERE s.sched_name = f.sched_name AND s.epoch = f.epoch)
- ORDER BY f.fence
+ ORDER BY f.fire_id
 """
 _DISAGREES = """
-(t.job_type, t.max_concurrent, t.when_full, t.placement)
-    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.when_full, j.placement)
+(t.job_type, t.max_concurrent, t.overlap_policy, t.placement)
+    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
 """
 COPIES = f"""
 SELECT t.trigger_group || '.' || t.trigger_name
@@ -53,8 +53,9 @@ SELECT t.trigger_group || '.' || t.trigger_name
 # blocked by the next who wants to claim it, and what is blocked for nothing is found as stuck.
 MEND_COPIES = f"""
 UPDATE $triggers t
-   SET job_type = d.job_type, max_concurrent = d.max_concurrent, when_full = d.when_full, placement = d.placement
-  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.when_full, j.placement
+   SET job_type = d.job_type, max_concurrent = d.max_concurrent, overlap_policy = d.overlap_policy, placement =
+   d.placement
+  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement
           FROM $triggers t
           JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
          WHERE t.sched_name = %(sched)s AND t.trigger_state <> 'ACQUIRED' AND {_DISAGREES}
@@ -181,7 +182,7 @@ def _lock_rows(result: Result) -> list[Finding]:
 def _unknown_epochs(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    rows = [f"{fence}: {trigger} ({state}, by {node})" for fence, trigger, state, node in result.rows]
+    rows = [f"{fire_id}: {trigger} ({state}, by {node})" for fire_id, trigger, state, node in result.rows]
     what = f"{len(rows)} claims and executions are of nodes that are not in the cluster"
     return [Finding(Severity.ERROR, "unknown-epoch", what, "--repair frees or recovers them", _listed(rows), True)]
 

@@ -24,7 +24,7 @@ from quartzpy.store.sql.session import SqlSession, Transaction
 # No row: it exists, and may not be replaced.
 PUT = """
 INSERT INTO $calendars AS c (sched_name, calendar_name, calendar, revision)
-VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fences'))
+VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fire_ids'))
     ON CONFLICT (sched_name, calendar_name) DO UPDATE
    SET calendar = excluded.calendar, revision = excluded.revision
  WHERE %(replace)s::bool
@@ -33,7 +33,7 @@ RETURNING revision
 
 EMPTY_HORIZONS = """
 UPDATE $triggers t
-   SET upcoming = '{}', upcoming_is_complete = false, fence = NULL,
+   SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
        trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
  WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s AND t.trigger_state <> 'COMPLETE'
 """
@@ -42,7 +42,7 @@ DELETE FROM $fired_triggers f
  USING $triggers t
  WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s
    AND f.sched_name = t.sched_name AND f.trigger_group = t.trigger_group AND f.trigger_name = t.trigger_name
-   AND f.state = 'ACQUIRED' AND f.fence IS DISTINCT FROM t.fence
+   AND f.state = 'ACQUIRED' AND f.fire_id IS DISTINCT FROM t.fire_id
 """
 
 DELETE = "DELETE FROM $calendars WHERE sched_name = %(sched)s AND calendar_name = %(name)s RETURNING calendar_name"
@@ -155,8 +155,8 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 generations=[one.seen.generation for one in moves],
                 seen=[one.seen.progress.next_fire_time for one in moves],
                 next=[to.progress.next_fire_time for to in targets],
-                upcoming=[to.horizon.instants for to in targets],
-                complete=[to.horizon.is_complete for to in targets],
+                upcoming=[to.upcoming.instants for to in targets],
+                complete=[to.upcoming.is_complete for to in targets],
             )
         )[0].rows
         transaction.commit(*orphans(session, {(group, name) for _, _, group, name in moved}), news(session))

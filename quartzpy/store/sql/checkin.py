@@ -12,7 +12,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.store.protocol import CheckIn, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.session import SqlSession, require_epoch
 
 # No row: the epoch is gone.
 CHECK_IN = """
@@ -86,7 +86,7 @@ def check_in(session: SqlSession, control: ControlConnection, node: Node, within
         ],
         within,
     )
-    still_standing(node, own)
+    require_epoch(node, own)
     return CheckIn(now.rows[0][0], records(nodes.rows))
 
 

@@ -1,4 +1,4 @@
-"""The complete step. Lock: TRIGGER_ACCESS. Ends executions, by fence: only while the claim is still this epoch's.
+"""The complete step. Lock: TRIGGER_ACCESS. Ends executions, by fire_id: only while the claim is still this epoch's.
 
 Everything that a completion does hangs on the fired row that it deletes. An execution keeps that row, and is tried
 again, where somebody's transaction holds what it has to write: its job, whose data it stores or which runs again, or a
@@ -13,10 +13,10 @@ from datetime import timedelta
 from functools import cache
 
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol import Completion, CompletionOutcome, News, Node
-from quartzpy.store.sql.again import RETRY, again, repeatable
+from quartzpy.store.protocol import Completion, CompletionOutcome, Node, Notification
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import channel, news
+from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def _executing(of: str, columns: str) -> str:
     return f"""
      CROSS JOIN LATERAL (
         SELECT {columns} FROM $fired_triggers r
-         WHERE r.fence = {of}.fence AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f"""
+         WHERE r.fire_id = {of}.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f"""
 
 
 _ITS_JOB = "r.sched_name, r.job_group, r.job_name"
@@ -51,8 +51,8 @@ _ITS_JOB = "r.sched_name, r.job_group, r.job_name"
 # Where jobs ask for something: the executions that have to wait for a trigger that they ask about.
 _HELD_UP = f"""
 asked AS MATERIALIZED (
-    SELECT a.fence, about.trigger_group, about.trigger_name
-      FROM unnest(%(ask_fences)s::bigint[], %(ask_all)s::bool[]) AS a(fence, all_triggers)
+    SELECT a.fire_id, about.trigger_group, about.trigger_name
+      FROM unnest(%(ask_fire_ids)s::bigint[], %(ask_all)s::bool[]) AS a(fire_id, all_triggers)
 {_executing("a", f"{_ITS_JOB}, r.trigger_group, r.trigger_name, r.generation")}
      CROSS JOIN LATERAL (
         SELECT o.trigger_group, o.trigger_name FROM $triggers o
@@ -63,7 +63,7 @@ asked AS MATERIALIZED (
            AND o.trigger_name = f.trigger_name AND o.generation = f.generation) AS about
 ),
 held_up AS MATERIALIZED (
-    SELECT a.fence
+    SELECT a.fire_id
       FROM asked a
       LEFT JOIN LATERAL (
         SELECT true AS is_free FROM $triggers o
@@ -79,7 +79,7 @@ held_up AS MATERIALIZED (
 _STORED = f"""
 storable AS MATERIALIZED (
     SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
-      FROM unnest(%(data_fences)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fence, new_data, place)
+      FROM unnest(%(data_fire_ids)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fire_id, new_data, place)
 {_executing("e", _ITS_JOB)}
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM $job_details o
@@ -96,9 +96,9 @@ stored AS (
 """
 _IS_STORED = "(NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))"
 _RETRIED = f"""(
-    SELECT e.fence, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
+    SELECT e.fire_id, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NOT NULL)"""
-_IS_REPEATABLE = "(e.retry_after IS NULL OR e.fence IN (SELECT fence FROM repeatable))"
+_IS_REPEATABLE = "(e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable))"
 _NO_JOB = """
 NOT EXISTS (SELECT FROM $job_details j
              WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
@@ -111,7 +111,7 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool) -> str:
     conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries
     ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
     if asks:
-        ends += " AND e.fence NOT IN (SELECT fence FROM held_up)"
+        ends += " AND e.fire_id NOT IN (SELECT fire_id FROM held_up)"
     repeated = ""
     if retries:
         retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
@@ -119,10 +119,10 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool) -> str:
     # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
     return f"""
 WITH ended AS MATERIALIZED (
-    SELECT * FROM unnest(%(fences)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
                          %(retries)s::interval[], %(results)s::text[])
-        AS e(fence, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
 ),
 {_HELD_UP if asks else ""}
 {_STORED if stores else ""}
@@ -134,14 +134,14 @@ done AS (
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
 ),
 history AS (
-    INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result)
-    SELECT fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
            epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data, result::jsonb
       FROM done
         ON CONFLICT DO NOTHING
-    RETURNING fence
+    RETURNING fire_id
 ),
 {freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
@@ -163,8 +163,8 @@ waiting AS (
      WHERE trigger_state = 'WAITING'
 )
 SELECT $now,
-       ARRAY(SELECT fence FROM done),
-       ARRAY(SELECT fence FROM done EXCEPT SELECT fence FROM history),
+       ARRAY(SELECT fire_id FROM done),
+       ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history),
        (SELECT min(next_fire_time) FROM waiting),
        (SELECT count(pg_notify(%(channel)s, 'scheduled'))
           FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS told)
@@ -173,18 +173,18 @@ SELECT $now,
 
 # Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
 UNFINISHED = """
-SELECT ARRAY(SELECT fence FROM $fired_triggers
-              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint),
-       ARRAY(SELECT fence FROM $executions
-              WHERE fence = ANY(%(fences)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED')
+SELECT ARRAY(SELECT fire_id FROM $fired_triggers
+              WHERE fire_id = ANY(%(fire_ids)s::bigint[]) AND epoch = %(epoch)s::bigint),
+       ARRAY(SELECT fire_id FROM $executions
+              WHERE fire_id = ANY(%(fire_ids)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED')
 """
 
 # Jobs that nodes died of, and that one has come through.
 ACQUIT = """
 UPDATE $job_details j SET node_deaths = 0
   FROM (SELECT DISTINCT e.job_group, e.job_name
-          FROM unnest(%(fences)s::bigint[]) AS a(fence)
-          JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome = 'SUCCEEDED') AS d
+          FROM unnest(%(fire_ids)s::bigint[]) AS a(fire_id)
+          JOIN $executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome = 'SUCCEEDED') AS d
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row FROM $job_details o
      WHERE o.sched_name = %(sched)s AND o.job_group = d.job_group AND o.job_name = d.job_name
@@ -220,14 +220,14 @@ UPDATE $triggers t
 SET_STATES = """
 WITH asked AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
-      FROM unnest(%(fences)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fence, all_triggers, state)
-      JOIN $executions e ON e.fence = a.fence AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
+      FROM unnest(%(fire_ids)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fire_id, all_triggers, state)
+      JOIN $executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
 ),
 held AS (
     SELECT c.*, a.state, a.error
       FROM asked a
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fence FROM $triggers o
+        SELECT o.ctid AS row, o.fire_id FROM $triggers o
          WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group
            AND o.trigger_name = a.trigger_name AND o.generation = a.generation
            FOR NO KEY UPDATE SKIP LOCKED) AS c
@@ -235,18 +235,18 @@ held AS (
     SELECT c.*, a.state, a.error
       FROM asked a
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fence FROM $triggers o
+        SELECT o.ctid AS row, o.fire_id FROM $triggers o
          WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS c
 ),
 put AS (
     UPDATE $triggers t
-       SET trigger_state = held.state, fence = NULL, error = CASE held.state WHEN 'ERROR' THEN held.error END
+       SET trigger_state = held.state, fire_id = NULL, error = CASE held.state WHEN 'ERROR' THEN held.error END
       FROM held
      WHERE t.ctid = held.row
-    RETURNING held.fence
+    RETURNING held.fire_id
 )
-DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
+DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id AND f.state = 'ACQUIRED'
 """
 
 # Non-durable jobs that seem to have no trigger left. One that is being given a trigger is held, and stays.
@@ -277,7 +277,7 @@ DELETE FROM $job_details j
 PURGE_ENDED = """
 DELETE FROM $triggers t
  USING (SELECT o.ctid AS row FROM $triggers o
-         WHERE o.sched_name = %(sched)s AND o.trigger_state = 'COMPLETE' AND o.fence IS NULL AND o.owner IS NULL
+         WHERE o.sched_name = %(sched)s AND o.trigger_state = 'COMPLETE' AND o.fire_id IS NULL AND o.owner IS NULL
            AND coalesce(o.next_fire_time, o.prev_fire_time, o.start_time) < $now - %(older_than)s::interval
          LIMIT %(limit)s::int
            FOR UPDATE SKIP LOCKED) AS ended
@@ -287,10 +287,10 @@ RETURNING t.job_group, t.job_name
 
 REQUEST_CANCEL = """
 UPDATE $fired_triggers SET cancel_requested = true
- WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s AND state = 'EXECUTING'
+ WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s AND state = 'EXECUTING'
 """
 CANCEL_REQUESTS = """
-SELECT fence FROM $fired_triggers
+SELECT fire_id FROM $fired_triggers
  WHERE sched_name = %(sched)s AND epoch = %(epoch)s::bigint AND cancel_requested
 """
 
@@ -320,12 +320,12 @@ def complete(
     """End executions; see `JobStore.complete`."""
     flight = sends(session, node, completions, wakes_others=wakes_others)
     now, done, twice, earliest, _ = session.locked(*flight)[0].rows[0]
-    for fence in twice:
-        logger.error("the instant of fire %s was executed before; please report this", fence)
+    for fire_id in twice:
+        logger.error("the instant of fire %s was executed before; please report this", fire_id)
     if len(done) == len(completions):
         return CompletionOutcome(now, earliest_unblocked=earliest)
-    missing = {c.fired.fence for c in completions}.difference(done)
-    held, recorded = session.read_one(UNFINISHED, fences=list(missing), epoch=node.epoch)[0]
+    missing = {c.fired.fire_id for c in completions}.difference(done)
+    held, recorded = session.read_one(UNFINISHED, fire_ids=list(missing), epoch=node.epoch)[0]
     return CompletionOutcome(
         now,
         fenced=missing.difference(held, recorded),
@@ -346,18 +346,18 @@ def sends(
                 stores=any(c.job_data is not None for c in completions),
                 retries=any(c.retry_after is not None for c in completions),
             ),
-            ask_fences=[c.fired.fence for c in asking],
+            ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,
             channel=channel(session.scheduler),
             wakes_others=wakes_others,
-            fences=[c.fired.fence for c in completions],
+            fire_ids=[c.fired.fire_id for c in completions],
             started=[c.started_at for c in completions],
             ended=[c.ended_at for c in completions],
             outcomes=[c.outcome for c in completions],
             errors=[c.error for c in completions],
             stores=[c.job_data is not None for c in completions],
-            data_fences=[c.fired.fence for c in completions if c.job_data is not None],
+            data_fire_ids=[c.fired.fire_id for c in completions if c.job_data is not None],
             data=[c.job_data for c in completions if c.job_data is not None],
             last=[c.ends_its_trigger for c in completions],
             retries=[c.retry_after for c in completions],
@@ -376,14 +376,14 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
             session.send(
                 SET_STATES,
                 epoch=node.epoch,
-                fences=[c.fired.fence for c in asking],
+                fire_ids=[c.fired.fire_id for c in asking],
                 all=[c.instruction.is_about_all_triggers for c in asking],
                 states=[c.instruction.state for c in asking],
             )
         )
-    survived = [c.fired.fence for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
+    survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if survived:
-        more.append(session.send(ACQUIT, epoch=node.epoch, fences=survived))
+        more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
     more += orphans(session, ending)
     if any(c.refill for c in completions):
@@ -394,7 +394,7 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
                 groups=[fired.trigger_group for fired, _ in refilled],
                 names=[fired.trigger_name for fired, _ in refilled],
                 generations=[fired.generation for fired, _ in refilled],
-                after=[(fired.next_fire_time, *fired.pending.instants)[-1] for fired, _ in refilled],
+                after=[(fired.next_fire_time, *fired.upcoming.instants)[-1] for fired, _ in refilled],
                 more=[refill.instants for _, refill in refilled],
                 complete=[refill.is_complete for _, refill in refilled],
                 revisions=[fired.calendar_revision for fired, _ in refilled],
@@ -410,15 +410,15 @@ def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send
     return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
 
 
-def request_cancel(session: SqlSession, fence: int) -> bool:
+def request_cancel(session: SqlSession, fire_id: int) -> bool:
     """Ask an execution to stop; see `JobStore.request_cancel`."""
-    asked, _ = session.unlocked(session.send(REQUEST_CANCEL, fence=fence), news(session, News.CANCELLED))
+    asked, _ = session.unlocked(session.send(REQUEST_CANCEL, fire_id=fire_id), news(session, Notification.CANCELLED))
     return asked.touched > 0
 
 
 def cancel_requests(session: SqlSession, node: Node) -> set[int]:
     """What was asked to stop; see `JobStore.cancel_requests`."""
-    return {fence for (fence,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}
+    return {fire_id for (fire_id,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}
 
 
 def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:

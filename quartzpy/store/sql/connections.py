@@ -296,7 +296,7 @@ class Connections:
         assert isinstance(pool, QueuePool)
         return ConnectionUsage(pool.checkedout(), pool.size())
 
-    def begin_work(self, *, is_ours: bool = False) -> Connection:
+    def begin_job_transaction(self, *, is_ours: bool = False) -> Connection:
         """A connection with a transaction begun, for a job's own work or `is_ours`; the caller closes it."""
         connection = self._jobs.connect()
         try:

@@ -1,20 +1,20 @@
 """The fire step. Lock: TRIGGER_ACCESS. Fires triggers that this node acquired and whose instant has come.
 
 Where each goes was computed before, outside the lock. A claim that was lost meanwhile (paused, deleted, replaced,
-blocked by another trigger of its job) no longer matches by state and fence, and nothing happens to that trigger.
+blocked by another trigger of its job) no longer matches by state and fire_id, and nothing happens to that trigger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from quartzpy.store.protocol import Firing, Holdings, Move, Node, Reconciliation
+from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
 from quartzpy.store.sql.flight import Result
 from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
-from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 
 FIRE = f"""
@@ -23,27 +23,28 @@ WITH node AS MATERIALIZED (
      WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 ),
 wanted AS (
-    SELECT w.fence, w.following::timestamptz[] AS following, w.is_complete
-      FROM unnest(%(fences)s::bigint[], %(following)s::text[], %(complete)s::bool[])
-        AS w(fence, following, is_complete)
+    SELECT w.fire_id, w.following::timestamptz[] AS following, w.is_complete
+      FROM unnest(%(fire_ids)s::bigint[], %(following)s::text[], %(complete)s::bool[])
+        AS w(fire_id, following, is_complete)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.when_full,
+    SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.overlap_policy,
            t.next_fire_time, t.prev_fire_time AS previous_time, t.priority, true AS fires_now,
-           w.fence, w.following, w.is_complete, t.covers,
-           CASE WHEN t.when_full IN ('buffer_one', 'cancel_other')
+           w.fire_id, w.following, w.is_complete, t.coalesced_fire_times,
+           CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
                 THEN least((SELECT count(*) FROM unnest(w.following) AS u(instant) WHERE u.instant <= node.at),
                            cardinality(w.following) - CASE WHEN w.is_complete THEN 0 ELSE 1 END)::int
                 ELSE 0 END AS passed
       FROM node
      CROSS JOIN wanted w
       JOIN $fired_triggers f
-        ON f.fence = w.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.scheduled_time <= node.at
+        ON f.fire_id = w.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.scheduled_time <=
+        node.at
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.*
           FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = w.fence
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = w.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 ),
 limited AS MATERIALIZED (
@@ -59,19 +60,19 @@ chosen AS MATERIALIZED (
     SELECT *, 1 AS place, 0 AS running, 'FIRE' AS fate, false AS fills_job FROM ready WHERE max_concurrent IS NULL
     UNION ALL
     SELECT l.*, 'FIRE', l.running + count(*) OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent
-      FROM limited l WHERE l.when_full = 'block' AND l.place <= l.max_concurrent - l.running
+      FROM limited l WHERE l.overlap_policy = 'block' AND l.place <= l.max_concurrent - l.running
     UNION ALL
-    SELECT l.*, {OVERLAP}, false FROM limited l WHERE l.when_full <> 'block'
+    SELECT l.*, {OVERLAP}, false FROM limited l WHERE l.overlap_policy <> 'block'
 ),
 moved AS (
     UPDATE $triggers t
        SET trigger_state = CASE WHEN NOT c.moves_on THEN 'BLOCKED'
                                 WHEN cardinality(c.following) = c.skipped THEN 'COMPLETE'
                                 WHEN c.fills_job THEN 'BLOCKED' ELSE 'WAITING' END,
-           fence = CASE WHEN c.moves_on AND cardinality(c.following) = c.skipped THEN c.fence END,
+           fire_id = CASE WHEN c.moves_on AND cardinality(c.following) = c.skipped THEN c.fire_id END,
            prev_fire_time = CASE c.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN c.moves_on THEN c.following[1 + c.skipped] ELSE t.next_fire_time END,
-           covers = CASE WHEN c.moves_on THEN NULL ELSE t.covers END,
+           coalesced_fire_times = CASE WHEN c.moves_on THEN NULL ELSE t.coalesced_fire_times END,
 {caught_up("CASE WHEN c.moves_on THEN c.following[1 + c.skipped] ELSE t.next_fire_time END")},
            upcoming = CASE WHEN c.moves_on THEN c.following[2 + c.skipped:] ELSE t.upcoming END,
            upcoming_is_complete = CASE WHEN c.moves_on THEN c.is_complete ELSE t.upcoming_is_complete END,
@@ -79,18 +80,20 @@ moved AS (
       FROM (SELECT *, fate <> 'BLOCK' AS moves_on, CASE fate WHEN 'FIRE' THEN passed ELSE 0 END AS skipped
               FROM chosen) AS c
      WHERE t.ctid = c.row
-    RETURNING c.fate::text AS fate, c.fence AS given_fence, c.at, c.next_fire_time AS scheduled_time, c.previous_time,
+    RETURNING c.fate::text AS fate, c.fire_id AS given_fire_id, c.at, c.next_fire_time AS scheduled_time,
+    c.previous_time,
               c.fills_job,
-              CASE WHEN c.skipped = 0 THEN c.covers
-                   ELSE coalesce(c.covers, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END AS covered, t.*
+              CASE WHEN c.skipped = 0 THEN c.coalesced_fire_times
+                   ELSE coalesce(c.coalesced_fire_times, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END AS
+                   covered, t.*
 ),
 {TAKEN},
 claims AS (
-    UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at, covers = moved.covered
-      FROM moved WHERE f.fence = moved.given_fence AND moved.fate = 'FIRE'
+    UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at, coalesced_fire_times = moved.covered
+      FROM moved WHERE f.fire_id = moved.given_fire_id AND moved.fate = 'FIRE'
 ),
 unclaimed AS (
-    DELETE FROM $fired_triggers f USING moved WHERE f.fence = moved.given_fence AND moved.fate <> 'FIRE'
+    DELETE FROM $fired_triggers f USING moved WHERE f.fire_id = moved.given_fire_id AND moved.fate <> 'FIRE'
 ),
 {BLOCK_SIBLINGS},
 {CANCEL_OTHERS}
@@ -103,14 +106,14 @@ DELETE FROM $fired_triggers f
  WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
    AND (SELECT count(*) FROM $triggers t
          WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-           AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
+           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
 """
-FORGET = FORGET_ALL + "   AND f.fence = ANY(%(fences)s::bigint[])"
+FORGET = FORGET_ALL + "   AND f.fire_id = ANY(%(fire_ids)s::bigint[])"
 
 # What is still claimed: not due by this clock, or its row is held. No row at all: the epoch is gone.
 STILL_CLAIMED = """
-SELECT $now, ARRAY(SELECT f.fence FROM $fired_triggers f
-                    WHERE f.fence = ANY(%(fences)s::bigint[]) AND f.epoch = %(epoch)s::bigint
+SELECT $now, ARRAY(SELECT f.fire_id FROM $fired_triggers f
+                    WHERE f.fire_id = ANY(%(fire_ids)s::bigint[]) AND f.epoch = %(epoch)s::bigint
                       AND f.state = 'ACQUIRED')
   FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -122,60 +125,60 @@ def _release(which: str) -> str:
     claim, and nothing else does. Other nodes may be asleep past what waits now."""
     return f"""
 WITH held AS (
-    SELECT t.row, f.fence
+    SELECT t.row, f.fire_id
       FROM $fired_triggers f
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row
           FROM $triggers o
          WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
      WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND {which}
 ),
 freed AS (
-    UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
+    UPDATE $triggers t SET trigger_state = 'WAITING', fire_id = NULL
       FROM held
      WHERE t.ctid = held.row
-    RETURNING held.fence
+    RETURNING held.fire_id
 ),
 gone AS (
-    DELETE FROM $fired_triggers f USING freed WHERE f.fence = freed.fence
+    DELETE FROM $fired_triggers f USING freed WHERE f.fire_id = freed.fire_id
 )
-SELECT fence, pg_notify(%(channel)s, 'scheduled') FROM freed
+SELECT fire_id, pg_notify(%(channel)s, 'scheduled') FROM freed
 """
 
 
-RELEASE = _release("f.fence = ANY(%(fences)s::bigint[])")
-RELEASE_OTHERS = _release("f.fence <> ALL(%(claims)s::bigint[])")
+RELEASE = _release("f.fire_id = ANY(%(fire_ids)s::bigint[])")
+RELEASE_OTHERS = _release("f.fire_id <> ALL(%(claims)s::bigint[])")
 
 # A trigger that its claimant cannot move on.
 REJECT = """
 WITH held AS (
-    SELECT t.row, f.fence, w.reason
-      FROM unnest(%(fences)s::bigint[], %(reasons)s::text[]) AS w(fence, reason)
-      JOIN $fired_triggers f ON f.fence = w.fence AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+    SELECT t.row, f.fire_id, w.reason
+      FROM unnest(%(fire_ids)s::bigint[], %(reasons)s::text[]) AS w(fire_id, reason)
+      JOIN $fired_triggers f ON f.fire_id = w.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row
           FROM $triggers o
          WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group AND o.trigger_name = f.trigger_name
-           AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
+           AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 ),
 put AS (
-    UPDATE $triggers t SET trigger_state = 'ERROR', fence = NULL, error = held.reason
+    UPDATE $triggers t SET trigger_state = 'ERROR', fire_id = NULL, error = held.reason
       FROM held
      WHERE t.ctid = held.row
-    RETURNING held.fence
+    RETURNING held.fire_id
 )
-DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence
+DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id
 """
 
 # No row at all: the epoch is gone.
 HOLDINGS = """
 SELECT $now,
-       ARRAY(SELECT f.fence FROM $fired_triggers f
+       ARRAY(SELECT f.fire_id FROM $fired_triggers f
               WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'),
-       ARRAY(SELECT f.fence FROM $fired_triggers f
+       ARRAY(SELECT f.fire_id FROM $fired_triggers f
               WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING')
   FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -183,16 +186,16 @@ SELECT $now,
 
 # What runs for this epoch without its node's knowledge: the answer was lost.
 UNKNOWN_FIRES = """
-SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
+SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
        coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
-       coalesce(t.when_full, 'block'), coalesce(t.placement, j.placement, ''),
+       coalesce(t.overlap_policy, 'block'), coalesce(t.placement, j.placement, ''),
        f.trigger_data::text, coalesce(t.kind, 'simple'),
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
-       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.covers,
+       j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.coalesced_fire_times,
        coalesce(j.node_deaths, 0)
   FROM $fired_triggers f
   LEFT JOIN $job_details j
@@ -202,44 +205,44 @@ SELECT 'FIRE'::text, f.fence, f.fired_time, f.trigger_group, f.trigger_name, f.j
    AND t.generation = f.generation
   LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
  WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
-   AND f.fence <> ALL(%(executions)s::bigint[])
+   AND f.fire_id <> ALL(%(executions)s::bigint[])
  ORDER BY f.scheduled_time, f.priority DESC
 """
 
 
-def fire(session: SqlSession, node: Node, moves: Sequence[Move]) -> Firing:
+def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest]) -> Firing:
     """Fire those of `moves` that are due; see `JobStore.fire`."""
-    fences = [move.acquired.fence for move in moves]
+    fire_ids = [move.acquired.fire_id for move in moves]
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     fired, _, left = session.locked(
         session.send(
             FIRE,
             **at_node,
-            fences=fences,
+            fire_ids=fire_ids,
             following=[move.following.instants for move in moves],
             complete=[move.following.is_complete for move in moves],
             channel=channel(session.scheduler),
         ),
-        session.send(FORGET, epoch=node.epoch, fences=fences),
-        session.send(STILL_CLAIMED, **at_node, fences=fences),
+        session.send(FORGET, epoch=node.epoch, fire_ids=fire_ids),
+        session.send(STILL_CLAIMED, **at_node, fire_ids=fire_ids),
     )
-    now, still_claimed = still_standing(node, left)
+    now, still_claimed = require_epoch(node, left)
     ran, _, skipped = by_outcome(fired.rows)
     return Firing(now, ran, frozenset(still_claimed), skipped)
 
 
-def release(session: SqlSession, node: Node, fences: Collection[int]) -> frozenset[int]:
+def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> frozenset[int]:
     """Give claims back; see `JobStore.release`."""
-    if not fences:
+    if not fire_ids:
         session.unlocked(news(session))
         return frozenset()
-    values = {"epoch": node.epoch, "fences": list(fences)}
+    values = {"epoch": node.epoch, "fire_ids": list(fire_ids)}
     *_, left = session.locked(
         session.send(RELEASE, **values, channel=channel(session.scheduler)),
         session.send(FORGET, **values),
         session.send(STILL_CLAIMED, **values, instance=node.instance_id),
     )
-    _, still_claimed = still_standing(node, left)
+    _, still_claimed = require_epoch(node, left)
     return frozenset(still_claimed)
 
 
@@ -250,7 +253,7 @@ def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
             session.send(
                 REJECT,
                 epoch=node.epoch,
-                fences=list(reasons),
+                fire_ids=list(reasons),
                 reasons=[storable_text(reason) for reason in reasons.values()],
             )
         )
@@ -263,7 +266,7 @@ def holdings(session: SqlSession, node: Node) -> Holdings:
 
 
 def _holdings(node: Node, found: Result) -> Holdings:
-    now, claims, executions = still_standing(node, found)
+    now, claims, executions = require_epoch(node, found)
     return Holdings(now, frozenset(claims), frozenset(executions))
 
 
@@ -277,5 +280,5 @@ def reconcile(session: SqlSession, node: Node, claims: Collection[int], executio
         session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
     )
     return Reconciliation(
-        by_outcome(fires.rows)[0], frozenset(fence for fence, _ in released.rows), _holdings(node, found)
+        by_outcome(fires.rows)[0], frozenset(fire_id for fire_id, _ in released.rows), _holdings(node, found)
     )

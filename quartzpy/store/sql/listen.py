@@ -18,7 +18,7 @@ import psycopg
 
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.keys import JobKey
-from quartzpy.store.protocol import News
+from quartzpy.store.protocol import Notification
 from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.session import SqlSession
@@ -38,7 +38,7 @@ HAVING count(*) > 0
 """
 
 
-_KNOWN = frozenset(News)
+_KNOWN = frozenset(Notification)
 TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
@@ -68,7 +68,7 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
     ]
 
 
-def news(session: SqlSession, what: News = News.SCHEDULED) -> Send:
+def news(session: SqlSession, what: Notification = Notification.SCHEDULED) -> Send:
     """What tells all nodes; of what was given back too: they may be asleep past it."""
     return session.send(TELL, channel=channel(session.scheduler), news=what)
 
@@ -87,7 +87,7 @@ class Listener:
             connection.close()
             raise translate(error) from error
 
-    def wait(self, timeout: float) -> Collection[News]:
+    def wait(self, timeout: float) -> Collection[Notification]:
         """What was heard within `timeout` seconds."""
         if not self._is_current(self._connection):
             raise StoreUnavailableError("the server that was listened to is no longer the one that holds the data")
@@ -99,11 +99,11 @@ class Listener:
             if not poller.poll(timeout * 1000):
                 return ()
             pgconn.consume_input()
-            heard: set[News] = set()
+            heard: set[Notification] = set()
             while (told := pgconn.notifies()) is not None:
                 # A node of a later release may tell more than this one knows.
                 if (word := told.extra.decode(errors="replace")) in _KNOWN:
-                    heard.add(News(word))
+                    heard.add(Notification(word))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the connection that listens was lost")
             return heard

@@ -11,7 +11,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, MisfireAction, PublicState, TriggerState
-from quartzpy.store.protocol import Lane
+from quartzpy.store.protocol import DispatchKey
 from quartzpy.store.records import (
     ExecutionQuery,
     ExecutionRecord,
@@ -25,7 +25,8 @@ from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
 
 _JOB = """
-SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.when_full, j.placement,
+SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
+j.placement,
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
 """
@@ -38,7 +39,8 @@ JOBS = f"""
 LIST_JOBS = """
 SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
            AND t.job_name = j.job_name),
-       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.when_full, j.placement,
+       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
+       j.placement,
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
   FROM $job_details j
  WHERE sched_name = %(sched)s
@@ -98,7 +100,7 @@ SELECT trigger_group, trigger_name FROM $triggers
 """
 JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
 TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
-# One step along the index of what waits for each lane: as quick with a million triggers as with ten.
+# One step along the index of what waits for each dispatch_key: as quick with a million triggers as with ten.
 _WAITING = """
 WITH RECURSIVE waiting AS (
     (SELECT job_type, placement FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
@@ -124,9 +126,9 @@ SELECT 'TRIGGER', t.trigger_group FROM $triggers t
 """
 
 RUNNING = """
-SELECT fence, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
+SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
        attempt, cancel_requested
-  FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fence
+  FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fire_id
 """
 
 # Executions: up to three parts, those that can be long in order and cut off by themselves. The history is walked from
@@ -139,7 +141,7 @@ coalesce(%(since)s::timestamptz, '-infinity') <= {instant}
 _OF_JOB = " AND job_group = %(job_group)s AND job_name = %(job_name)s"
 _OF_TRIGGER = " AND trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
 _ENDED_COLUMNS = """
-SELECT outcome, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
        scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text
 """
 _ENDED = f"""
@@ -147,13 +149,14 @@ _ENDED = f"""
   FROM {{source}}
  WHERE sched_name = %(sched)s AND outcome = ANY(%(ended)s::text[]) {{of}}
    AND {_BETWEEN.format(instant="scheduled_time")}
- ORDER BY ended_at DESC, fence DESC LIMIT %(limit)s::int
+ ORDER BY ended_at DESC, fire_id DESC LIMIT %(limit)s::int
 """
 _ENDED_OF_TRIGGER = f"""
 (SELECT * FROM $executions WHERE sched_name || '' = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger
 """
 _FIRED_COLUMNS = """
-SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fence, trigger_group, trigger_name, job_group,
+SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
+job_group,
        job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
        NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text
 """
@@ -174,7 +177,7 @@ _NEXT = f"""
  ORDER BY next_fire_time, priority DESC LIMIT %(limit)s::int
 """
 _SCHEDULED_OF_KEY = f"{_SCHEDULED} {_NEXT}"
-# The front of the due index for each lane and rule.
+# The front of the due index for each dispatch_key and rule.
 _SCHEDULED_OF_ALL = f"""
 {_WAITING}
 {_SCHEDULED}
@@ -188,16 +191,16 @@ _SCHEDULED_OF_ALL = f"""
 _FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
 _EXECUTIONS = """
 SELECT *
-  FROM ({parts}) AS e(state, fence, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
+  FROM ({parts}) AS e(state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
                       scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data, result)
  ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
-          coalesce(ended_at, fired_time, scheduled_time) DESC, fence DESC, trigger_group, trigger_name
+          coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC, trigger_group, trigger_name
  LIMIT %(limit)s::int
 """
 EXECUTION = f"""
-{_ENDED_COLUMNS} FROM $executions WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s
+{_ENDED_COLUMNS} FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 UNION ALL
-{_FIRED_COLUMNS} FROM $fired_triggers WHERE fence = %(fence)s::bigint AND sched_name = %(sched)s
+{_FIRED_COLUMNS} FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 """
 _MISFIRES = """
 SELECT trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
@@ -296,14 +299,14 @@ def paused(session: SqlSession, scope: str) -> set[str]:
     return {name for found, name in session.read_one(PAUSED) if found == scope}
 
 
-def waiting_lanes(session: SqlSession) -> set[Lane]:
-    return {Lane(*row) for row in session.read_one(WAITING_LANES)}
+def waiting_lanes(session: SqlSession) -> set[DispatchKey]:
+    return {DispatchKey(*row) for row in session.read_one(WAITING_LANES)}
 
 
 def list_running(session: SqlSession) -> list[RunningRecord]:
     return [
-        RunningRecord(fence, TriggerKey(name, group), JobKey(job_name, job_group), *columns)
-        for fence, group, name, job_group, job_name, *columns in session.read_one(RUNNING)
+        RunningRecord(fire_id, TriggerKey(name, group), JobKey(job_name, job_group), *columns)
+        for fire_id, group, name, job_group, job_name, *columns in session.read_one(RUNNING)
     ]
 
 
@@ -326,15 +329,17 @@ def list_executions(session: SqlSession, limit: int, wanted: ExecutionQuery) -> 
     return [_execution(*row) for row in found]
 
 
-def execution(session: SqlSession, fence: int) -> ExecutionRecord | None:
-    found = session.read_one(EXECUTION, fence=fence)
+def execution(session: SqlSession, fire_id: int) -> ExecutionRecord | None:
+    found = session.read_one(EXECUTION, fire_id=fire_id)
     return _execution(*found[0]) if found else None
 
 
 def _execution(
-    state: str, fence: int | None, group: str, name: str, job_group: str, job_name: str, *columns: Any
+    state: str, fire_id: int | None, group: str, name: str, job_group: str, job_name: str, *columns: Any
 ) -> ExecutionRecord:
-    return ExecutionRecord(ExecutionState(state), fence, TriggerKey(name, group), JobKey(job_name, job_group), *columns)
+    return ExecutionRecord(
+        ExecutionState(state), fire_id, TriggerKey(name, group), JobKey(job_name, job_group), *columns
+    )
 
 
 def executions_text(wanted: ExecutionQuery) -> str:

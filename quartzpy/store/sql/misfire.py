@@ -23,10 +23,10 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed
-from quartzpy.store.protocol import Lane, MisfireOutcome, Node
+from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -61,7 +61,7 @@ SELECT node.at, late.*
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
            t.job_data::text, t.next_fire_time, t.prev_fire_time, t.times_triggered, t.generation,
-           c.calendar::text, c.revision, t.covers IS NOT NULL, t.ctid::text, t.misfire_rule
+           c.calendar::text, c.revision, t.coalesced_fire_times IS NOT NULL, t.ctid::text, t.misfire_rule
       FROM $triggers t
       LEFT JOIN $calendars c ON c.sched_name = t.sched_name AND c.calendar_name = t.calendar_name
      WHERE t.sched_name = %(sched)s AND t.job_type = known.job_type AND t.placement = known.placement
@@ -113,8 +113,8 @@ moved AS (
        SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time,
            times_triggered = h.times_triggered, start_time = h.start_time, schedule = h.schedule::jsonb,
            upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
-           covers = CASE WHEN h.stands
-                         THEN (coalesce(t.covers, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
+           coalesced_fire_times = CASE WHEN h.stands
+                         THEN (coalesce(t.coalesced_fire_times, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
            misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE {USUAL_RULE} END,
            catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
       FROM held h
@@ -131,7 +131,7 @@ over AS (
 noted AS (
     INSERT INTO $misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
         handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up, next_fire_time)
-    SELECT nextval('$fences'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
+    SELECT nextval('$fire_ids'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
            %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, made_up,
            next_fire_time
       FROM (SELECT * FROM moved UNION ALL SELECT * FROM over) AS done
@@ -181,26 +181,32 @@ class _Late:
     stands: bool
     """Whether the late fire was to stand for others that were missed before."""
     row: str
-    treated: Missed
+    missed_policy: Missed
 
 
 def recover_misfires(
-    session: SqlSession, node: Node, lanes: Sequence[Lane], left: set[int], *, threshold: timedelta, limit: int
+    session: SqlSession,
+    node: Node,
+    dispatch_keys: Sequence[DispatchKey],
+    left: set[int],
+    *,
+    threshold: timedelta,
+    limit: int,
 ) -> MisfireOutcome:
     """Handle one slice; see `JobStore.recover_misfires`. `left`: generations that are left to other nodes."""
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
         session.send(
             LATE,
-            job_types=[lane.job_type for lane in lanes],
-            placements=[lane.placement for lane in lanes],
+            job_types=[dispatch_key.job_type for dispatch_key in dispatch_keys],
+            placements=[dispatch_key.placement for dispatch_key in dispatch_keys],
             threshold=threshold,
             limit=limit + 1,
             left=sorted(left),
         ),
         session.send(GUARD, **at_node),
     )
-    (now,) = still_standing(node, standing)
+    (now,) = require_epoch(node, standing)
     if not found.rows:
         return MisfireOutcome(now)
     at = found.rows[0][0]
@@ -208,7 +214,9 @@ def recover_misfires(
     for row in found.rows[:limit]:
         try:
             one = _late(row)
-            misfire = misfired(one.trigger, one.progress, one.calendar, now=at, stands=one.stands, treated=one.treated)
+            misfire = misfired(
+                one.trigger, one.progress, one.calendar, now=at, stands=one.stands, missed_policy=one.missed_policy
+            )
         except (UnsupportedKindError, UnknownTimeZoneError) as error:
             logger.warning("trigger %s.%s is left to other nodes: %s", row[1], row[2], error)
             left.add(row[_GENERATION])
@@ -269,8 +277,8 @@ def _move(
             times=[m.progress.times_triggered for m in moves],
             starts=[m.trigger.start_time for m in moves],
             schedules=[rows.schedule_text(m.trigger) for m in moves],
-            upcoming=[m.horizon.instants for m in moves],
-            complete=[m.horizon.is_complete for m in moves],
+            upcoming=[m.upcoming.instants for m in moves],
+            complete=[m.upcoming.is_complete for m in moves],
             revisions=[one.revision for one in late],
             at=at,
             missed=[one.missed for one in misfires],

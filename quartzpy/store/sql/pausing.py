@@ -37,21 +37,21 @@ TREATED = f"%(missed)s::text <> 'misfire' AND t.next_fire_time < $now AND {SCHED
 
 _PAUSE = """
 WITH held AS (
-    SELECT t.trigger_group, t.trigger_name, t.fence
+    SELECT t.trigger_group, t.trigger_name, t.fire_id
       FROM $triggers t
      WHERE t.sched_name = %(sched)s AND {which} AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
        FOR NO KEY UPDATE {skip}
 ),
 paused AS (
     UPDATE $triggers t
-       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fence = NULL,
+       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
            misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
       FROM held
      WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
        AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
-    RETURNING held.fence
+    RETURNING held.fire_id
 )
-DELETE FROM $fired_triggers f USING paused WHERE f.fence = paused.fence AND f.state = 'ACQUIRED'
+DELETE FROM $fired_triggers f USING paused WHERE f.fire_id = paused.fire_id AND f.state = 'ACQUIRED'
 """
 
 # A trigger that has no fire time left stays as it is. A late one is WAITING again and the misfire step sees to it. What

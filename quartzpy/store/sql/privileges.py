@@ -46,7 +46,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
 }
 SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
-    "qrtz_fences": {Use.NODE: ("USAGE",), Use.CLIENT: ("USAGE",), Use.READER: ()},
+    "qrtz_fire_ids": {Use.NODE: ("USAGE",), Use.CLIENT: ("USAGE",), Use.READER: ()},
     "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
 }
 

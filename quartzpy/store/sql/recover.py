@@ -16,7 +16,6 @@ from quartzpy.keys import JobKey
 from quartzpy.process_identity import own_process
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
-from quartzpy.store.sql.again import RECOVERY, again, repeatable
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
@@ -24,7 +23,8 @@ from quartzpy.store.sql.fire import RELEASE_OTHERS
 from quartzpy.store.sql.listen import channel, news
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.misfire import GUARD
-from quartzpy.store.sql.session import SqlSession, still_standing
+from quartzpy.store.sql.rerun import RECOVERY, again, repeatable
+from quartzpy.store.sql.session import SqlSession, require_epoch
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
 
 FREE = f"""
 WITH orphans AS MATERIALIZED (
-    SELECT o.fence, o.job_group, o.job_name, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+    SELECT o.fire_id, o.job_group, o.job_name, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
       FROM $fired_triggers o
      WHERE o.sched_name = %(sched)s
        AND NOT EXISTS (SELECT FROM $scheduler_state s
@@ -62,21 +62,21 @@ WITH orphans AS MATERIALIZED (
 {repeatable("repeatable", "(SELECT * FROM orphans WHERE runs_again)")},
 taken AS (
     DELETE FROM $fired_triggers f USING orphans o
-     WHERE f.fence = o.fence
-       AND (NOT o.runs_again OR f.fence IN (SELECT fence FROM repeatable)
+     WHERE f.fire_id = o.fire_id
+       AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
     RETURNING f.*
 ),
 released AS (
-    UPDATE $triggers t SET trigger_state = 'WAITING', fence = NULL
+    UPDATE $triggers t SET trigger_state = 'WAITING', fire_id = NULL
       FROM (SELECT c.row
               FROM taken f
              CROSS JOIN LATERAL (
                 SELECT o.ctid AS row
                   FROM $triggers o
                  WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group
-                   AND o.trigger_name = f.trigger_name AND o.trigger_state || '' = 'ACQUIRED' AND o.fence = f.fence
+                   AND o.trigger_name = f.trigger_name AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
                    FOR NO KEY UPDATE SKIP LOCKED) AS c) AS held
      WHERE t.ctid = held.row
     RETURNING t.trigger_name
@@ -97,10 +97,10 @@ died_of AS (
      WHERE j.ctid = held.row
 ),
 lost AS (
-    INSERT INTO $executions (fence, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+    INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
         trigger_data)
-    SELECT f.fence, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
+    SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
            f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'TERMINATED',
            'its node stopped while executing it', f.attempt, f.trigger_data
       FROM taken f
@@ -109,7 +109,7 @@ lost AS (
                 AND EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                                AND j.job_group = f.job_group AND j.job_name = f.job_name))
         ON CONFLICT DO NOTHING
-    RETURNING fence
+    RETURNING fire_id
 )
 SELECT (SELECT count(*) FROM again), (SELECT count(*) FROM lost), (SELECT count(*) FROM released)
 """
@@ -129,21 +129,21 @@ held AS (
     SELECT t.*, p.deaths
       FROM poison p
      CROSS JOIN LATERAL (
-        SELECT o.ctid AS row, o.fence FROM $triggers o
+        SELECT o.ctid AS row, o.fire_id FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.job_group = p.job_group AND o.job_name = p.job_name
            AND o.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 ),
 put AS (
     UPDATE $triggers t
-       SET trigger_state = 'ERROR', fence = NULL,
+       SET trigger_state = 'ERROR', fire_id = NULL,
            error = held.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
       FROM held
      WHERE t.ctid = held.row
-    RETURNING held.fence
+    RETURNING held.fire_id
 ),
 unclaimed AS (
-    DELETE FROM $fired_triggers f USING put WHERE f.fence = put.fence AND f.state = 'ACQUIRED'
+    DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id AND f.state = 'ACQUIRED'
 )
 SELECT job_group, job_name FROM poison ORDER BY 1, 2
 """
@@ -157,10 +157,10 @@ STUCK = """
        AND t.trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')
        AND CASE t.trigger_state
            WHEN 'ACQUIRED' THEN NOT EXISTS (
-               SELECT FROM $fired_triggers f WHERE f.fence = t.fence AND f.state = 'ACQUIRED')
-           WHEN 'COMPLETE' THEN t.fence IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
-               SELECT FROM $fired_triggers f WHERE f.fence = t.fence)
-           ELSE t.when_full = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
+               SELECT FROM $fired_triggers f WHERE f.fire_id = t.fire_id AND f.state = 'ACQUIRED')
+           WHEN 'COMPLETE' THEN t.fire_id IS NOT NULL AND t.owner IS NULL AND NOT EXISTS (
+               SELECT FROM $fired_triggers f WHERE f.fire_id = t.fire_id)
+           ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
@@ -180,7 +180,7 @@ REPAIR = f"""
 WITH stuck AS MATERIALIZED ({STUCK} FOR UPDATE OF t SKIP LOCKED),
 freed AS (
     UPDATE $triggers t
-       SET trigger_state = CASE s.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fence = NULL
+       SET trigger_state = CASE s.trigger_state WHEN 'PAUSED_BLOCKED' THEN 'PAUSED' ELSE 'WAITING' END, fire_id = NULL
       FROM stuck s
      WHERE t.sched_name = %(sched)s AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
        AND s.trigger_state <> 'COMPLETE'
@@ -230,7 +230,7 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, ma
     stuck, standing = session.read(
         session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
     )
-    still_standing(node, standing)
+    require_epoch(node, standing)
     if not dead and not stuck.rows[0][0]:
         return RecoveryOutcome()
     end_sessions(session, dead)

@@ -18,9 +18,9 @@ from quartzpy.placement import placement_from_text
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger, no_calendar
 from quartzpy.texts import reason, stored_object
-from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.kinds import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _CATCH_UP = "catch_up"
 
@@ -95,7 +95,7 @@ def job(
     description: str | None,
     durable: bool,
     max_concurrent: int | None,
-    when_full: str,
+    overlap_policy: str,
     placement: str,
     persist_data: bool,
     requests_recovery: bool,
@@ -112,7 +112,7 @@ def job(
         description=description,
         durable=durable,
         max_concurrent=max_concurrent,
-        when_full=when_full,
+        overlap_policy=overlap_policy,
         persist_data=persist_data,
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
@@ -145,12 +145,12 @@ def by_outcome(
 def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
     """A row of `acquire.TAKEN`."""
     (
-        fate, fence, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
-        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, when_full, placement,
+        fate, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
+        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,
         trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        covers, node_deaths,
+        coalesced_fire_times, node_deaths,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -162,11 +162,11 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
     if fate == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
         return AcquiredTrigger(
-            fence, trigger_group, trigger_name, progress, generation, partial(load_trigger, None), load_calendar,
-            placement, when_full,
+            fire_id, trigger_group, trigger_name, progress, generation, partial(load_trigger, None), load_calendar,
+            placement, overlap_policy,
         )  # fmt: skip
     return FiredTrigger(
-        fence=fence,
+        fire_id=fire_id,
         trigger_group=trigger_group,
         trigger_name=trigger_name,
         job_group=job_group,
@@ -177,11 +177,11 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         scheduled_fire_time=scheduled,
         previous_fire_time=previous,
         next_fire_time=following,
-        pending=Horizon(tuple(upcoming), is_complete),
+        upcoming=UpcomingFireTimes(tuple(upcoming), is_complete),
         times_triggered=times_triggered,
         attempt=attempt,
         placement=placement,
-        covers=tuple(covers or ()),
+        coalesced_fire_times=tuple(coalesced_fire_times or ()),
         node_deaths=node_deaths,
         retry=retry,
         timeout=timeout,
@@ -192,7 +192,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         load_trigger=partial(load_trigger, trigger_data),
         load_calendar=load_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, when_full, placement,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy, placement,
             persists_data,
             requests_recovery, retry, timeout, stored_data,
         ),

@@ -28,24 +28,25 @@ from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOBS
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import COPIES, IS_ORDINARY, OUT_OF_DATE, SETTLE_NEW, STILL_ORDINARY, state_of
-from quartzpy.triggers.horizon import Horizon, PreparedTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 CHUNK = 2_000
 """Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       when_full, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
-SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.when_full,
+       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
+SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
        w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
-              %(limits)s::int[], %(when_full)s::text[], %(placements)s::text[], %(persists)s::bool[],
+              %(limits)s::int[], %(overlap_policy)s::text[], %(placements)s::text[], %(persists)s::bool[],
               %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[])
-       AS w(job_group, job_name, description, job_type, durable, max_concurrent, when_full, placement, persists,
+       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, placement, persists,
             recovery, retry, timeout, data)
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
-       max_concurrent = excluded.max_concurrent, when_full = excluded.when_full, placement = excluded.placement,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
+       excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout,
@@ -57,10 +58,10 @@ RETURNING j.job_group, j.job_name, j.xmax <> 0
 # Of jobs that are to be replaced: whether what their triggers have copies of will be another.
 COMPARE_JOBS = """
 SELECT j.job_group, j.job_name,
-       (j.job_type, j.max_concurrent, j.when_full, j.placement)
-           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.when_full, w.placement)
-  FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(when_full)s::text[],
-              %(placements)s::text[]) AS w(job_group, job_name, job_type, max_concurrent, when_full, placement)
+       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
+           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement)
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(overlap_policy)s::text[],
+              %(placements)s::text[]) AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
    FOR NO KEY UPDATE OF j
 """
@@ -69,7 +70,7 @@ SELECT j.job_group, j.job_name,
 _COPY_JOB = f"""
 UPDATE $triggers t
    SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
-       fence = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fence END
+       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
 """
@@ -93,20 +94,21 @@ DELETE FROM $fired_triggers f
  WHERE f.sched_name = %(sched)s AND f.job_group = k.job_group AND f.job_name = k.job_name AND f.state = 'ACQUIRED'
    AND (SELECT count(*) FROM $triggers t
          WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-           AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
+           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
 """
 
 # Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent. The jobs'
 # rows are held as their foreign key will hold them, but before they are read.
 STORE_TRIGGERS = f"""
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, when_full, placement, description, kind, schedule, trigger_state, next_fire_time, prev_fire_time,
+       max_concurrent, overlap_policy, placement, description, kind, schedule, trigger_state, next_fire_time,
+       prev_fire_time,
        upcoming,
        upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data)
-SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.max_concurrent, j.when_full, j.placement, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
+SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
+       j.max_concurrent, j.overlap_policy, j.placement, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
        w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
@@ -122,7 +124,8 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
    FOR KEY SHARE OF j
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
    SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
-       max_concurrent = excluded.max_concurrent, when_full = excluded.when_full, placement = excluded.placement,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
+       excluded.placement,
        description = excluded.description, kind = excluded.kind,
        schedule = excluded.schedule, trigger_state = excluded.trigger_state,
        next_fire_time = excluded.next_fire_time, prev_fire_time = excluded.prev_fire_time,
@@ -131,9 +134,9 @@ SELECT %(sched)s, nextval('$fences'), w.trigger_group, w.trigger_name, w.job_gro
        priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_rule = excluded.misfire_rule, misfire_threshold = excluded.misfire_threshold,
        calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
-       covers = NULL, catch_up_until = NULL, attempt = 1, fence = NULL, error = NULL, owner = NULL
+       coalesced_fire_times = NULL, catch_up_until = NULL, attempt = 1, fire_id = NULL, error = NULL, owner = NULL
  WHERE %(replace)s::bool
-RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.when_full,
+RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy,
           t.placement
 """
 
@@ -145,7 +148,7 @@ DELETE FROM $fired_triggers f
    AND f.state = 'ACQUIRED'
    AND (SELECT count(*) FROM $triggers t
          WHERE t.sched_name = f.sched_name AND t.trigger_group = f.trigger_group
-           AND t.trigger_name = f.trigger_name AND t.fence = f.fence) = 0
+           AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
 """
 
 DELETE_TRIGGERS = """
@@ -173,9 +176,9 @@ WITH went AS (
     DELETE FROM $triggers t
      USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
      WHERE t.sched_name = %(sched)s AND t.job_group = k.job_group AND t.job_name = k.job_name
-    RETURNING t.fence
+    RETURNING t.fire_id
 )
-DELETE FROM $fired_triggers f USING went WHERE f.fence = went.fence AND f.state = 'ACQUIRED'
+DELETE FROM $fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
 """
 DELETE_JOBS = """
 DELETE FROM $job_details j
@@ -226,7 +229,7 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
         "names": [job.name for job in jobs],
         "types": [job.job_type for job in jobs],
         "limits": [job.max_concurrent for job in jobs],
-        "when_full": [str(job.when_full) for job in jobs],
+        "overlap_policy": [str(job.overlap_policy) for job in jobs],
         "placements": [job.placement.as_text() for job in jobs],
     }
 
@@ -270,8 +273,8 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, repla
         schedules=[rows.schedule_text(t) for t in triggers],
         next=[p.progress.next_fire_time for p in prepared],
         previous=[p.progress.previous_fire_time for p in prepared],
-        upcoming=[p.horizon.instants for p in prepared],
-        complete=[p.horizon.is_complete for p in prepared],
+        upcoming=[p.upcoming.instants for p in prepared],
+        complete=[p.upcoming.is_complete for p in prepared],
         times=[p.progress.times_triggered for p in prepared],
         starts=[t.start_time for t in triggers],
         ends=[t.end_time for t in triggers],
@@ -379,7 +382,9 @@ def _store_triggers(
     revisions = held_revisions(session, transaction, names)
     # What was computed from a calendar that was replaced meanwhile is left to be computed again.
     prepared = [
-        p if p.calendar_revision == revisions.get(p.trigger.calendar or "") else replace_in(p, horizon=Horizon())
+        p
+        if p.calendar_revision == revisions.get(p.trigger.calendar or "")
+        else replace_in(p, upcoming=UpcomingFireTimes())
         for p in prepared
     ]
     many = len(prepared) > CHUNK
@@ -439,7 +444,7 @@ def _settle_jobs(session: SqlSession, changed: Sequence[JobKey]) -> list[Send]:
 
 
 def _check_many(session: SqlSession, copies: Collection[tuple[Any, ...]]) -> list[Send]:
-    names = ("groups", "names", "types", "limits", "when_full", "placements")
+    names = ("groups", "names", "types", "limits", "overlap_policy", "placements")
     columns = [list(column) for column in zip(*copies, strict=True)]
     return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
 

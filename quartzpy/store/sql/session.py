@@ -31,7 +31,7 @@ def names(schema: str | None, now: str = DATABASE_CLOCK) -> dict[str, str]:
     prefix = f'"{schema}".' if schema else ""
     tables = {table.name.removeprefix("qrtz_"): f"{prefix}{table.name}" for table in metadata.sorted_tables}
     tables["paused_groups"] = tables["paused_trigger_groups"]
-    return {**tables, "fences": f"{prefix}qrtz_fences", "epochs": f"{prefix}qrtz_epochs", "now": now}
+    return {**tables, "fire_ids": f"{prefix}qrtz_fire_ids", "epochs": f"{prefix}qrtz_epochs", "now": now}
 
 
 class SqlSession:
@@ -134,7 +134,7 @@ class Transaction:
                 undo(pgconn, ROLLBACK)
 
 
-def still_standing(node: Node, result: Result) -> tuple[Any, ...]:
+def require_epoch(node: Node, result: Result) -> tuple[Any, ...]:
     """The one row of a statement that is empty once the node's epoch is gone.
 
     Raises:

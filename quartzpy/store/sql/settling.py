@@ -28,7 +28,7 @@ CASE WHEN EXISTS (SELECT FROM $paused_groups p
                           OR (p.scope = 'JOB' AND p.group_name = {{row}}.job_group)))
           OR {MODE_FORBIDS}
      THEN 'PAUSED' ELSE '' END ||
-CASE WHEN {{job}}.when_full = 'block' AND {{job}}.max_concurrent <= (
+CASE WHEN {{job}}.overlap_policy = 'block' AND {{job}}.max_concurrent <= (
               SELECT count(*) FROM $fired_triggers f
                WHERE f.sched_name = %(sched)s AND f.job_group = {{row}}.job_group AND f.job_name = {{row}}.job_name
                  AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
@@ -52,12 +52,15 @@ def state_of(row: str, job: str) -> str:
     return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job)})")
 
 
-COPIES = "job_type = j.job_type, max_concurrent = j.max_concurrent, when_full = j.when_full, placement = j.placement"
+COPIES = (
+    "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
+    " placement = j.placement"
+)
 """The SQL, for SET, that copies what a trigger has of its job `j`."""
 
 OUT_OF_DATE = """
-(t.job_type, t.max_concurrent, t.when_full, t.placement)
-    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.when_full, j.placement)
+(t.job_type, t.max_concurrent, t.overlap_policy, t.placement)
+    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
 """
 
 # Under the lock: what was stored a moment ago, against the pauses, the running jobs and the jobs of this moment.
@@ -69,7 +72,7 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, {COPIES}
      WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
      LIMIT 1) AS own
  CROSS JOIN LATERAL (
-    SELECT d.job_type, d.max_concurrent, d.when_full, d.placement FROM $job_details d
+    SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement FROM $job_details d
      WHERE d.sched_name = %(sched)s AND d.job_group = own.job_group AND d.job_name = own.job_name
      LIMIT 1) AS j
  WHERE t.ctid = own.row
@@ -81,7 +84,8 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, {COPIES}
 SETTLE = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, misfire_rule = {USUAL_RULE},
-       job_type = s.job_type, max_concurrent = s.max_concurrent, when_full = s.when_full, placement = s.placement
+       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy, placement =
+       s.placement
   FROM (SELECT o.row, j.*,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
                     THEN {state_of("o", "j")} ELSE o.trigger_state END AS new_state
@@ -92,7 +96,7 @@ UPDATE $triggers t
                  LIMIT 500
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.when_full, d.placement FROM $job_details d
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement FROM $job_details d
              WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1) AS j) AS s
  WHERE t.ctid = s.row
@@ -105,8 +109,8 @@ STILL_ORDINARY = f"""
 SELECT 1 / count(*)
   FROM (SELECT 1 WHERE {ORDINARY} AND NOT EXISTS (
            SELECT FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[],
-                              %(when_full)s::text[], %(placements)s::text[])
-                       AS t(job_group, job_name, job_type, max_concurrent, when_full, placement)
+                              %(overlap_policy)s::text[], %(placements)s::text[])
+                       AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
              JOIN $job_details j
                ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
             WHERE {OUT_OF_DATE})) AS so

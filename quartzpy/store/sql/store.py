@@ -21,19 +21,19 @@ from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
     Acquisition,
+    AvailableSlots,
     CheckIn,
     Completion,
     CompletionOutcome,
     ConnectionUsage,
+    DispatchKey,
+    FireRequest,
     Firing,
     Holdings,
     JobEntry,
     JobStore,
-    Lane,
     MisfireOutcome,
-    Move,
     Node,
-    Opening,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -70,13 +70,13 @@ from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
 from quartzpy.store.sql.diagnosis import Diagnosis
+from quartzpy.store.sql.job_transaction import WorkTransaction
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.within import WithinSession, driver_connection
-from quartzpy.store.sql.work import WorkTransaction
-from quartzpy.triggers.horizon import PreparedTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -103,7 +103,7 @@ class SqlJobStore:
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        with self._connections.begin_work(is_ours=True) as connection:
+        with self._connections.begin_job_transaction(is_ours=True) as connection:
             inside = self.within(connection)
             lock = self._session.lock(LockName.SYNC_ACCESS)
             self._session.with_locks(lambda: inside._session.unlocked(lock))
@@ -117,7 +117,7 @@ class SqlJobStore:
     def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
         scheduling.own(self._session, owner, jobs, triggers)
 
-    def begin_work(self) -> WorkTransaction:
+    def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
 
     # --- a node's life
@@ -235,7 +235,7 @@ class SqlJobStore:
     def acquire(
         self,
         node: Node,
-        openings: Sequence[Opening],
+        available_slots: Sequence[AvailableSlots],
         *,
         limit: int,
         look_ahead: timedelta,
@@ -245,18 +245,18 @@ class SqlJobStore:
         return acquire.acquire(
             self._session,
             node,
-            openings,
+            available_slots,
             limit=limit,
             look_ahead=look_ahead,
             misfire_threshold=misfire_threshold,
             passed_over=passed_over,
         )
 
-    def fire(self, node: Node, moves: Sequence[Move]) -> Firing:
+    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
         return fire.fire(self._session, node, moves)
 
-    def release(self, node: Node, fences: Collection[int]) -> Collection[int]:
-        return fire.release(self._session, node, fences)
+    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
+        return fire.release(self._session, node, fire_ids)
 
     def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
         fire.reject(self._session, node, reasons)
@@ -266,17 +266,17 @@ class SqlJobStore:
     ) -> CompletionOutcome:
         return complete.complete(self._session, node, completions, wakes_others=wakes_others)
 
-    def request_cancel(self, fence: int) -> bool:
-        return complete.request_cancel(self._session, fence)
+    def request_cancel(self, fire_id: int) -> bool:
+        return complete.request_cancel(self._session, fire_id)
 
     def cancel_requests(self, node: Node) -> set[int]:
         return complete.cancel_requests(self._session, node)
 
     def recover_misfires(
-        self, node: Node, lanes: Sequence[Lane], *, threshold: timedelta, limit: int
+        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
     ) -> MisfireOutcome:
         return misfire.recover_misfires(
-            self._session, node, lanes, self._left_to_others, threshold=threshold, limit=limit
+            self._session, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
         )
 
     def purge_history(self, older_than: timedelta, *, limit: int) -> int:
@@ -394,7 +394,7 @@ class SqlJobStore:
     def all_paused(self) -> bool:
         return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
 
-    def waiting_lanes(self) -> set[Lane]:
+    def waiting_lanes(self) -> set[DispatchKey]:
         return lookups.waiting_lanes(self._session)
 
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
@@ -430,8 +430,8 @@ class SqlJobStore:
     def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
         return lookups.list_executions(self._session, limit, wanted)
 
-    def execution(self, fence: int) -> ExecutionRecord | None:
-        return lookups.execution(self._session, fence)
+    def execution(self, fire_id: int) -> ExecutionRecord | None:
+        return lookups.execution(self._session, fire_id)
 
     def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
         return lookups.list_misfires(self._session, limit, trigger_key)

@@ -41,7 +41,7 @@ def _one_of(column: str, words: type[StrEnum]) -> str:
     return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
 
 
-fences = Sequence("qrtz_fences", metadata=metadata, data_type=BigInteger)
+fire_ids = Sequence("qrtz_fire_ids", metadata=metadata, data_type=BigInteger)
 """Fences and generations: numbers that only rise."""
 epochs = Sequence("qrtz_epochs", metadata=metadata, data_type=BigInteger)
 
@@ -57,7 +57,7 @@ job_details = Table(
     # So many executions at once in the whole cluster; 1 is Quartz's DisallowConcurrentExecution, NULL no limit.
     Column("max_concurrent", Integer),
     # What fires do when so many run.
-    Column("when_full", String(12), nullable=False, server_default=text("'block'")),
+    Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
     # The executor, group and labels that it asks for; empty where it runs anywhere.
     Column("placement", Text, nullable=False, server_default=text("''")),
     Column("persists_data", Boolean, nullable=False),
@@ -74,7 +74,7 @@ job_details = Table(
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
-    CheckConstraint(_one_of("when_full", WhenFull), name="qrtz_job_details_when_full_check"),
+    CheckConstraint(_one_of("overlap_policy", WhenFull), name="qrtz_job_details_when_full_check"),
 )
 
 # storing: whether any job is not simply enabled
@@ -112,7 +112,7 @@ triggers = Table(
     # Copies of the job's, so that claiming reads one table by one index.
     Column("job_type", Name, nullable=False),
     Column("max_concurrent", Integer),
-    Column("when_full", String(12), nullable=False, server_default=text("'block'")),
+    Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
     Column("placement", Text, nullable=False, server_default=text("''")),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
@@ -124,7 +124,7 @@ triggers = Table(
     Column("upcoming", ARRAY(Instant), nullable=False, server_default=text("'{}'")),
     Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
     # The missed instants that the next fire stands for.
-    Column("covers", ARRAY(Instant)),
+    Column("coalesced_fire_times", ARRAY(Instant)),
     Column("generation", BigInteger, nullable=False),
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
     # Which attempt at its execution a fire of this trigger is: above 1 for a retry.
@@ -142,7 +142,7 @@ triggers = Table(
     Column("calendar_name", Name),
     Column("job_data", JSONB),
     # The claim that an ACQUIRED trigger belongs to, or the last fire of a COMPLETE one while that runs.
-    Column("fence", BigInteger),
+    Column("fire_id", BigInteger),
     Column("error", Text),
     Column("owner", Name),
     # The scheduler last: no other index than the due one may begin with it, or serve as badly as a scan where the
@@ -172,7 +172,8 @@ triggers = Table(
     ),
     CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
     CheckConstraint(
-        "CASE trigger_state WHEN 'ACQUIRED' THEN fence IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fence IS NULL END",
+        "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL"
+        " END",
         name="qrtz_triggers_acquired_check",
     ),
 )
@@ -244,7 +245,7 @@ paused_groups = Table(
 fired_triggers = Table(
     "qrtz_fired_triggers",
     metadata,
-    Column("fence", BigInteger, nullable=False, autoincrement=False),
+    Column("fire_id", BigInteger, nullable=False, autoincrement=False),
     Column("sched_name", Name, nullable=False),
     Column("trigger_group", Name, nullable=False),
     Column("trigger_name", Name, nullable=False),
@@ -266,8 +267,8 @@ fired_triggers = Table(
     # The trigger's data as it was at the fire: a recovery needs it even where the trigger is gone.
     Column("trigger_data", JSONB),
     # The instants that an execution stands for, where they are several.
-    Column("covers", ARRAY(Instant)),
-    PrimaryKeyConstraint("fence", name="qrtz_fired_triggers_pkey"),
+    Column("coalesced_fire_times", ARRAY(Instant)),
+    PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
 )
 # What runs of a job that has a limit: acquire and fire count it
@@ -324,7 +325,7 @@ locks = Table(
 executions = Table(
     "qrtz_executions",
     metadata,
-    Column("fence", BigInteger, nullable=False, autoincrement=False),
+    Column("fire_id", BigInteger, nullable=False, autoincrement=False),
     Column("sched_name", Name, nullable=False),
     Column("trigger_group", Name, nullable=False),
     Column("trigger_name", Name, nullable=False),
@@ -344,7 +345,7 @@ executions = Table(
     # As the job was given it, to be run again by.
     Column("trigger_data", JSONB),
     Column("result", JSONB),
-    PrimaryKeyConstraint("fence", name="qrtz_executions_pkey"),
+    PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
 )
 # An instant of a trigger is in the history once, whatever the code does; also a trigger's history. Not the scheduler

@@ -32,7 +32,7 @@ SELECT set_config('lock_timeout', %(limit)s::text, true), set_config('statement_
 # An error, which rolls back all before it and the COMMIT behind it, where this execution was not recorded just now.
 STANDS = """
 SELECT 1 / count(*) FROM $executions
- WHERE fence = %(fence)s::bigint AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED'
+ WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED'
 """
 
 # The row of the claim is locked from here to the COMMIT behind it, and no longer: a recovery that has it is waited for,
@@ -40,7 +40,7 @@ SELECT 1 / count(*) FROM $executions
 CLAIM_STANDS = """
 SELECT 1 / count(*)
   FROM (SELECT FROM $fired_triggers f
-         WHERE f.fence = %(fence)s::bigint AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+         WHERE f.fire_id = %(fire_id)s::bigint AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
            AND EXISTS (SELECT FROM $scheduler_state s
                         WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = f.epoch)
            FOR KEY SHARE OF f) AS claim
@@ -60,13 +60,13 @@ SELECT 1 FROM $triggers
 
 
 class WorkTransaction:
-    """See `JobStore.begin_work`."""
+    """See `JobStore.begin_job_transaction`."""
 
     def __init__(self, connections: Connections, session: SqlSession) -> None:
         self._connections = connections
         self._session = session
         try:
-            self._connection = connections.begin_work()
+            self._connection = connections.begin_job_transaction()
         except SQLAlchemyError as error:
             raise translate(error) from error
 
@@ -86,32 +86,32 @@ class WorkTransaction:
         sends = [
             self._session.lock(LockName.TRIGGER_ACCESS),
             *complete.sends(self._session, node, [completion]),
-            self._session.send(STANDS, fence=completion.fired.fence, epoch=node.epoch),
+            self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
-        answers = self._commit([*held, self._ours, *sends], completion.fired.fence)
+        answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
         now, _, _, earliest, _ = answers[len(held) + 2].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
-    def commit(self, node: Node, fence: int) -> None:
-        guard = self._session.send(CLAIM_STANDS, fence=fence, epoch=node.epoch, instance=node.instance_id)
-        self._commit([self._ours, guard], fence)
+    def commit(self, node: Node, fire_id: int) -> None:
+        guard = self._session.send(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
+        self._commit([self._ours, guard], fire_id)
 
     @property
     def _ours(self) -> Send:
         """Up to the COMMIT, what runs is ours."""
         return self._session.send(self._connections.settings_query)
 
-    def _commit(self, sends: Sequence[Send], fence: int) -> list[Result]:
+    def _commit(self, sends: Sequence[Send], fire_id: int) -> list[Result]:
         if self._connection.closed:
             raise InvalidValueError(
-                f"execution {fence}: the job closed the connection of its transaction; nothing was committed"
+                f"execution {fire_id}: the job closed the connection of its transaction; nothing was committed"
             )
         driver = self._connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             raise InvalidValueError(
-                f"execution {fence}: the job ended its transaction itself, by commit or rollback; the end of the block"
-                " commits, and an exception rolls back"
+                f"execution {fire_id}: the job ended its transaction itself, by commit or rollback; the end of"
+                " the block commits, and an exception rolls back"
             )
         prepared = prepared_on(driver)
         before = set(prepared)
@@ -124,7 +124,7 @@ class WorkTransaction:
                 return self._connections.fly_on(driver, sends, begin=None)
         except psycopg.errors.DivisionByZero as error:
             raise LeaseLostError(
-                f"execution {fence} is no longer this node's: its transaction was rolled back"
+                f"execution {fire_id} is no longer this node's: its transaction was rolled back"
             ) from error
         except psycopg.Error as error:
             if error.__dict__.get("outcome_unknown"):

@@ -16,7 +16,7 @@ REFILL_BELOW = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
+class UpcomingFireTimes:
     """The fire times that follow the next one, in order.
 
     `is_complete`: the schedule has none beyond these. A store must ask the trigger again when they are used up
@@ -33,15 +33,17 @@ class PreparedTrigger:
 
     trigger: Trigger
     progress: TriggerProgress
-    horizon: Horizon
+    upcoming: UpcomingFireTimes
     calendar_revision: int | None = None
     """Of the calendar that it was computed from; None where it names none."""
 
 
-def look_ahead(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON) -> Horizon:
+def look_ahead(
+    trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON
+) -> UpcomingFireTimes:
     """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
     instants = trigger.following(progress, calendar, count)
-    return Horizon(tuple(instants), is_complete=len(instants) < count)
+    return UpcomingFireTimes(tuple(instants), is_complete=len(instants) < count)
 
 
 def prepare(
@@ -66,23 +68,23 @@ def prepare(
 def refill(
     trigger: Trigger,
     next_fire_time: datetime,
-    pending: Horizon,
+    upcoming: UpcomingFireTimes,
     times_triggered: int,
     calendar: Calendar | None,
-) -> Horizon | None:
-    """What is to be appended to `pending`, the fire times after `next_fire_time`; None while enough are left."""
-    if pending.is_complete or len(pending.instants) >= REFILL_BELOW:
+) -> UpcomingFireTimes | None:
+    """What is to be appended to `upcoming`, the fire times after `next_fire_time`; None while enough are left."""
+    if upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW:
         return None
-    last = pending.instants[-1] if pending.instants else next_fire_time
-    there = TriggerProgress(last, None, times_triggered + len(pending.instants))
-    return look_ahead(trigger, there, calendar, HORIZON - len(pending.instants))
+    last = upcoming.instants[-1] if upcoming.instants else next_fire_time
+    there = TriggerProgress(last, None, times_triggered + len(upcoming.instants))
+    return look_ahead(trigger, there, calendar, HORIZON - len(upcoming.instants))
 
 
 def moved_to(prepared: PreparedTrigger, progress: TriggerProgress, calendar: Calendar | None) -> PreparedTrigger:
     """The same trigger at another progress, with its horizon computed anew."""
     horizon = (
-        Horizon(is_complete=True)
+        UpcomingFireTimes(is_complete=True)
         if progress.next_fire_time is None
         else look_ahead(prepared.trigger, progress, calendar)
     )
-    return replace(prepared, progress=progress, horizon=horizon)
+    return replace(prepared, progress=progress, upcoming=horizon)

@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection
 
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
-from quartzpy.store.protocol import JobStore, News, Subscription
+from quartzpy.store.protocol import JobStore, Notification, Subscription
 
 LONGEST_WAIT = 0.5
 """Seconds of one wait: so long may stopping take."""
 
 
-class NewsListener(Service):
+class NotificationListener(Service):
     """The thread that waits for the store's news."""
 
     def __init__(
-        self, name: str, *, store: JobStore, heard: Callable[[Collection[News]], None], watch: StoreWatch
+        self, name: str, *, store: JobStore, heard: Callable[[Collection[Notification]], None], watch: StoreWatch
     ) -> None:
         super().__init__(name, watch=watch)
         self._store = store
@@ -24,7 +24,7 @@ class NewsListener(Service):
         self._subscription: Subscription | None = None
 
     def after_failure(self, error: BaseException) -> None:
-        self.hang_up()
+        self.close()
 
     def run_once(self) -> float:
         if self._subscription is None:
@@ -33,13 +33,13 @@ class NewsListener(Service):
                 self.stop()
                 return NO_REST
             # Whatever was announced while nobody listened.
-            self._heard(tuple(News))
+            self._heard(tuple(Notification))
         heard = self._subscription.wait(LONGEST_WAIT)
         if heard:
             self._heard(heard)
         return NO_REST
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.close()

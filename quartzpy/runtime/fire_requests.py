@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from quartzpy.states import WhenFull
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, Move
-from quartzpy.triggers.horizon import REFILL_BELOW, Horizon, look_ahead, refill
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, FireRequest
 from quartzpy.triggers.misfire import MOST_MISSED
+from quartzpy.triggers.upcoming import REFILL_BELOW, UpcomingFireTimes, look_ahead, refill
 
 
-def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
+def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
     """Where a claimed trigger goes when it fires at `now`, and for a while after: the store moves it past as many
     instants as its fire stands for.
 
@@ -20,18 +20,20 @@ def move_of(claim: AcquiredTrigger, now: datetime) -> Move:
     """
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
     passed: list[datetime] = []
-    if WhenFull(claim.when_full).one_stands_for_all:
+    if WhenFull(claim.overlap_policy).one_stands_for_all:
         while progress.next_fire_time is not None and progress.next_fire_time <= now and len(passed) < MOST_MISSED:
             passed.append(progress.next_fire_time)
             progress = claim.trigger.triggered(progress, claim.calendar)
     if progress.next_fire_time is None:
-        return Move(claim, Horizon(tuple(passed), is_complete=True))
+        return FireRequest(claim, UpcomingFireTimes(tuple(passed), is_complete=True))
     beyond = look_ahead(claim.trigger, progress, claim.calendar)
-    return Move(claim, Horizon((*passed, progress.next_fire_time, *beyond.instants), beyond.is_complete))
+    return FireRequest(
+        claim, UpcomingFireTimes((*passed, progress.next_fire_time, *beyond.instants), beyond.is_complete)
+    )
 
 
-def refill_of(fired: FiredTrigger) -> Horizon | None:
+def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
     """The instants that a fired trigger will need next, where it has few left."""
-    if fired.next_fire_time is None or fired.pending.is_complete or len(fired.pending.instants) >= REFILL_BELOW:
+    if fired.next_fire_time is None or fired.upcoming.is_complete or len(fired.upcoming.instants) >= REFILL_BELOW:
         return None
-    return refill(fired.trigger, fired.next_fire_time, fired.pending, fired.times_triggered, fired.calendar)
+    return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, fired.calendar)

@@ -16,8 +16,8 @@ from quartzpy.job_data import (
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import TriggerState
 from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
-from quartzpy.triggers.horizon import Horizon
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
@@ -28,14 +28,14 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
         ORIGINAL_FIRE_TIME: milliseconds(row.fire_time),
         ORIGINAL_SCHEDULED_FIRE_TIME: milliseconds(row.scheduled_time),
     }
-    name = f"recover_{row.instance_id[:150]}_{row.fence}"
+    name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
     _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
 
 
 def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta) -> TriggerRow:
     """Store a trigger that fires once, for the next attempt at an execution that failed."""
     original = repeats(row.trigger_key, row.scheduled_time, {})
-    name = f"retry_{row.attempt}_{row.fence}"
+    name = f"retry_{row.attempt}_{row.fire_id}"
     return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, row.attempt + 1, original)
 
 
@@ -58,7 +58,7 @@ def _store(
         priority=row.priority,
         misfire="ignore",
     )
-    again = TriggerRow(trigger, job, tables.next_number(), trigger.started(), Horizon(is_complete=True))
+    again = TriggerRow(trigger, job, tables.next_number(), trigger.started(), UpcomingFireTimes(is_complete=True))
     # One that is repeated in its turn brings the keys of the first original with it.
     again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
     again.attempt = attempt

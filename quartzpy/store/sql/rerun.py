@@ -40,7 +40,7 @@ class Again:
 
 RECOVERY = Again(
     group=RECOVERING_JOBS,
-    name="'recover_' || left(f.instance_id, 150) || '_' || f.fence",
+    name="'recover_' || left(f.instance_id, 150) || '_' || f.fire_id",
     at="f.scheduled_time",
     attempt="f.attempt",
     original=f"""
@@ -51,7 +51,7 @@ RECOVERY = Again(
 )
 RETRY = Again(
     group=RETRYING_JOBS,
-    name="'retry_' || f.attempt || '_' || f.fence",
+    name="'retry_' || f.attempt || '_' || f.fire_id",
     at="$now + f.retry_after",
     attempt="f.attempt + 1",
     original=f"""
@@ -62,13 +62,14 @@ RETRY = Again(
 
 
 def repeatable(name: str, fired: str) -> str:
-    """The SQL, a CTE, that holds the jobs of `fired` (rows of fences, to be run again) that nobody else is changing."""
+    """The SQL, a CTE, that holds the jobs of `fired` (rows of fire_ids, to be run again) that nobody else is
+    changing."""
     return f"""
 {name} AS MATERIALIZED (
-    SELECT f.fence, j.job_type, j.max_concurrent, j.when_full, j.placement, j.mode
+    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode
       FROM {fired} AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.when_full, o.placement, o.mode FROM $job_details o
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode FROM $job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 )"""
@@ -79,11 +80,11 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, when_full, placement, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete,
+        max_concurrent, overlap_policy, placement, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete,
         start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
-    SELECT f.sched_name, nextval('$fences'), '{kind.group}', {kind.name},
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.when_full, j.placement, 'simple',
+    SELECT f.sched_name, nextval('$fire_ids'), '{kind.group}', {kind.name},
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, 'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{kind.group}')
@@ -93,5 +94,5 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
-      JOIN {jobs} AS j ON j.fence = f.fence
+      JOIN {jobs} AS j ON j.fire_id = f.fire_id
         ON CONFLICT DO NOTHING"""
