@@ -320,11 +320,12 @@ class BaseScheduler(SchedulingVerbs):
         """Ask all executions of a job on this node to stop (`context.cancelled`); whether there was one."""
         return self._interrupt(lambda execution: execution.fired.job_key == key)
 
-    def interrupt_execution(self, fire_id: str) -> bool:
+    def interrupt_execution(self, fire_id: int | str) -> bool:
         """Ask one execution on this node to stop; whether it runs here."""
-        return self._interrupt(lambda execution: str(execution.fired.fire_id) == fire_id)
+        wanted = checked_fire_id(fire_id)
+        return self._interrupt(lambda execution: execution.fired.fire_id == wanted)
 
-    def cancel(self, fire_id: str) -> bool:
+    def cancel(self, fire_id: int | str) -> bool:
         """Ask an execution to stop, on whichever node of the cluster it runs; whether it runs.
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
@@ -333,9 +334,10 @@ class BaseScheduler(SchedulingVerbs):
         Raises:
             InvalidValueError: no such id can be.
         """
-        asked = self._usable_store().request_cancel(checked_fire_id(fire_id))
+        wanted = checked_fire_id(fire_id)
+        asked = self._usable_store().request_cancel(wanted)
         if self._node is not None:
-            self._node.interrupt(lambda execution: str(execution.fired.fire_id) == fire_id)
+            self._node.interrupt(lambda execution: execution.fired.fire_id == wanted)
         return asked
 
     def _interrupt(self, chosen: Any) -> bool:

@@ -234,7 +234,7 @@ class JobRunner:
         return {
             "job": str(fired.job_key),
             "trigger": str(fired.trigger_key),
-            "fire_id": str(fired.fire_id),
+            "fire_id": fired.fire_id,
             "node": execution.epoch.node.instance_id,
             "scheduler": self._name,
         }

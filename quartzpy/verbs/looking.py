@@ -156,7 +156,7 @@ class LookingVerbs(Verbs):
         )
         return self._usable_store().list_executions(_checked_limit(limit), wanted)
 
-    def execution(self, fire_id: str) -> ExecutionRecord | None:
+    def execution(self, fire_id: int | str) -> ExecutionRecord | None:
         """One execution: claimed, running or in the history; None where none of this id is known.
 
         Raises:

@@ -346,7 +346,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         """
         return self._by_hand(key, data, delay)
 
-    def run_again(self, fire_id: str, *, delay: timedelta | None = None) -> TriggerKey:
+    def run_again(self, fire_id: int | str, *, delay: timedelta | None = None) -> TriggerKey:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 
         It is a first attempt by a trigger of its own, as by `trigger_job`; that trigger's key. The job's own data is

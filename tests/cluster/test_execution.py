@@ -52,10 +52,10 @@ def test_an_async_job_on_another_node_is_cancelled_within_a_second(cluster: Clus
     cluster.journal.wait_for(lambda lines: len(lines) == 1, 10, "the start")
     [running] = cluster.client.running()
     asked = time.monotonic()
-    assert cluster.client.cancel(str(running.fire_id))
+    assert cluster.client.cancel(running.fire_id)
     cluster.journal.wait_for(lambda lines: len(lines) == 2, 5, "the end")
     assert time.monotonic() - asked < 1
     cluster.wait(cluster.client.executions, 5, "the history")
     assert [execution.outcome for execution in cluster.client.executions()] == [Outcome.CANCELLED]
-    assert not cluster.client.cancel(str(running.fire_id))
+    assert not cluster.client.cancel(running.fire_id)
     assert not cluster.client.trigger_keys(), "it is not retried"

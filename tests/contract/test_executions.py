@@ -103,9 +103,9 @@ def test_a_record_says_what_is_known_by_then(world: Harness) -> None:
     )
     assert (soon.fire_id, soon.outcome) == (None, None)
     assert (claimed.instance_id, claimed.scheduled_fire_time, claimed.fire_time) == ("alive", at(14), None)
-    assert claimed.fire_id == str(world.claims()[0].fire_id)
+    assert claimed.fire_id == world.claims()[0].fire_id
     assert (runs.job_type, runs.fire_time, runs.started_at, runs.ended_at) == ("report", at(9), None, None)
-    assert (runs.fire_id, runs.outcome) == (str(world.running()[0].fire_id), None)
+    assert (runs.fire_id, runs.outcome) == (world.running()[0].fire_id, None)
     assert (failed.fire_time, failed.started_at, failed.ended_at, failed.error) == (at(3), at(4), at(4), "traceback")
     assert (lost.instance_id, lost.started_at, lost.ended_at) == ("dead", None, at(0))
 

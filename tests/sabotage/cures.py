@@ -134,7 +134,7 @@ CURES = (
         "a retry waits, with the lock held, for whoever is changing its job",
         (
             Edit(
-                f"{_SQL}.again",
+                f"{_SQL}.rerun",
                 "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE SKIP LOCKED) AS j",
                 "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE) AS j",
             ),
@@ -189,8 +189,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.settling",
-                "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,"
-                " placement = s.placement\n",
+                "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
+                "       placement = s.placement\n",
                 "       fire_id = t.fire_id\n",
             ),
         ),

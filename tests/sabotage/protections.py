@@ -102,8 +102,8 @@ PROTECTIONS = (
             Edit("quartzpy.runtime.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
                 f"{_SQL}.fire",
-                "AND f.state = 'ACQUIRED' AND f.scheduled_time <= node.at\n",
-                "AND f.state = 'ACQUIRED'\n",
+                "         AND f.scheduled_time <= node.at\n",
+                "",
             ),
         ),
         ("tests/contract/test_fire.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),

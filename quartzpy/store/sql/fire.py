@@ -38,8 +38,8 @@ ready AS MATERIALIZED (
       FROM node
      CROSS JOIN wanted w
       JOIN $fired_triggers f
-        ON f.fire_id = w.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED' AND f.scheduled_time <=
-        node.at
+        ON f.fire_id = w.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
+         AND f.scheduled_time <= node.at
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.*
           FROM $triggers o

@@ -84,8 +84,8 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, {COPIES}
 SETTLE = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, misfire_rule = {USUAL_RULE},
-       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy, placement =
-       s.placement
+       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
+       placement = s.placement
   FROM (SELECT o.row, j.*,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
                     THEN {state_of("o", "j")} ELSE o.trigger_state END AS new_state
