@@ -228,7 +228,7 @@ class JobRunner:
             )
         return job
 
-    def record_of(self, execution: Execution) -> dict[str, str]:
+    def record_of(self, execution: Execution) -> dict[str, str | int]:
         """The attributes of log records about an execution."""
         fired = execution.fired
         return {
