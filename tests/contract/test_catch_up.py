@@ -11,7 +11,8 @@ import pytest
 from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import MisfireRecord, Node, TriggerMove, TriggerRecord
+from quartzpy.store.protocol import Node, TriggerMove
+from quartzpy.store.records import MisfireRecord, TriggerRecord
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial

@@ -9,7 +9,8 @@ import pytest
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import MisfireAction, TriggerState
-from quartzpy.store.protocol import MisfireRecord, Node
+from quartzpy.store.protocol import Node
+from quartzpy.store.records import MisfireRecord
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
