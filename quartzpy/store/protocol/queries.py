@@ -11,15 +11,8 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol.fires import DispatchKey
 from quartzpy.store.protocol.scheduling import StoredCalendar
-from quartzpy.store.records import (
-    HISTORY,
-    ExecutionQuery,
-    ExecutionRecord,
-    JobRecord,
-    MisfireRecord,
-    RunningRecord,
-    TriggerRecord,
-)
+from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.records import ExecutionRecord, JobHeader, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 
 
 class QueryStore(Protocol):
@@ -27,16 +20,16 @@ class QueryStore(Protocol):
 
     def job(self, key: JobKey) -> JobDetail | None: ...
 
+    def job_header(self, key: JobKey) -> JobHeader | None:
+        """Return the type and the mode of a job, at the same low cost however much data and triggers it has."""
+        ...
+
     def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
         """Return those of these jobs that are stored."""
         ...
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         """Return the mode of a job; None where the job is not stored."""
-        ...
-
-    def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
-        """Return the mode and the registered type of a job; None where the job is not stored."""
         ...
 
     def trigger(self, key: TriggerKey) -> TriggerRecord | None: ...
@@ -47,10 +40,6 @@ class QueryStore(Protocol):
 
     def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
         """Return the triggers of a job, by key."""
-        ...
-
-    def triggers_of_calendar(self, name: str) -> list[TriggerRecord]:
-        """Return the triggers that name a calendar, by key."""
         ...
 
     def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
@@ -85,32 +74,35 @@ class QueryStore(Protocol):
         """Return the dispatch keys for which triggers are WAITING."""
         ...
 
-    def list_jobs(self, limit: int) -> list[JobRecord]:
-        """Return jobs by key."""
-        ...
-
-    def list_triggers(self, limit: int) -> list[TriggerRecord]:
-        """Return triggers by next fire time; those without one come last."""
-        ...
-
     def list_running(self) -> list[RunningRecord]:
         """Return the claims and executions of all nodes, by fire time."""
-        ...
-
-    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
-        """Return at most `limit` of the executions that `wanted` selects, the latest first.
-
-        The latest is by end, else by fire, else by scheduled fire time. Those that are SCHEDULED come after all
-        others, the soonest first.
-        """
         ...
 
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         """Return the execution with this fire_id, whether it is claimed, running or in the history."""
         ...
 
-    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
-        """Return misfires, the latest first; with `trigger_key` those of that trigger, whatever its generation."""
+    # --- pages
+    #
+    # Each method returns at most `limit` (None: all) of the records that the query selects, in the query's order. With
+    # `after`, the position of a record, it returns those that follow it, whether or not that record still exists.
+
+    def find_jobs(self, query: JobQuery, limit: int | None, after: Position | None = None) -> list[JobRecord]: ...
+
+    def find_triggers(
+        self, query: TriggerQuery, limit: int | None, after: Position | None = None
+    ) -> list[TriggerRecord]: ...
+
+    def find_executions(
+        self, query: ExecutionQuery, limit: int | None, after: Position | None = None
+    ) -> list[ExecutionRecord]: ...
+
+    def find_misfires(
+        self, query: MisfireQuery, limit: int | None, after: Position | None = None
+    ) -> list[MisfireRecord]: ...
+
+    def count(self, query: AnyQuery) -> int:
+        """Return the number of records that the query selects."""
         ...
 
     def counts(self) -> dict[str, Any]:
