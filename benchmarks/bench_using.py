@@ -40,7 +40,7 @@ def commit_to_fire(client: Scheduler, engine: sqlalchemy.Engine, job: JobDetail,
             client.using(connection).trigger_job(job.key)
             committed: datetime = connection.execute(sqlalchemy.text("SELECT clock_timestamp()")).scalar_one()
             connection.commit()
-        while len(done := client.executions(1)) == 0 or len(client.executions(count)) < count:
+        while len(done := client.executions().page(1)) == 0 or len(client.executions().page(count)) < count:
             time.sleep(0.005)
         delays.append((done[0].fire_time - committed).total_seconds() * 1000)
         time.sleep(0.05)

@@ -1,29 +1,30 @@
-"""Why a trigger has not fired, or when it will: in words, from what the store shows. A pure function."""
+"""An explanation of why a trigger has not fired, or when it will fire: a pure function of what the store shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.job import JobDetail
+from quartzpy.keys import TriggerKey
 from quartzpy.placement import Placement
 from quartzpy.states import JobMode, MisfireAction, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 
 MISFIRES_TOLD = timedelta(days=1)
-"""A misfire that is longer ago is told only where nothing fired since."""
+"""An older misfire is mentioned only where the trigger has not fired since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that an explanation looks at, read a moment ago."""
+    """All that an explanation is made from, as it was read a moment ago."""
 
     now: datetime
     trigger: TriggerRecord
     job: JobDetail | None
     running: Sequence[RunningRecord]
-    """What is claimed or runs of its job."""
+    """The claims and executions of the trigger's job."""
     nodes: Sequence[NodeRecord]
     all_paused: bool
     trigger_group_paused: bool
@@ -32,14 +33,24 @@ class Situation:
     job_mode: JobMode | None
     misfire_threshold: timedelta
     last: Sequence[ExecutionRecord]
-    """Its last execution that ended; none: there was none, or it is forgotten."""
+    """The trigger's last execution that ended; empty where there was none, or the history has been purged."""
     misfires: Sequence[MisfireRecord]
-    """Its latest misfire."""
+    """The trigger's latest misfire."""
+    busy: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """The number of workers in use, by instance id and executor."""
 
 
 def explain(seen: Situation) -> list[str]:
-    """Sentences: first what holds the trigger, or when it fires; then what happened last."""
-    return [*_state(seen), *_executions(seen), *_misfires(seen), *_history(seen)]
+    """Return sentences: first what holds the trigger up, or when it fires; then what happened last."""
+    return [*_state(seen), *_executions(seen), *_misfires(seen.now, seen.misfires, seen), *_history(seen)]
+
+
+def explain_ended(
+    key: TriggerKey, now: datetime, last: Sequence[ExecutionRecord], misfires: Sequence[MisfireRecord]
+) -> list[str]:
+    """Return sentences about a trigger that is not stored any more, from its history."""
+    gone = f"Trigger {key} is not stored any more: it has ended, or was removed."
+    return [gone, *_misfires(now, misfires, None), *map(_last_execution, last)]
 
 
 def _state(seen: Situation) -> list[str]:
@@ -49,18 +60,18 @@ def _state(seen: Situation) -> list[str]:
         case TriggerState.ACQUIRED:
             holder = next((row for row in seen.running if row.trigger_key == seen.trigger.key), None)
             node = "a node" if holder is None else f"node {holder.instance_id}"
-            return [f"It is claimed by {node}, which fires it at {_instant(seen)}."]
+            return [f"It is claimed by {node}, which will fire it at {_instant(seen)}."]
         case TriggerState.PAUSED:
             return [f"It is paused{_why_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
         case TriggerState.PAUSED_BLOCKED:
-            return [f"It is paused{_why_paused(seen)}, and its job is at its limit besides.", *_limit(seen)]
+            return [f"It is paused{_why_paused(seen)}, and its job is also at its concurrency limit.", *_limit(seen)]
         case TriggerState.BLOCKED:
-            return ["Its job runs as often at once as it allows; it waits until an execution ends.", *_limit(seen)]
+            return ["Its job is at its concurrency limit; the trigger waits until an execution ends.", *_limit(seen)]
         case TriggerState.COMPLETE:
-            return ["It has ended: it will not fire any more."]
+            return ["It has ended and will not fire any more."]
         case TriggerState.ERROR:
             reason = f" ({seen.trigger.error.splitlines()[-1]})" if seen.trigger.error else ""
-            return [f"It is in ERROR{reason}. Mend the cause and call reset_trigger_from_error."]
+            return [f"It is in ERROR{reason}. Remove the cause, then call reset_trigger_from_error."]
 
 
 def _waiting(seen: Situation) -> list[str]:
@@ -69,17 +80,20 @@ def _waiting(seen: Situation) -> list[str]:
     late = seen.now - at
     if late < timedelta():
         calendar = seen.trigger.trigger.calendar
-        within = f", which calendar {calendar!r} includes" if calendar else ""
-        return [f"It waits for its next fire time, {_instant(seen)}{within}: in {_span(-late)}.", *_takers(seen)]
+        within = f" (calendar {calendar!r} includes that instant)" if calendar else ""
+        return [f"It will fire at {_instant(seen)}{within}, in {_span(-late)}.", *_takers(seen)]
     if seen.trigger.catch_up_until is not None:
         until = seen.trigger.catch_up_until.isoformat()
-        return [f"It makes up for what it missed up to {until}; the next is that of {_instant(seen)}.", *_takers(seen)]
+        return [
+            f"It is catching up on missed fires until {until}; the next one is of {_instant(seen)}.",
+            *_takers(seen),
+        ]
     trigger = seen.trigger.trigger
     threshold = trigger.misfire_threshold or seen.misfire_threshold
     if late > threshold and not trigger.ignores_misfires:
-        rule = f"its misfire instruction {trigger.misfire} gives it another fire time"
+        rule = f"its misfire instruction, {trigger.misfire}, will decide what becomes of this fire"
         return [f"It is {_span(late)} late, which is a misfire (more than {_span(threshold)}): {rule}.", *_takers(seen)]
-    return [f"It is due since {_span(late)}, and no node has taken it yet.", *_takers(seen)]
+    return [f"It has been due for {_span(late)}, and no node has claimed it yet.", *_takers(seen)]
 
 
 def _takers(seen: Situation) -> list[str]:
@@ -87,27 +101,44 @@ def _takers(seen: Situation) -> list[str]:
     if not seen.nodes:
         return ["No node is running."]
     if not alive:
-        return [f"None of the {len(seen.nodes)} nodes has checked in lately."]
+        return [f"None of the {len(seen.nodes)} nodes has checked in recently."]
     knowing = [node for node in alive if seen.trigger.job_type in node.capabilities.job_types]
     if not knowing:
-        return [f"No node that runs knows the job type {seen.trigger.job_type!r}: its module is to be imported there."]
+        return [f"No running node knows the job type {seen.trigger.job_type!r}; import its module there."]
     if seen.job is None:
         return []
     wanted = seen.job.placement
     able = [node for node in knowing if node.capabilities.allows(wanted)]
     if not able:
-        return [f"No node that knows the job type can take it: {'; '.join(_obstacles(wanted, knowing))}."]
+        return [f"No node that knows the job type can run it: {'; '.join(_obstacles(wanted, knowing))}."]
+    return [*_workers(seen, wanted, able), *_group_limits(wanted, able)]
+
+
+def _workers(seen: Situation, wanted: Placement, able: Sequence[NodeRecord]) -> list[str]:
+    """One sentence where no node that can run the job has a free worker."""
+    usage = []
+    for node in able:
+        workers = node.capabilities.workers.get(wanted.pool)
+        in_use = seen.busy.get((node.instance_id, wanted.pool), 0)
+        if workers is None or in_use < workers:
+            return []
+        usage.append(f"{node.instance_id} {in_use} of {workers}")
+    pool = f"of executor {wanted.executor!r} " if wanted.executor else ""
+    return [f"All workers {pool}that can run it are busy: {', '.join(usage)}."]
+
+
+def _group_limits(wanted: Placement, able: Sequence[NodeRecord]) -> list[str]:
     limits = [
-        f"{node.instance_id} {limit}"
+        f"{node.instance_id}={limit}"
         for node in able
         if (limit := node.capabilities.limit_of(wanted.group)) is not None
     ]
     group = f"group {wanted.group!r}" if wanted.group else "jobs without a group"
-    return [f"So many of {group} run at once on a node: {', '.join(limits)}."] if limits else []
+    return [f"Concurrency limit of {group} per node: {', '.join(limits)}."] if limits else []
 
 
 def _obstacles(wanted: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
-    """Why each of these nodes cannot take it."""
+    """The reasons why each of these nodes cannot run it."""
     found = []
     for node in nodes:
         can = node.capabilities
@@ -116,7 +147,7 @@ def _obstacles(wanted: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
         if wanted.executor and wanted.executor not in can.executors:
             reasons.append(f"has no executor {wanted.executor!r}")
         if lacking:
-            reasons.append(f"lacks the label {', '.join(map(repr, lacking))}")
+            reasons.append(f"lacks the label{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}")
         if can.limit_of(wanted.group) == 0:
             reasons.append(f"runs none of group {wanted.group!r}" if wanted.group else "runs only jobs of some groups")
         found.append(f"{node.instance_id} {' and '.join(reasons)}")
@@ -128,69 +159,72 @@ def _why_paused(seen: Situation) -> str:
     if seen.job_mode is JobMode.DISABLED:
         reasons.append("its job is disabled")
     if seen.job_mode is JobMode.MANUAL:
-        reasons.append("its job runs by hand only")
+        reasons.append("its job runs only when it is triggered by hand")
     if seen.manual_mode:
         reasons.append("the scheduler is in manual mode")
     if seen.all_paused:
-        reasons.append("everything is (pause_all)")
+        reasons.append("everything is paused (pause_all)")
     if seen.trigger_group_paused:
-        reasons.append(f"its group {seen.trigger.key.group!r} is")
+        reasons.append(f"its group {seen.trigger.key.group!r} is paused")
     if seen.job_group_paused and seen.trigger.job_key is not None:
-        reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is")
-    return f", as {' and '.join(reasons)}" if reasons else ""
+        reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is paused")
+    return f", because {' and '.join(reasons)}" if reasons else ""
 
 
 def _limit(seen: Situation) -> list[str]:
     limit = None if seen.job is None else seen.job.max_concurrent
-    return [] if limit is None else [f"Its job allows {limit} at once."]
+    return [] if limit is None else [f"Its job allows {limit} concurrent execution{'s' * (limit > 1)}."]
 
 
 def _executions(seen: Situation) -> list[str]:
     return [
-        f"Execution {row.fire_id} of its job runs on node {row.instance_id} since {_span(seen.now - row.fire_time)},"
-        f" fired by {row.trigger_key}."
+        f"Execution {row.fire_id} of its job, fired by {row.trigger_key}, has been running on node {row.instance_id}"
+        f" for {_span(seen.now - row.fire_time)}."
         for row in seen.running
         if row.state == "EXECUTING"
     ]
 
 
-def _misfires(seen: Situation) -> list[str]:
-    fired = seen.trigger.progress.previous_fire_time
+def _misfires(now: datetime, misfires: Sequence[MisfireRecord], seen: Situation | None) -> list[str]:
+    fired = None if seen is None else seen.trigger.previous_fire_time
     return [
-        f"It misfired: at {one.handled_at.isoformat()} node {one.instance_id} found it late since"
-        f" {one.scheduled_fire_time.isoformat()}; {_what_became(one)}."
-        for one in seen.misfires
-        if seen.now - one.handled_at <= MISFIRES_TOLD or fired is None or fired < one.handled_at
+        f"It misfired: at {one.handled_at.isoformat()} node {one.instance_id} found that its fire of"
+        f" {one.scheduled_fire_time.isoformat()} was late; {_result(one)}."
+        for one in misfires
+        if now - one.handled_at <= MISFIRES_TOLD or fired is None or fired < one.handled_at
     ]
 
 
-def _what_became(misfire: MisfireRecord) -> str:
+def _result(misfire: MisfireRecord) -> str:
     count = len(misfire.missed)
-    number = f"{'more than ' if misfire.has_more else ''}{count}"
-    missed = f"{number} instant{' was' if count == 1 else 's were'} missed"
-    stands = f"one fire at once stands for {'it' if count == 1 else 'them'}"
+    fires = f"{'more than ' if misfire.has_more else ''}{count} fire{'' if count == 1 else 's'}"
+    were = "was" if count == 1 else "were"
     match misfire.action:
         case MisfireAction.FIRED_ONCE:
-            return f"{missed}; {stands}"
+            return f"{fires} {were} missed, and one fire at once made up for {'it' if count == 1 else 'them'}"
         case MisfireAction.RESCHEDULED:
-            return f"{missed}; {stands}, and its schedule began anew"
+            made_up = f"one fire at once made up for {'it' if count == 1 else 'them'}"
+            return f"{fires} {were} missed, {made_up}, and the schedule began anew"
         case MisfireAction.SKIPPED:
-            return f"{missed} and let go"
+            return f"{fires} {were} skipped"
         case MisfireAction.CATCHING_UP:
-            let_go = f"{missed} and let go" if count else "none is let go"
-            return f"{let_go}, {misfire.made_up} {'is' if misfire.made_up == 1 else 'are'} made up for"
+            skipped = f"{fires} {were} skipped" if count else "none was skipped"
+            return f"{skipped}, and {misfire.made_up} missed fire{'s' * (misfire.made_up != 1)} will still run"
         case MisfireAction.ENDED:
-            return f"{missed}; it has no fire time left"
+            return f"{fires} {were} missed, and no fire time is left"
 
 
 def _history(seen: Situation) -> list[str]:
-    if not seen.last:
-        if seen.trigger.progress.previous_fire_time is None:
-            return ["It has not fired yet."]
-        return [f"It fired last at {seen.trigger.progress.previous_fire_time.isoformat()}."]
-    last = seen.last[0]
+    if seen.last:
+        return [_last_execution(seen.last[0])]
+    fired = seen.trigger.previous_fire_time
+    return ["It has not fired yet." if fired is None else f"Its last fire was that of {fired.isoformat()}."]
+
+
+def _last_execution(last: ExecutionRecord) -> str:
     reason = f": {last.error.splitlines()[-1]}" if last.error else ""
-    return [f"Its last execution, of {last.scheduled_fire_time.isoformat()}, is {last.outcome}{reason}."]
+    retried = f" The next attempt is at {last.retry_at.isoformat()}." if last.retry_at else ""
+    return f"Its last execution, of {last.scheduled_fire_time.isoformat()}, ended as {last.outcome}{reason}.{retried}"
 
 
 def _instant(seen: Situation) -> str:

@@ -80,16 +80,18 @@ NO_GROUP = "_"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a node can run. `groups` are the limits of execution groups on it.
+    """The capabilities of a node: what it can run, and how much of it.
 
-    "*" is the limit of each group that is not named, "_" that of jobs without a group; a limit of 0 leaves them to
-    others. What is not limited is not named.
+    `groups` are the limits of execution groups on the node: "*" is the limit of each group that is not named, "_" that
+    of jobs without a group, and a limit of 0 leaves a group to other nodes. A group without a limit is not named.
+    `workers` is the number of workers of each executor.
     """
 
     job_types: frozenset[str] = frozenset()
     executors: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
     groups: Mapping[str, int] = field(default_factory=dict, hash=False)
+    workers: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def limit_of(self, group: str) -> int | None:
         """How many executions of a group (empty: of jobs without one) may run there at once; None: any number."""
@@ -113,6 +115,7 @@ class Capabilities:
                 "executors": sorted(self.executors),
                 "labels": sorted(self.labels),
                 "groups": dict(self.groups),
+                "workers": dict(self.workers),
             }
         )
 
@@ -125,4 +128,5 @@ class Capabilities:
             frozenset(stored.get("executors", ())),
             frozenset(stored.get("labels", ())),
             stored.get("groups", {}),
+            stored.get("workers", {}),
         )

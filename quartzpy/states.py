@@ -115,16 +115,16 @@ ENDED = frozenset(ExecutionState(outcome) for outcome in Outcome)
 
 
 def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
-    """The states of these names, one or several.
+    """Return the states with these names, one or several.
 
     Raises:
-        InvalidValueError: a name is none.
+        InvalidValueError: a name is not the name of a state.
     """
     names = [given] if isinstance(given, str) else given
     try:
         return frozenset(ExecutionState(name) for name in names)
     except (ValueError, TypeError) as error:
-        raise InvalidValueError(f"states: must be among {', '.join(ExecutionState)} (got {given!r})") from error
+        raise InvalidValueError(f"state: must be among {', '.join(ExecutionState)} (got {given!r})") from error
 
 
 def missed_of(given: str) -> Missed:
@@ -180,3 +180,22 @@ PUBLIC: dict[TriggerState, PublicState] = {
     TriggerState.COMPLETE: PublicState.COMPLETE,
     TriggerState.ERROR: PublicState.ERROR,
 }
+
+
+def trigger_states(given: str | Collection[str]) -> frozenset[TriggerState]:
+    """Return the states with these names, one or several, of `TriggerState` or of `PublicState`.
+
+    A public state is all states that it is shown for: NORMAL is WAITING and ACQUIRED, and PAUSED is PAUSED and
+    PAUSED_BLOCKED.
+
+    Raises:
+        InvalidValueError: a name is not the name of a state.
+    """
+    public = [str(state) for state in PublicState if state is not PublicState.NONE]
+    names = [given] if isinstance(given, str) else given
+    try:
+        chosen = {str(PublicState(name)) if name in public else str(TriggerState(name)) for name in names}
+    except (ValueError, TypeError) as error:
+        known = ", ".join(dict.fromkeys([*TriggerState, *public]))
+        raise InvalidValueError(f"state: must be among {known} (got {given!r})") from error
+    return frozenset(state for state in TriggerState if state in chosen or PUBLIC[state] in chosen)

@@ -38,11 +38,14 @@ CREATE TABLE qrtz_executions (
     error TEXT,
     trigger_data JSONB,
     result JSONB,
+    retry_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
 );
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
+
+CREATE INDEX qrtz_executions_exhausted ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'FAILED' AND retry_at IS NULL;
 
 CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_group, trigger_name, sched_name, generation, scheduled_time);
 
@@ -210,6 +213,8 @@ CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement
 CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE misfire_rule = 'NEW';
 
 CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
+
+CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_group, trigger_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
 
 CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
 

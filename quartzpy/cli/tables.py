@@ -82,14 +82,14 @@ def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: b
                 record.job_key,
                 _read(record, lambda trigger: trigger.kind),
                 record.state,
-                record.progress.next_fire_time,
-                record.progress.previous_fire_time,
-                record.progress.times_triggered,
+                record.next_fire_time,
+                record.previous_fire_time,
+                record.times_triggered,
                 _read(record, lambda trigger: trigger.priority),
                 _read(record, _misfire),
                 record.error,
             )
-            for record in scheduler.triggers(limit)
+            for record in scheduler.triggers(order_by="next_fire_time").page(limit)
         ]
     _print(columns, rows, json_output)
 
@@ -104,14 +104,14 @@ def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool)
             (
                 record.key,
                 record.job_type,
-                record.triggers,
+                record.trigger_count,
                 _read(record, lambda job: job.durable),
                 _read(record, lambda job: job.max_concurrent),
                 _read(record, lambda job: job.requests_recovery),
                 _read(record, lambda job: job.timeout),
                 _read(record, lambda job: job.description),
             )
-            for record in scheduler.jobs(limit)
+            for record in scheduler.jobs().page(limit)
         ]
     _print(columns, rows, json_output)
 

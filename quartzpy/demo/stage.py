@@ -152,16 +152,18 @@ class Demo:
             jobs.schedule_all(client, client.nodes().now)
             planned = [record.trigger for record in client.triggers()]
             self._audience.event("scheduled", f"{len(planned)} triggers of 4 jobs scheduled", triggers=len(planned))
-            before = {execution.fire_id for execution in client.executions(HISTORY)}
+            before = {execution.fire_id for execution in client.executions()}
             self._seen = set(before)
             self._show(client, cluster)
             client.pause_all()
             paused_at = client.nodes().now
             self._audience.event("paused", "triggers paused; waiting for what still runs")
             self._settle(client)
-            executions = [e for e in client.executions(HISTORY) if e.fire_id not in before]
+            executions = [e for e in client.executions() if e.fire_id not in before]
             self._report(executions)
-            summary = summarize(self._nodes, executions, client.triggers(), planned, jobs.SERIAL_REPORT, paused_at)
+            summary = summarize(
+                self._nodes, executions, list(client.triggers()), planned, jobs.SERIAL_REPORT, paused_at
+            )
             if self._keep:
                 text = f"the database is left as it is (`quartzpy demo --stop` stops an embedded one):\n{dsn}"
                 self._audience.event("kept", text, dsn=dsn)
@@ -227,9 +229,9 @@ class Demo:
             cluster.alive(),
             tuple(cluster.killed),
             answer,
-            client.triggers(),
+            list(client.triggers(order_by="next_fire_time")),
             client.running(),
-            client.executions(200),
+            list(client.executions().page(200)),
             notes,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.runtime.executors import Executors
@@ -20,7 +21,7 @@ class Capacity:
         self._running: Counter[str] = Counter()
         self._dispatch_keys: tuple[DispatchKey, ...] = ()
         self._placed: frozenset[DispatchKey] = frozenset()
-        self.capabilities = Capabilities(frozenset(), executors.names(), frozenset(labels), groups)
+        self.capabilities = Capabilities(frozenset(), executors.names(), frozenset(labels), groups, executors.workers())
 
     # --- what there is
 
@@ -49,7 +50,7 @@ class Capacity:
 
     def _become(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[DispatchKey]) -> None:
         there = self.capabilities
-        self.capabilities = Capabilities(job_types, there.executors, there.labels, groups)
+        self.capabilities = replace(there, job_types=job_types, groups=groups)
         self._placed = placed
         dispatch_keys = [
             *map(DispatchKey, sorted(job_types)),

@@ -52,6 +52,10 @@ class Executors:
     def names(self) -> frozenset[str]:
         return frozenset(self._all)
 
+    def workers(self) -> dict[str, int]:
+        """The number of workers of each pool."""
+        return {name: executor.pool.size for name, executor in self._all.items()}
+
     def of(self, placement: str) -> Executor:
         """The pool for what is placed so; the default one where this node has none of that name."""
         return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])

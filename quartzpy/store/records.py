@@ -1,4 +1,4 @@
-"""What operators see of a store: its rows as records."""
+"""The records that queries return: jobs, triggers, executions, misfires and nodes as they are stored."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import ENDED, ExecutionState, MisfireAction, Outcome, TriggerState
+from quartzpy.states import ENDED, PUBLIC, ExecutionState, JobMode, MisfireAction, Outcome, PublicState, TriggerState
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A row of `scheduler_state`."""
+    """A node of the cluster: a row of `scheduler_state`."""
 
     instance_id: str
     epoch: int
@@ -29,17 +29,17 @@ class NodeRecord:
     checkin_count: int
     checkin_interval: timedelta
     failure_window: timedelta
-    """The silence after which it may be declared dead: its own setting."""
+    """The silence after which the node may be declared dead; each node has its own setting."""
     process: str = ""
-    """Which process it is; see `quartzpy.process_identity`."""
+    """Identifies the node's process; see `quartzpy.process_identity`."""
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 
 @dataclass(frozen=True)
 class TriggerRecord:
-    """A stored trigger as operators see it.
+    """A stored trigger: what it is, and how far it has got.
 
-    `trigger` is built when it is first asked for: a row that cannot be read is shown with the others.
+    `trigger` is built on first access, so that a row that cannot be read is still listed with the others.
     """
 
     key: TriggerKey
@@ -50,42 +50,91 @@ class TriggerRecord:
     progress: TriggerProgress
     generation: int
     upcoming: Sequence[datetime] = ()
+    """The fire times that are stored after the next one."""
     error: str | None = None
+    """The reason why the trigger is in ERROR."""
     catch_up_until: datetime | None = None
-    """It makes up for missed fires up to then, and does not misfire meanwhile."""
+    """The trigger is catching up on the fires it missed until then, and does not misfire in the meantime."""
+    kind: str = ""
+    """The type of the trigger, as it is stored: "simple", "cron", ..."""
+    calendar: str | None = None
+    priority: int = 5
+    description: str | None = None
+
+    @property
+    def next_fire_time(self) -> datetime | None:
+        """The instant of the next fire, or None where no fire follows."""
+        return self.progress.next_fire_time
+
+    @property
+    def previous_fire_time(self) -> datetime | None:
+        """The scheduled instant of the last fire, or None where the trigger has not fired yet."""
+        return self.progress.previous_fire_time
+
+    @property
+    def times_triggered(self) -> int:
+        """The number of fires so far."""
+        return self.progress.times_triggered
+
+    @property
+    def public_state(self) -> PublicState:
+        """The state in Quartz's terms, as `Scheduler.trigger_state` returns it."""
+        return PUBLIC[self.state]
 
     @cached_property
     def trigger(self) -> Trigger:
         """The trigger itself.
 
         Raises:
-            Exception: the row holds what no trigger of this release can be.
+            Exception: the row does not hold a trigger that this release can read.
         """
         return self.load_trigger()
 
 
+@dataclass(frozen=True, slots=True)
+class JobHeader:
+    """The part of a stored job that decides whether and where it runs, without its data and its triggers."""
+
+    key: JobKey
+    job_type: str
+    mode: JobMode
+
+
 @dataclass(frozen=True)
 class JobRecord:
-    """A stored job as operators see it; `job` is built when it is first asked for."""
+    """A stored job, with a summary of its triggers.
+
+    `job` is built on first access, so that a row that cannot be read is still listed with the others.
+    """
 
     key: JobKey
     job_type: str
     load_job: Callable[[], JobDetail] = field(compare=False, repr=False)
-    triggers: int
+    trigger_count: int
+    mode: JobMode = JobMode.ENABLED
+    next_fire_time: datetime | None = None
+    """The soonest next fire time among its triggers; those in ERROR or COMPLETE do not count."""
+    previous_fire_time: datetime | None = None
+    """The latest scheduled instant at which one of its triggers has fired."""
+
+    @property
+    def state(self) -> JobMode:
+        """The mode of the job: ENABLED, MANUAL or DISABLED."""
+        return self.mode
 
     @cached_property
     def job(self) -> JobDetail:
         """The job itself.
 
         Raises:
-            Exception: the row holds what no job of this release can be.
+            Exception: the row does not hold a job that this release can read.
         """
         return self.load_job()
 
 
 @dataclass(frozen=True, slots=True)
 class RunningRecord:
-    """A row of `fired_triggers` as operators see it."""
+    """A claim or a running execution: a row of `fired_triggers`."""
 
     fire_id: int
     trigger_key: TriggerKey
@@ -100,16 +149,17 @@ class RunningRecord:
 
     @property
     def recovering(self) -> bool:
-        """Whether this repeats an execution whose node died."""
+        """True where this repeats an execution whose node died."""
         return self.trigger_key.group == RECOVERING_JOBS
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRecord:
-    """An execution, from before its fire to the history. What is not known yet is None.
+    """An execution, at any time from before its fire to the history. A value that is not known yet is None.
 
-    `started_at` is recorded at its end, and never for one that did not begin, or whose node died. The data
-    that the trigger brought and the job's result are kept as JSON text: `trigger_data` and `result` read it.
+    `started_at` is recorded when the execution ends; it stays None for an execution that did not begin, and for one
+    whose node died. The trigger's data and the job's result are kept as JSON text, which `trigger_data` and `result`
+    decode.
     """
 
     state: ExecutionState
@@ -126,57 +176,61 @@ class ExecutionRecord:
     error: str | None
     trigger_data_text: str | None = None
     result_text: str | None = None
+    retry_at: datetime | None = None
+    """The instant of the next attempt, where the execution failed and its retry policy allows another one."""
+
+    @property
+    def exhausted(self) -> bool:
+        """True where the execution failed and no retry follows: its retry policy is exhausted, or the job has none."""
+        return self.state is ExecutionState.FAILED and self.retry_at is None
 
     @property
     def trigger_data(self) -> Mapping[str, Any]:
-        """The data that the trigger brought. Raises InvalidJobDataError: it cannot be read in this process."""
+        """The trigger's data as it was at the fire.
+
+        Raises:
+            InvalidJobDataError: this process cannot decode it.
+        """
         return decode(self.trigger_data_text)
 
     @property
     def result(self) -> Any:
-        """What the job returned; None also where that cannot be stored. Raises as `trigger_data`."""
+        """The return value of the job; None also where that cannot be stored.
+
+        Raises:
+            InvalidJobDataError: this process cannot decode it.
+        """
         return None if self.result_text is None else decode_value(self.result_text)
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; None: it has not."""
+        """How the execution ended; None while it has not."""
         return Outcome(self.state) if self.state in ENDED else None
 
     @property
     def recovering(self) -> bool:
-        """Whether this repeats an execution whose node died."""
+        """True where this repeats an execution whose node died."""
         return self.trigger_key.group == RECOVERING_JOBS
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionQuery:
-    """Which executions are looked for: all that is named holds. Scheduled from `since` on, and before `until`."""
-
-    states: frozenset[ExecutionState] = ENDED
-    job_key: JobKey | None = None
-    trigger_key: TriggerKey | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-HISTORY = ExecutionQuery()
-"""All that ended."""
-
-
-@dataclass(frozen=True, slots=True)
 class MisfireRecord:
-    """A row of `misfires`: a misfire that was handled.
+    """A misfire that was handled: a row of `misfires`.
 
-    `scheduled_fire_time` is the fire that was found late. `missed` are the instants that got no run of their own, the
-    first 1,000 of them; `has_more`: others come after these. `made_up`: so many follow that run late, each by itself.
-    `next_fire_time`: where the trigger went; None: it fires no more.
+    `scheduled_fire_time` is the fire that was found late. `missed` are the fire times that got no run of their own, at
+    most the first 1,000 of them; `has_more` is true where there were more. `made_up` is the number of missed fires
+    that run late, each by itself. `next_fire_time` is the trigger's new fire time, or None where it fires no more.
     """
 
+    misfire_id: int
+    """Rises with time."""
     trigger_key: TriggerKey
     job_key: JobKey
     instance_id: str
+    """The node that handled the misfire."""
     handled_at: datetime
     misfire: str
+    """The misfire instruction of the trigger."""
     action: MisfireAction
     scheduled_fire_time: datetime
     missed: tuple[datetime, ...]

@@ -27,6 +27,7 @@ from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobStore
+from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.verbs.scheduling import SchedulingVerbs
@@ -178,7 +179,7 @@ class SchedulerHarness(SchedulingVerbs):
         for completion in completions:
             completion.refill = refill_of(fired)
         self._store.complete(self._node, completions)
-        return self._store.list_executions(len(completions))
+        return self._store.find_executions(ExecutionQuery(), len(completions))
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:
         if completion is not None:

@@ -6,6 +6,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.keys import check_name
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import TriggerMove
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from quartzpy.verbs.base import Verbs
 
@@ -46,7 +47,7 @@ class CalendarVerbs(Verbs):
                 return
             now = store.now()
             moves = []
-            for record in store.triggers_of_calendar(name):
+            for record in store.find_triggers(TriggerQuery(calendar=name), None):
                 late_after = record.trigger.misfire_threshold or self._config.misfire_threshold
                 progress = record.trigger.with_new_calendar(
                     record.progress, stored.calendar, now=now, late_after=late_after

@@ -1,183 +1,316 @@
-"""The verbs that look, and change nothing."""
+"""The verbs that read and change nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
-from quartzpy.errors import InvalidValueError, TriggerNotFoundError
-from quartzpy.explain import Situation, explain
+from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.states import ENDED, PublicState, execution_states
-from quartzpy.store.protocol import CheckIn
-from quartzpy.store.records import (
-    ExecutionQuery,
-    ExecutionRecord,
-    JobRecord,
-    MisfireRecord,
-    RunningRecord,
-    TriggerRecord,
+from quartzpy.paging import Query
+from quartzpy.states import (
+    ENDED,
+    ExecutionState,
+    JobMode,
+    MisfireAction,
+    PublicState,
+    execution_states,
+    trigger_states,
 )
-from quartzpy.texts import quoted
+from quartzpy.store.protocol import CheckIn, JobStore
+from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerOrder, TriggerQuery
+from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.texts import check_storable, quoted
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs import reasons
 from quartzpy.verbs.base import Verbs
 
-LIST_LIMIT = 500
-MAX_LIMIT = 1_000_000
 MAX_FIRE_ID = 2**63 - 1
 _FIRE_ID_DIGITS = 19
+_Choice = TypeVar("_Choice", bound=StrEnum)
+_Record = TypeVar("_Record")
 
 
 class LookingVerbs(Verbs):
-    """What is stored, claimed, running and done."""
+    """Read access to what is stored, claimed, running and done."""
 
     def get_job_detail(self, key: JobKey) -> JobDetail | None:
+        """Return a stored job, or None where it is not stored."""
         return self._usable_store().job(checked_key(key, JobKey))
 
     def get_trigger(self, key: TriggerKey) -> Trigger | None:
+        """Return a stored trigger, or None where it is not stored."""
         record = self.trigger_record(key)
         return record.trigger if record else None
 
     def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
-        """A trigger with its state, its fire times and the next ones; None where it is not stored."""
+        """Return a trigger with its state and its fire times, or None where it is not stored."""
         return self._usable_store().trigger(checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey) -> list[str]:
-        """Why a trigger has not fired, or when it will, in sentences: state, pauses, limits, what runs, what failed.
+        """Explain why a trigger has not fired, or when it will fire.
+
+        The sentences cover its state, what pauses or limits it, whether a node can run it and has a free worker, what
+        runs of its job, and what happened last. A trigger that has ended is explained by its history.
 
         Raises:
-            TriggerNotFoundError: it is not stored.
+            TriggerNotFoundError: the trigger is not stored, and the history does not know it either.
         """
-        store = self._usable_store()
-        record = store.trigger(checked_key(key, TriggerKey))
-        if record is None:
-            raise TriggerNotFoundError(f"trigger {key} is not stored: it was removed, or has ended")
-        of = record.job_key
-        assert of is not None
-        nodes = store.list_nodes()
-        situation = Situation(
-            now=nodes.now,
-            trigger=record,
-            job=store.job(of),
-            running=[row for row in store.list_running() if row.job_key == of],
-            nodes=nodes.nodes,
-            all_paused=store.all_paused(),
-            trigger_group_paused=key.group in store.paused_trigger_groups(),
-            job_group_paused=of.group in store.paused_job_groups(),
-            manual_mode=store.is_manual(),
-            job_mode=store.job_mode(of),
-            misfire_threshold=self._config.misfire_threshold,
-            last=store.list_executions(1, ExecutionQuery(trigger_key=key)),
-            misfires=store.list_misfires(1, key),
-        )
-        return explain(situation)
+        return reasons.of_trigger(self._usable_store(), checked_key(key, TriggerKey), self._config.misfire_threshold)
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
+        """Return the triggers of a job, by key."""
         return [record.trigger for record in self._usable_store().triggers_of_job(checked_key(key, JobKey))]
 
     def trigger_state(self, key: TriggerKey) -> PublicState:
-        """NONE where it is not stored."""
-        return self._usable_store().trigger_states([checked_key(key, TriggerKey)])[key]
+        """Return the state of a trigger in Quartz's terms; NONE where it is not stored."""
+        checked = checked_key(key, TriggerKey)
+        return self._usable_store().trigger_states([checked])[checked]
 
     def job_group_names(self) -> list[str]:
+        """Return the groups that have jobs, in order."""
         return self._usable_store().job_group_names()
 
     def trigger_group_names(self) -> list[str]:
+        """Return the groups that have triggers, in order."""
         return self._usable_store().trigger_group_names()
 
     def paused_trigger_groups(self) -> set[str]:
+        """Return the trigger groups that are paused."""
         return self._usable_store().paused_trigger_groups()
 
     def paused_job_groups(self) -> set[str]:
+        """Return the job groups that are paused."""
         return self._usable_store().paused_job_groups()
 
     @property
     def is_all_paused(self) -> bool:
-        """Whether `pause_all` holds also for what comes later."""
+        """True while `pause_all` is in force, also for triggers that are stored later."""
         return self._usable_store().all_paused()
 
     def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
-        """The keys of jobs whose group matches; None: all."""
-        return self._usable_store().job_keys(_matcher(group))
+        """Return the keys of the jobs whose group matches; None matches all groups."""
+        return self._usable_store().job_keys(_matcher(group) or GroupMatcher.anything())
 
     def trigger_keys(self, group: str | GroupMatcher | None = None) -> set[TriggerKey]:
-        """The keys of triggers whose group matches; None: all."""
-        return self._usable_store().trigger_keys(_matcher(group))
+        """Return the keys of the triggers whose group matches; None matches all groups."""
+        return self._usable_store().trigger_keys(_matcher(group) or GroupMatcher.anything())
 
     def check_exists(self, key: JobKey | TriggerKey) -> bool:
+        """Return whether a job or a trigger is stored."""
         if isinstance(key, TriggerKey):
             return self.trigger_state(key) is not PublicState.NONE
-        return self.get_job_detail(key) is not None
+        return self._usable_store().job_header(checked_key(key, JobKey)) is not None
 
-    def jobs(self, limit: int = LIST_LIMIT) -> list[JobRecord]:
-        return self._usable_store().list_jobs(_checked_limit(limit))
+    # --- queries
 
-    def triggers(self, limit: int = LIST_LIMIT) -> list[TriggerRecord]:
-        """By next fire time, those without one last."""
-        return self._usable_store().list_triggers(_checked_limit(limit))
+    def jobs(
+        self,
+        *,
+        group: str | GroupMatcher | None = None,
+        contains: str | None = None,
+        job_type: str | None = None,
+        mode: str | None = None,
+    ) -> Query[JobRecord]:
+        """Query the stored jobs, by group and name. Without a filter the query selects all.
 
-    def nodes(self) -> CheckIn:
-        """The nodes of the cluster, and the store's time."""
-        return self._usable_store().list_nodes()
+        Args:
+            group: a group, or a matcher of groups.
+            contains: a part of the name; upper and lower case differ.
+            job_type: the type of the job, as it is registered.
+            mode: "ENABLED", "MANUAL" or "DISABLED"; see `JobMode`.
 
-    def running(self) -> list[RunningRecord]:
-        """What is claimed or runs, in the whole cluster."""
-        return self._usable_store().list_running()
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        wanted = JobQuery(
+            group=_matcher(group),
+            contains=_text(contains, "contains"),
+            job_type=_text(job_type, "job_type"),
+            mode=_choice(mode, JobMode, "mode"),
+        )
+        return self._query("jobs", wanted, lambda store: store.find_jobs)
+
+    def triggers(
+        self,
+        *,
+        job: JobKey | None = None,
+        group: str | GroupMatcher | None = None,
+        contains: str | None = None,
+        state: str | Collection[str] | None = None,
+        calendar: str | None = None,
+        job_type: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        order_by: str = TriggerOrder.KEY,
+    ) -> Query[TriggerRecord]:
+        """Query the stored triggers. Without a filter the query selects all.
+
+        Args:
+            job: the key of the job that they fire.
+            group: a trigger group, or a matcher of groups.
+            contains: a part of the name; upper and lower case differ.
+            state: one or several states, of `TriggerState` ("WAITING", "ERROR", ...) or of `PublicState` ("NORMAL").
+                "PAUSED" includes "PAUSED_BLOCKED".
+            calendar: the name of a calendar that they use.
+            job_type: the type of the job, as it is registered.
+            kind: the type of the trigger: "simple", "cron", ...; see `TriggerRecord.kind`.
+            since: the earliest next fire time.
+            until: the next fire time is before this instant.
+            order_by: "key" (by group and name; each page is one walk along an index) or "next_fire_time" (the soonest
+                first, then by priority; each page reads all that match, and a trigger that fires in the meantime may
+                come twice).
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        order = _choice(order_by, TriggerOrder, "order_by")
+        assert order is not None
+        wanted = TriggerQuery(
+            job_key=None if job is None else checked_key(job, JobKey),
+            group=_matcher(group),
+            contains=_text(contains, "contains"),
+            states=None if state is None else trigger_states(state),
+            calendar=_text(calendar, "calendar"),
+            job_type=_text(job_type, "job_type"),
+            kind=_text(kind, "kind"),
+            since=_instant(since, "since"),
+            until=_instant(until, "until"),
+            order=order,
+        )
+        return self._query(f"triggers by {order}", wanted, lambda store: store.find_triggers)
 
     def executions(
         self,
-        limit: int = LIST_LIMIT,
         *,
-        states: str | Collection[str] = ENDED,
-        job_key: JobKey | None = None,
-        trigger_key: TriggerKey | None = None,
+        state: str | Collection[str] = ENDED,
+        job: JobKey | None = None,
+        trigger: TriggerKey | None = None,
+        group: str | GroupMatcher | None = None,
+        job_type: str | None = None,
+        node: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> list[ExecutionRecord]:
-        """At most `limit` executions in the whole cluster, the latest first; unless `states` says more, what ended.
+        exhausted: bool = False,
+    ) -> Query[ExecutionRecord]:
+        """Query the executions of the whole cluster, the latest first. Without `state`, the query selects the history.
 
-        `states` are those of `ExecutionState`, or their names. `since` and `until` bound the scheduled instant: from
-        the one on, before the other. The latest is by end, fire or scheduled instant, whichever came last; what is
-        SCHEDULED comes after all others, the soonest first.
+        The latest is by end, else by fire, else by scheduled fire time. Executions that are SCHEDULED come after all
+        others, the soonest first.
+
+        Args:
+            state: one or several states of `ExecutionState`; those of the history are the outcomes ("FAILED", ...).
+            job: the key of the job.
+            trigger: the key of the trigger that fired.
+            group: the group of the job, or a matcher of groups.
+            job_type: the type of the job, as it is registered.
+            node: the instance id of the node that executed it.
+            since: the earliest scheduled fire time.
+            until: the scheduled fire time is before this instant.
+            exhausted: only executions that FAILED and that no retry follows: their retry policy is exhausted, or they
+                have none. `run_again` runs such an execution once more.
 
         Raises:
-            InvalidValueError: a name is no state, or an instant has no time zone.
+            InvalidValueError: a filter has a value that it cannot have.
         """
+        if not isinstance(exhausted, bool):
+            raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
+        states = execution_states(state)
         wanted = ExecutionQuery(
-            states=execution_states(states),
-            job_key=None if job_key is None else checked_key(job_key, JobKey),
-            trigger_key=None if trigger_key is None else checked_key(trigger_key, TriggerKey),
-            since=None if since is None else as_instant(since, "since", InvalidValueError),
-            until=None if until is None else as_instant(until, "until", InvalidValueError),
+            states=states & {ExecutionState.FAILED} if exhausted else states,
+            job_key=None if job is None else checked_key(job, JobKey),
+            trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
+            job_group=_matcher(group),
+            job_type=_text(job_type, "job_type"),
+            instance_id=_text(node, "node"),
+            since=_instant(since, "since"),
+            until=_instant(until, "until"),
+            exhausted=exhausted,
         )
-        return self._usable_store().list_executions(_checked_limit(limit), wanted)
+        return self._query("executions", wanted, lambda store: store.find_executions)
+
+    def misfires(
+        self,
+        *,
+        trigger: TriggerKey | None = None,
+        job: JobKey | None = None,
+        action: str | None = None,
+        node: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Query[MisfireRecord]:
+        """Query the misfires that the cluster has handled, the latest first. Without a filter the query selects all.
+
+        Args:
+            trigger: the key of the trigger.
+            job: the key of its job.
+            action: the result of the misfire instruction: "FIRED_ONCE", "SKIPPED", ...; see `MisfireAction`.
+            node: the instance id of the node that handled the misfire.
+            since: the earliest scheduled fire time that was missed.
+            until: the scheduled fire time that was missed is before this instant.
+
+        Raises:
+            InvalidValueError: a filter has a value that it cannot have.
+        """
+        wanted = MisfireQuery(
+            trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
+            job_key=None if job is None else checked_key(job, JobKey),
+            action=_choice(action, MisfireAction, "action"),
+            instance_id=_text(node, "node"),
+            since=_instant(since, "since"),
+            until=_instant(until, "until"),
+        )
+        return self._query("misfires", wanted, lambda store: store.find_misfires)
+
+    def _query(
+        self,
+        name: str,
+        wanted: Any,
+        find: Callable[[JobStore], Callable[[Any, int | None, Position | None], list[_Record]]],
+    ) -> Query[_Record]:
+        # A scheduler that is closed, or cannot reach its store, says so here and not at the first record.
+        self._usable_store()
+        return Query(
+            name,
+            lambda limit, after: find(self._usable_store())(wanted, limit, after),
+            wanted.position,
+            wanted.shape,
+            lambda: self._usable_store().count(wanted),
+        )
+
+    def nodes(self) -> CheckIn:
+        """Return the nodes of the cluster, and the store's time."""
+        return self._usable_store().list_nodes()
+
+    def running(self) -> list[RunningRecord]:
+        """Return the claims and the running executions of the whole cluster."""
+        return self._usable_store().list_running()
 
     def execution(self, fire_id: int | str) -> ExecutionRecord | None:
-        """One execution: claimed, running or in the history; None where none of this id is known.
+        """Return one execution, whether claimed, running or in the history; None where the id is not known.
 
         Raises:
-            InvalidValueError: no such id can be.
+            InvalidValueError: no execution can have this id.
         """
         return self._usable_store().execution(checked_fire_id(fire_id))
 
-    def misfires(self, limit: int = LIST_LIMIT, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
-        """The misfires that were handled, in the whole cluster or of one trigger, the latest first."""
-        return self._usable_store().list_misfires(
-            _checked_limit(limit), None if trigger_key is None else checked_key(trigger_key, TriggerKey)
-        )
-
     def counts(self) -> dict[str, Any]:
-        """How many jobs, triggers by state, and running executions there are."""
+        """Return the numbers of jobs, of triggers by state, and of running executions."""
         return self._usable_store().counts()
 
 
 def checked_fire_id(fire_id: object) -> int:
-    """The id of an execution, given as a number or as its digits. Raises InvalidValueError: no execution can have
-    it."""
+    """Return the id of an execution, which is given as a number or as its digits.
+
+    Raises:
+        InvalidValueError: no execution can have this id.
+    """
     found: object = fire_id
     if isinstance(fire_id, str) and fire_id.isdecimal() and len(fire_id) <= _FIRE_ID_DIGITS:
         found = int(fire_id)
@@ -186,11 +319,28 @@ def checked_fire_id(fire_id: object) -> int:
     raise InvalidValueError(f"fire_id: a whole number, as context.fire_id (got {quoted(fire_id)})")
 
 
-def _checked_limit(limit: object) -> int:
-    if type(limit) is int and 0 <= limit <= MAX_LIMIT:
-        return limit
-    raise InvalidValueError(f"limit: a whole number from 0 to {MAX_LIMIT} (got {quoted(limit)})")
+def _matcher(group: str | GroupMatcher | None) -> GroupMatcher | None:
+    return None if group is None else as_group_matcher(group)
 
 
-def _matcher(group: str | GroupMatcher | None) -> GroupMatcher:
-    return GroupMatcher.anything() if group is None else as_group_matcher(group)
+def _instant(given: datetime | None, subject: str) -> datetime | None:
+    return None if given is None else as_instant(given, subject, InvalidValueError)
+
+
+def _text(given: str | None, subject: str) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
+        raise InvalidValueError(f"{subject}: must be a text that is not empty (got {quoted(given)})")
+    check_storable(given, subject, InvalidValueError)
+    return given
+
+
+def _choice(given: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
+    if given is None:
+        return None
+    try:
+        return choices(given)
+    except ValueError:
+        known = ", ".join(choices)
+        raise InvalidValueError(f"{subject}: must be one of {known} (got {quoted(given)})") from None

@@ -371,13 +371,12 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         if delay is not None:
             check_span(delay, "delay", InvalidValueError, zero=True)
         store = self._usable_store()
-        found = store.mode_and_type(checked_key(key, JobKey))
-        if found is None:
+        header = store.job_header(checked_key(key, JobKey))
+        if header is None:
             raise JobNotFoundError(f"job {key} is not stored")
-        mode, job_type = found
-        if mode is JobMode.DISABLED:
+        if header.mode is JobMode.DISABLED:
             raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
-        data_type = job_types.data_type(job_type)
+        data_type = job_types.data_type(header.job_type)
         data = typed_data.as_mapping(data, data_type)
         start = None if delay is None else _instant_after(store.now(), delay)
         trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)

@@ -62,6 +62,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("trigger_data", JSONB(), nullable=True),
         sa.Column("result", JSONB(), nullable=True),
+        sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint(
             "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED')",
             name="qrtz_executions_outcome_check",
@@ -74,6 +75,14 @@ def upgrade() -> None:
         "qrtz_executions",
         ["sched_name", "ended_at"],
         unique=False,
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_executions_exhausted",
+        "qrtz_executions",
+        ["sched_name", "ended_at"],
+        unique=False,
+        postgresql_where=sa.text("outcome = 'FAILED' AND retry_at IS NULL"),
         schema=schema,
     )
     op.create_index(
@@ -346,6 +355,14 @@ def upgrade() -> None:
         ["sched_name", "placement", "job_type"],
         unique=False,
         postgresql_where=sa.text("trigger_state = 'WAITING' AND placement <> ''"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_stopped",
+        "qrtz_triggers",
+        ["trigger_group", "trigger_name"],
+        unique=False,
+        postgresql_where=sa.text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
         schema=schema,
     )
     op.create_index(

@@ -71,7 +71,7 @@ def test_a_node_that_was_frozen_past_its_lease_is_fenced_and_rejoins_as_another_
         15,
         "a to rejoin",
     )
-    cluster.wait(lambda: len(cluster.client.executions()) == 1, 20, "the recovery to end")
+    cluster.wait(lambda: cluster.client.executions().count() == 1, 20, "the recovery to end")
     time.sleep(0.5)
     [recorded] = cluster.client.executions()
     assert recorded.instance_id == "b"

@@ -52,6 +52,6 @@ def test_what_a_client_schedules_wakes_a_sleeping_node_at_once(cluster: Cluster)
     for count in range(1, 8):
         asked = datetime.now(UTC)
         cluster.client.trigger_job(job.key)
-        cluster.wait(lambda count=count: len(cluster.client.executions()) == count, 10, "the run")  # type: ignore[misc]
+        cluster.wait(lambda count=count: cluster.client.executions().count() == count, 10, "the run")  # type: ignore[misc]
         delays.append((cluster.client.executions()[0].fire_time - asked).total_seconds())
     assert sorted(delays)[3] < 0.25, delays

@@ -35,10 +35,10 @@ def test_retries_go_on_with_the_right_attempt_after_a_node_was_killed_between_th
     cluster.start("a")
     policy = RetryPolicy(attempts=4, delay=timedelta(milliseconds=700), factor=1)
     cluster.client.schedule_job(JobDetail(Failing, "failing", retry=policy), SimpleTrigger("t"))
-    cluster.wait(lambda: len(cluster.client.executions()) == 2, 10, "two attempts")
+    cluster.wait(lambda: cluster.client.executions().count() == 2, 10, "two attempts")
     cluster.kill("a")
     cluster.start("b")
-    cluster.wait(lambda: len(cluster.client.executions()) == 4, 10 + RECOVERED_WITHIN, "all attempts")
+    cluster.wait(lambda: cluster.client.executions().count() == 4, 10 + RECOVERED_WITHIN, "all attempts")
     assert [line.attempt for line in cluster.journal.lines("start")] == [1, 2, 3, 4]
     assert len({line.pid for line in cluster.journal.lines("start")}) == 2
     assert {execution.outcome for execution in cluster.client.executions()} == {Outcome.FAILED}

@@ -64,7 +64,7 @@ def test_misfires_are_handled_as_their_instruction_says(cluster: Cluster) -> Non
         ],
     )
     cluster.start("a", "b", misfire_threshold="5s")
-    cluster.wait(lambda: len(cluster.client.executions()) == 7, 15, "seven executions")
+    cluster.wait(lambda: cluster.client.executions().count() == 7, 15, "seven executions")
     fired = cluster.journal.starts_by_instant()
     by_trigger = {name: [at for (trigger, at) in fired if trigger == name] for name, _ in fired}
     assert len(by_trigger["one-shot"]) == 1

@@ -34,6 +34,7 @@ from quartzpy.store.protocol import (
     Reconciliation,
     RecoveryOutcome,
 )
+from quartzpy.store.queries import HISTORY, JobQuery, MisfireQuery, TriggerQuery
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.records import ExecutionRecord, RunningRecord
 from quartzpy.triggers.simple import SimpleTrigger
@@ -277,17 +278,17 @@ class Harness(ABC):
         return [row for row in self.store.list_running() if row.state == "EXECUTING"]
 
     def history(self) -> list[ExecutionRecord]:
-        return self.store.list_executions(1000)
+        return self.store.find_executions(HISTORY, 1000)
 
     def everything(self) -> Any:
         """All that can be seen of the store, to be compared."""
         store = self.store
         return (
-            store.list_jobs(10_000),
-            store.list_triggers(10_000),
+            store.find_jobs(JobQuery(), 10_000),
+            store.find_triggers(TriggerQuery(), 10_000),
             store.list_running(),
-            store.list_executions(10_000),
-            store.list_misfires(10_000),
+            store.find_executions(HISTORY, 10_000),
+            store.find_misfires(MisfireQuery(), 10_000),
             store.paused_trigger_groups(),
             store.paused_job_groups(),
             store.all_paused(),

@@ -10,6 +10,7 @@ from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import Completion, TriggerMove
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, refill
 from tests.contract.harness import SECOND, START, Harness, every, job, key
 
@@ -70,8 +71,10 @@ def test_a_calendar_in_use_is_not_removed(named: Harness) -> None:
 
 def test_the_triggers_of_a_calendar_are_found(named: Harness) -> None:
     named.schedule(job("other"), every(60, name="without"))
-    assert [record.trigger.name for record in named.store.triggers_of_calendar(NAME)] == ["hourly"]
-    assert named.store.triggers_of_calendar("absent") == []
+    assert [record.trigger.name for record in named.store.find_triggers(TriggerQuery(calendar=NAME), None)] == [
+        "hourly"
+    ]
+    assert named.store.find_triggers(TriggerQuery(calendar="absent"), None) == []
 
 
 def test_a_claim_and_a_fire_bring_their_calendar(named: Harness) -> None:
@@ -141,7 +144,7 @@ def test_a_trigger_prepared_by_an_old_calendar_is_stored_without_its_instants(st
 
 def moves(store: Harness, calendar: WeeklyCalendar) -> list[TriggerMove]:
     made = []
-    for record in store.store.triggers_of_calendar(NAME):
+    for record in store.store.find_triggers(TriggerQuery(calendar=NAME), None):
         progress = record.trigger.with_new_calendar(
             record.progress, calendar, now=store.clock.now(), late_after=60 * SECOND
         )
@@ -179,7 +182,7 @@ def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) 
 
 
 def test_a_trigger_that_the_calendar_leaves_nothing_goes_with_its_job(named: Harness) -> None:
-    [record] = named.store.triggers_of_calendar(NAME)
+    [record] = named.store.find_triggers(TriggerQuery(calendar=NAME), None)
     nothing = TriggerMove(
         record, PreparedTrigger(record.trigger, type(record.progress)(None), UpcomingFireTimes(is_complete=True))
     )

@@ -11,7 +11,9 @@ import pytest
 from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import MisfireRecord, Node, TriggerMove, TriggerRecord
+from quartzpy.store.protocol import Node, TriggerMove
+from quartzpy.store.queries import MisfireQuery
+from quartzpy.store.records import MisfireRecord, TriggerRecord
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
@@ -47,7 +49,7 @@ def record(store: Harness, name: str = "t") -> TriggerRecord:
 
 
 def latest(store: Harness) -> MisfireRecord:
-    return store.store.list_misfires(1)[0]
+    return store.store.find_misfires(MisfireQuery(), 1)[0]
 
 
 def handled(store: Harness, *triggers: CronTrigger) -> Node:
@@ -83,7 +85,7 @@ def test_after_two_hours_the_last_ten_minutes_are_made_up_for_and_the_rest_is_no
     store.clock.advance(SECOND)
     assert run_out(store, node) == minutes(120)
     assert [one.scheduled_fire_time for one in store.history()] == minutes(*range(120, 109, -1))
-    assert len(store.store.list_misfires(10)) == 1
+    assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
 
 
 def test_a_later_outage_is_handled_anew(store: Harness) -> None:

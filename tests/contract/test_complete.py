@@ -9,6 +9,7 @@ import pytest
 from quartzpy.job_data import encode
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import FiredTrigger
+from quartzpy.store.queries import HISTORY
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 from tests.contract.harness import (
     HOUR,
@@ -488,7 +489,7 @@ def test_the_history_comes_latest_first_and_no_longer_than_asked(store: Harness)
     for _ in range(5):
         store.complete(node, store.fire_one(node))
         store.clock.advance(SECOND)
-    times = [record.scheduled_fire_time for record in store.store.list_executions(3)]
+    times = [record.scheduled_fire_time for record in store.store.find_executions(HISTORY, 3)]
     assert times == [at(4), at(3), at(2)]
 
 

@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from quartzpy.states import ENDED, ExecutionState, Outcome
-from quartzpy.store.records import ExecutionQuery, ExecutionRecord
+from quartzpy.store.queries import HISTORY, ExecutionQuery
+from quartzpy.store.records import ExecutionRecord
 from tests.contract.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
 
 EVERY = frozenset(ExecutionState)
@@ -43,7 +44,7 @@ def world(store: Harness) -> Harness:
 
 def executions(store: Harness, limit: int = 100, **wanted: object) -> dict[str, ExecutionRecord]:
     query = ExecutionQuery(**{"states": EVERY, **wanted})  # type: ignore[arg-type]
-    return {record.trigger_key.name: record for record in store.store.list_executions(limit, query)}
+    return {record.trigger_key.name: record for record in store.store.find_executions(query, limit)}
 
 
 def test_they_are_listed_newest_first_and_then_what_is_to_come_soonest_first(world: Harness) -> None:
@@ -72,7 +73,7 @@ def test_one_state_is_found_alone(world: Harness, state: ExecutionState) -> None
 
 
 def test_without_a_query_they_are_those_that_ended(world: Harness) -> None:
-    found = world.store.list_executions(100)
+    found = world.store.find_executions(HISTORY, 100)
     assert [record.trigger_key.name for record in found] == NEWEST_FIRST[2:7]
     assert {record.state for record in found} == ENDED
     assert [record.outcome for record in found] == [Outcome(record.state) for record in found]

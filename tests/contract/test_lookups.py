@@ -8,6 +8,7 @@ from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
+from quartzpy.store.queries import HISTORY, JobQuery, TriggerOrder, TriggerQuery
 from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
 from tests.contract.test_pausing import GROUPS, each_match, schedule_groups
 
@@ -27,7 +28,12 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
     )
     assert look.waiting_lanes() == set()
     assert look.calendars(["absent"]) == {}
-    assert (look.list_jobs(5), look.list_triggers(5), look.list_running(), look.list_executions(5)) == (
+    assert (
+        look.find_jobs(JobQuery(), 5),
+        look.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 5),
+        look.list_running(),
+        look.find_executions(HISTORY, 5),
+    ) == (
         [],
         [],
         [],
@@ -124,10 +130,10 @@ def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness)
     store.schedule(details[0])
     store.schedule(details[1], once("one"), once("two"))
     store.schedule(details[2], once("three"))
-    listed = store.store.list_jobs(10)
-    assert [(record.job.key.name, record.triggers) for record in listed] == [("z", 1), ("a", 2), ("b", 0)]
+    listed = store.store.find_jobs(JobQuery(), 10)
+    assert [(record.job.key.name, record.trigger_count) for record in listed] == [("z", 1), ("a", 2), ("b", 0)]
     assert listed[1].job == details[1]
-    assert len(store.store.list_jobs(2)) == 2
+    assert len(store.store.find_jobs(JobQuery(), 2)) == 2
 
 
 def test_triggers_are_listed_by_fire_time_those_without_one_last(store: Harness) -> None:
@@ -141,9 +147,11 @@ def test_triggers_are_listed_by_fire_time_those_without_one_last(store: Harness)
         once("high", at(5), priority=9),
         once("early", at(1)),
     )
-    listed = [record.trigger.name for record in store.store.list_triggers(10)]
+    listed = [
+        record.trigger.name for record in store.store.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 10)
+    ]
     assert listed == ["early", "high", "low", "late", "over"]
-    assert len(store.store.list_triggers(3)) == 3
+    assert len(store.store.find_triggers(TriggerQuery(order=TriggerOrder.NEXT_FIRE_TIME), 3)) == 3
 
 
 def test_claims_and_executions_are_listed(store: Harness) -> None:
@@ -188,7 +196,7 @@ def test_looking_changes_nothing(store: Harness) -> None:
     assert record is not None
     (detail.data or {})["a"].append(2)
     (record.trigger.data or {})["b"].append(2)
-    store.store.list_jobs(1)[0].job.data["a"].append(3)  # type: ignore[index]
+    store.store.find_jobs(JobQuery(), 1)[0].job.data["a"].append(3)  # type: ignore[index]
     assert store.everything() == before
 
 

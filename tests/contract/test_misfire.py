@@ -9,7 +9,9 @@ import pytest
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import MisfireAction, TriggerState
-from quartzpy.store.protocol import MisfireRecord, Node
+from quartzpy.store.protocol import Node
+from quartzpy.store.queries import MisfireQuery
+from quartzpy.store.records import MisfireRecord
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -296,7 +298,7 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
     with pytest.raises(LeaseLostError):
         store.misfire(a)
     assert store.progress("every").next_fire_time == START
-    assert store.store.list_misfires(10) == []
+    assert store.store.find_misfires(MisfireQuery(), 10) == []
 
 
 # --- what one fire stands for
@@ -354,8 +356,10 @@ def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:
     store.schedule(job(group="reports"), cron(misfire="fire_once_now", misfire_threshold=MINUTE))
     store.clock.advance(2.5 * HOUR)
     store.misfire(node)
-    assert store.store.list_misfires(10) == [
+    [noted] = store.store.find_misfires(MisfireQuery(), 10)
+    assert noted == (
         MisfireRecord(
+            misfire_id=noted.misfire_id,
             trigger_key=key("cron"),
             job_key=job_key(group="reports"),
             instance_id="a",
@@ -368,10 +372,10 @@ def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:
             made_up=0,
             next_fire_time=at(9000),
         )
-    ]
+    )
     assert not store.misfire(node).misfired
     store.complete(node, store.fire_one(node))
-    assert len(store.store.list_misfires(10)) == 1
+    assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
 
 
 def test_what_was_missed_is_told_with_the_outcome(store: Harness) -> None:
@@ -397,7 +401,7 @@ def test_the_note_says_what_became_of_the_trigger(store: Harness, trigger: Trigg
     store.schedule(job(), trigger)
     store.clock.advance(1.5 * HOUR)
     store.misfire(node)
-    [noted] = store.store.list_misfires(10)
+    [noted] = store.store.find_misfires(MisfireQuery(), 10)
     assert (noted.action, noted.next_fire_time) == (action, store.progress("t").next_fire_time)
     assert noted.misfire == trigger.misfire
 
@@ -409,12 +413,15 @@ def test_notes_come_latest_first_of_one_trigger_or_all(store: Harness) -> None:
         store.clock.advance(1.5 * HOUR)
         store.misfire(node, limit=1)
         store.misfire(node, limit=1)
-    every_note = store.store.list_misfires(10)
+    every_note = store.store.find_misfires(MisfireQuery(), 10)
     assert len(every_note) == 6
     assert [one.handled_at for one in every_note] == sorted((one.handled_at for one in every_note), reverse=True)
-    assert store.store.list_misfires(2) == every_note[:2]
-    assert store.store.list_misfires(2, key("a")) == [one for one in every_note if one.trigger_key == key("a")][:2]
-    assert store.store.list_misfires(9, key("c")) == []
+    assert store.store.find_misfires(MisfireQuery(), 2) == every_note[:2]
+    assert (
+        store.store.find_misfires(MisfireQuery(trigger_key=key("a")), 2)
+        == [one for one in every_note if one.trigger_key == key("a")][:2]
+    )
+    assert store.store.find_misfires(MisfireQuery(trigger_key=key("c")), 9) == []
 
 
 def test_notes_outlive_their_trigger_and_are_purged_with_the_history(store: Harness) -> None:
@@ -428,7 +435,10 @@ def test_notes_outlive_their_trigger_and_are_purged_with_the_history(store: Harn
     assert store.store.purge_history(older, limit=1) == 1
     assert store.store.purge_history(older, limit=10) == 1
     assert store.store.purge_history(older, limit=10) == 0
-    assert [one.handled_at for one in store.store.list_misfires(10)] == [START + 6 * HOUR, START + 4.5 * HOUR]
+    assert [one.handled_at for one in store.store.find_misfires(MisfireQuery(), 10)] == [
+        START + 6 * HOUR,
+        START + 4.5 * HOUR,
+    ]
 
 
 def test_a_fire_that_was_to_make_up_and_misfires_itself_makes_up_for_all(store: Harness) -> None:
@@ -438,7 +448,7 @@ def test_a_fire_that_was_to_make_up_and_misfires_itself_makes_up_for_all(store: 
     store.misfire(node)
     store.clock.advance(1.5 * HOUR)
     store.misfire(node)
-    second, first = store.store.list_misfires(10)
+    second, first = store.store.find_misfires(MisfireQuery(), 10)
     assert first.missed == (START, START + HOUR)
     assert (second.scheduled_fire_time, second.missed) == (at(5400), (START + 2 * HOUR, START + 3 * HOUR))
     assert covers(store, node) == [START + n * HOUR for n in range(4)]
@@ -458,5 +468,5 @@ def test_more_than_is_remembered_is_said_to_be_more(store: Harness) -> None:
     store.schedule(job(), every(1, misfire="reschedule_next_with_existing_count"))
     store.clock.advance(HOUR)
     store.misfire(node)
-    [noted] = store.store.list_misfires(10)
+    [noted] = store.store.find_misfires(MisfireQuery(), 10)
     assert (noted.missed, noted.has_more) == (tuple(at(n) for n in range(1000)), True)

@@ -28,6 +28,7 @@ from quartzpy.store.protocol import (
     Node,
     Reconciliation,
 )
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.ram.tables import BLOCKED_STATES
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 from tests.contract.harness import SECOND, WINDOW, RamHarness, every, job, key
@@ -303,7 +304,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s2_no_instant_is_skipped_and_time_never_goes_back(self) -> None:
-        for record in self.store.list_triggers(1000):
+        for record in self.store.find_triggers(TriggerQuery(), 1000):
             at = record.progress.next_fire_time
             place = (record.trigger.key, record.generation)
             if at is not None:
@@ -410,7 +411,7 @@ class Cluster(RuleBasedStateMachine):
             raise AssertionError("the cluster does not come to rest")
         assert not self.store.list_running()
         now = self.clock.now()
-        for record in self.store.list_triggers(1000):
+        for record in self.store.find_triggers(TriggerQuery(), 1000):
             if record.state in ENDED_STATES:
                 continue
             assert record.state is TriggerState.WAITING, record

@@ -7,6 +7,7 @@ import pytest
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Outcome
+from quartzpy.store.records import JobHeader
 from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
 
 
@@ -21,9 +22,9 @@ def fired(store: Harness, node: object) -> list[str]:
 def test_a_job_is_enabled_unless_somebody_says_otherwise(store: Harness) -> None:
     store.schedule(job(), once())
     assert store.store.job_mode(job_key()) is JobMode.ENABLED
-    assert store.store.mode_and_type(job_key()) == (JobMode.ENABLED, job().job_type)
+    assert store.store.job_header(job_key()) == JobHeader(job_key(), job().job_type, JobMode.ENABLED)
     assert store.store.job_mode(job_key("none")) is None
-    assert store.store.mode_and_type(job_key("none")) is None
+    assert store.store.job_header(job_key("none")) is None
     assert store.store.set_job_mode(job_key("none"), JobMode.DISABLED) is None
 
 

@@ -7,6 +7,7 @@ import pytest
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
+from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import SECOND, WINDOW, Harness, at, every, job, job_key, once
 
 
@@ -133,7 +134,7 @@ def test_a_node_that_is_started_again_at_once_each_time_counts_too(store: Harnes
     node = store.node("a", gone=gone)
     assert not store.fire_due(node)
     store.store.recover(node, [])
-    assert [str(record.state) for record in store.store.list_triggers(10)] == ["ERROR"]
+    assert [str(record.state) for record in store.store.find_triggers(TriggerQuery(), 10)] == ["ERROR"]
 
 
 def test_claims_of_other_nodes_on_a_quarantined_jobs_triggers_are_void(store: Harness) -> None:

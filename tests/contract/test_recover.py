@@ -9,6 +9,7 @@ from quartzpy.job_data import decode
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger
+from quartzpy.store.queries import TriggerQuery
 from tests.contract.harness import (
     HOUR,
     SECOND,
@@ -180,7 +181,7 @@ def test_an_execution_of_a_job_that_is_gone_is_lost_even_if_it_requested_recover
     outcome = store.recover(b, a)
     assert (outcome.recovered, outcome.lost) == (0, 1)
     assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
-    assert not store.store.list_triggers(10)
+    assert not store.store.find_triggers(TriggerQuery(), 10)
 
 
 def test_blocked_triggers_of_a_dead_nodes_job_are_released(store: Harness) -> None:

@@ -12,6 +12,7 @@ from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import MisfireAction, Missed
 from quartzpy.store.protocol import TriggerMove
+from quartzpy.store.queries import MisfireQuery, TriggerQuery
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import moved_to
 from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, names, once, serial
@@ -53,7 +54,7 @@ def test_what_was_missed_is_let_go(store: Harness, trigger: Trigger) -> None:
     assert list(store.misfire(node).misfired) == [key("t")]
     assert store.progress("t").next_fire_time == at(660)
     assert store.fire_due(node) == []
-    [noted] = store.store.list_misfires(10)
+    [noted] = store.store.find_misfires(MisfireQuery(), 10)
     assert (noted.action, noted.misfire) == (MisfireAction.SKIPPED, str(trigger.misfire))
     store.clock.set(at(660))
     fired = store.fire_one(node)
@@ -160,7 +161,7 @@ def test_what_a_calendar_moved_meanwhile_is_not_let_go(store: Harness) -> None:
     store.store.pause_triggers([key("t")])
     store.clock.advance(LATE)
     store.store.resume_triggers([key("t")], Missed.SKIP)
-    [seen] = store.store.triggers_of_calendar("days")
+    [seen] = store.store.find_triggers(TriggerQuery(calendar="days"), None)
     later = type(seen.progress)(at(1200), None, 0)
     assert store.store.move_triggers([TriggerMove(seen, moved_to(store.prepare(hourly, job_key()), later, None))])
     store.clock.set(at(1201))

@@ -12,6 +12,7 @@ from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlrea
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry
+from quartzpy.store.queries import JobQuery, TriggerQuery
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.trigger import Trigger
 from tests.contract.harness import (
@@ -415,8 +416,8 @@ def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
     store.store.pause_job_groups(GroupMatcher.equals("b"))
     store.store.pause_all()
     store.store.clear()
-    assert not store.store.list_jobs(10)
-    assert not store.store.list_triggers(10)
+    assert not store.store.find_jobs(JobQuery(), 10)
+    assert not store.store.find_triggers(TriggerQuery(), 10)
     assert not store.store.calendars(["weekdays"])
     assert not store.store.paused_trigger_groups()
     assert not store.store.paused_job_groups()

@@ -84,7 +84,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"start_time.*time zone",
     ),
     "an execution state that is none": (
-        lambda c: c.executions(states=["FAILED", "LOST"]),
+        lambda c: c.executions(state=["FAILED", "LOST"]),
         errors.InvalidValueError,
         r"states: must be among SCHEDULED.*TERMINATED \(got.*LOST",
     ),
@@ -251,12 +251,12 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
 def test_bad_input_is_refused_with_its_reason_and_changes_nothing(client: Scheduler, case: str) -> None:
     act, error, message = CASES[case]
     client.schedule_job(JobDetail(jobs.Recorded, "stored"), SimpleTrigger("stored", start_time=LATER))
-    before = client.jobs(), client.triggers(), client.paused_trigger_groups()
+    before = list(client.jobs()), list(client.triggers()), client.paused_trigger_groups()
     with pytest.raises(error) as caught:
         act(client)
     assert isinstance(caught.value, errors.QuartzpyError)
     assert re.search(message, str(caught.value), re.S | re.I), str(caught.value)
-    assert (client.jobs(), client.triggers(), client.paused_trigger_groups()) == before
+    assert (list(client.jobs()), list(client.triggers()), client.paused_trigger_groups()) == before
 
 
 @pytest.mark.parametrize(

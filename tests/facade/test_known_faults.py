@@ -33,7 +33,7 @@ def test_a_calendar_that_does_not_exist_is_refused_when_the_trigger_is_stored(cl
     """Quartz accepts it, and then acquires and releases the trigger in a hot loop."""
     with pytest.raises(CalendarNotFoundError, match="'holidays' is not stored"):
         client.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t", calendar="holidays"))
-    assert client.jobs() == []
+    assert list(client.jobs()) == []
 
 
 def test_what_a_job_asks_for_does_not_reach_a_trigger_that_replaced_its_own(scheduler: Scheduler) -> None:

@@ -332,8 +332,8 @@ def test_a_thread_of_a_node_that_is_killed_comes_back(make: Callable[..., Schedu
     until(lambda: any(one.restarts for one in scheduler.health().threads), what="the restart")
     until(lambda: scheduler.health().state is HealthState.HEALTHY, what="health")
     scheduler.schedule_job(JobDetail(Told, "told"), SimpleTrigger("t"))
-    until(lambda: scheduler.executions(10), what="the job to be recorded")
-    assert scheduler.executions(10)[0].outcome is Outcome.SUCCEEDED
+    until(lambda: scheduler.executions().page(10), what="the job to be recorded")
+    assert scheduler.executions().page(10)[0].outcome is Outcome.SUCCEEDED
     stay_the_same(scheduler, epochs(scheduler), LEASE)
 
 

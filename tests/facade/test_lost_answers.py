@@ -108,7 +108,7 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     assert proxy.cut_after is None, "an answer was lost"
     assert jobs.ran.empty()
     wait_until(lambda: scheduler.trigger_state(TriggerKey("third", "DEFAULT")) is PublicState.NORMAL)
-    assert len(scheduler.executions()) == 2
+    assert scheduler.executions().count() == 2
 
 
 def test_what_the_store_holds_for_a_node_that_never_heard_of_it_is_begun_at_its_next_check_in(

@@ -184,7 +184,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_declared_jobs_follow_their_file(make_scheduler: Callable[..., Scheduler], tmp_path: Path) -> None:
     path = write(tmp_path / "jobs.toml", TOML)
     scheduler = make_scheduler(plugins=[DeclaredJobs(path, reread_every="20ms")])
-    assert scheduler.jobs() == [], "not before it starts"
+    assert list(scheduler.jobs()) == [], "not before it starts"
     scheduler.start()
     assert {key.name for key in scheduler.job_keys()} == {"report", "function"}
     before = scheduler.trigger_record(TriggerKey("often", "billing"))

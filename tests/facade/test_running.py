@@ -163,7 +163,7 @@ def test_a_running_job_is_seen_and_can_be_interrupted(scheduler: Scheduler) -> N
     context = jobs.next_run()
     assert [one.fire_id for one in scheduler.currently_executing_jobs()] == [context.fire_id]
     [running] = scheduler.running()
-    [processing] = scheduler.executions(states="PROCESSING")
+    [processing] = scheduler.executions(state="PROCESSING")
     assert processing.fire_id == context.fire_id
     assert (running.state, running.instance_id) == ("EXECUTING", scheduler.instance_id)
     assert not scheduler.interrupt(JobKey("another", "DEFAULT"))

@@ -97,7 +97,7 @@ def test_data_is_compared_unless_the_job_keeps_it_itself(client: Scheduler) -> N
 def test_a_plan_alone_changes_nothing(client: Scheduler) -> None:
     plan = client.sync([(report(), hourly())], owner=OWNER, apply=False)
     assert len(plan.changes) == 2
-    assert (client.jobs(), client.triggers()) == ([], [])
+    assert (list(client.jobs()), list(client.triggers())) == ([], [])
 
 
 def test_the_plan_is_announced_before_it_is_carried_out(client: Scheduler) -> None:
@@ -110,7 +110,7 @@ def test_the_plan_is_announced_before_it_is_carried_out(client: Scheduler) -> No
     with pytest.raises(RuntimeError, match="stop"):
         client.sync([(report(), hourly())], owner=OWNER, announce=announce)
     assert "+ job DEFAULT.report" in told[0]
-    assert client.jobs() == []
+    assert list(client.jobs()) == []
 
 
 def test_pruning_removes_what_its_owner_no_longer_declares_and_nothing_else(client: Scheduler) -> None:

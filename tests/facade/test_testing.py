@@ -90,7 +90,7 @@ def test_an_outage_of_two_hours_is_made_up_for_within_bounds(harness: SchedulerH
     late = harness.run_pending()
     assert [one.scheduled_fire_time - START for one in late] == [n * MINUTE for n in range(111, 121)]
     assert {one.fire_time for one in late} == {START + 120 * MINUTE}
-    [misfire] = harness.misfires(trigger_key=trigger.key)
+    [misfire] = harness.misfires(trigger=trigger.key)
     assert [at - START for at in misfire.missed] == [n * MINUTE for n in range(1, 111)]
     assert (misfire.made_up, misfire.instance_id) == (10, "testing")
     assert any("110 instants were missed and let go, 10 are made up for." in said for said in harness.why(trigger.key))

@@ -70,7 +70,7 @@ def later(name: str = "t", **data: Any) -> SimpleTrigger:
 
 
 def stored(client: Scheduler) -> Any:
-    return client.jobs(), client.triggers()
+    return list(client.jobs()), list(client.triggers())
 
 
 def by_attempt(scheduler: Scheduler) -> list[ExecutionRecord]:

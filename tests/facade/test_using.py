@@ -51,7 +51,7 @@ def test_it_is_rolled_back_with_the_users_data(scheduler: Scheduler, engine: Eng
         scheduler.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
         connection.rollback()
     assert jobs.nothing_ran()
-    assert (scheduler.jobs(), scheduler.triggers(), orders(engine)) == ([], [], 0)
+    assert (list(scheduler.jobs()), list(scheduler.triggers()), orders(engine)) == ([], [], 0)
 
 
 def test_it_may_be_the_first_that_the_transaction_does(client: Scheduler, engine: Engine) -> None:
@@ -118,7 +118,7 @@ def test_all_verbs_work_inside(client: Scheduler, engine: Engine) -> None:
     with engine.begin() as connection:
         assert client.using(connection).delete_job(JobKey("job", "DEFAULT"))
         client.using(connection).clear()
-    assert client.jobs() == []
+    assert list(client.jobs()) == []
 
 
 def test_a_serial_job_that_begins_meanwhile_still_runs_alone(scheduler: Scheduler, engine: Engine) -> None:
@@ -282,6 +282,6 @@ def test_what_is_stored_inside_is_listed_at_once_and_explained(client: Scheduler
     later = client.nodes().now + HOUR
     with engine.begin() as connection:
         client.using(connection).schedule(SimpleTrigger("t", job_key=job.key, start_time=later))
-    [scheduled] = client.executions(states="SCHEDULED")
+    [scheduled] = client.executions(state="SCHEDULED")
     assert scheduled.trigger_key == KEY
     assert client.why(KEY)

@@ -80,12 +80,12 @@ def test_a_job_with_several_triggers_and_their_lookups(client: Scheduler) -> Non
 def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
     client.schedule_jobs({job("a"): [later("a")], job("b"): [later("b1"), later("b2")]})
     assert len(client.trigger_keys()) == 3
-    before = client.jobs(), client.triggers()
+    before = list(client.jobs()), list(client.triggers())
     with pytest.raises(ObjectAlreadyExistsError, match=r"trigger DEFAULT\.b2 exists already; pass replace=True"):
         client.schedule_jobs([(job("c"), [later("c")]), (job("d"), [later("b2")])])
     with pytest.raises(ObjectAlreadyExistsError, match=r"job DEFAULT\.a exists already; pass replace=True"):
         client.schedule_jobs([(job("c"), [later("c")]), (job("a"), [later("x")])])
-    assert (client.jobs(), client.triggers()) == before
+    assert (list(client.jobs()), list(client.triggers())) == before
 
 
 def test_replacing_keeps_other_triggers_and_begins_the_replaced_one_anew(client: Scheduler) -> None:

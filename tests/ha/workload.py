@@ -134,7 +134,7 @@ class Workload:
             time.sleep(0.2)
         counting = self._client.get_job_detail(COUNTING)
         assert counting is not None
-        executions = self._client.executions(MOST_LISTED)
+        executions = self._client.executions().page(MOST_LISTED)
         return History(
             series=self._series,
             due=due,
@@ -253,7 +253,7 @@ class Workload:
         rest = {TriggerState.PAUSED, TriggerState.COMPLETE}
         stored = [
             f"trigger {one.trigger.key} is {one.state}"
-            for one in self._client.triggers(MOST_LISTED)
+            for one in self._client.triggers().page(MOST_LISTED)
             if one.state not in rest
         ]
         return running + stored

@@ -25,6 +25,7 @@ from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import JobEntry, JobStore, Node
+from quartzpy.store.queries import HISTORY, TriggerQuery
 from quartzpy.store.ram.store import RamJobStore
 from tests.contract.harness import CHECKIN, SECOND, START, Harness, ManualClock, RamHarness, every, job, key, serial
 from tests.protocol.driver import DrivenNode, Runs, Stage
@@ -289,7 +290,9 @@ class Cluster(RuleBasedStateMachine):
             if row.state == "EXECUTING" and row.trigger_key == key(name)
         }
         return running | {
-            row.fire_id for row in self.store.list_executions(10_000) if row.fire_id and row.trigger_key == key(name)
+            row.fire_id
+            for row in self.store.find_executions(HISTORY, 10_000)
+            if row.fire_id and row.trigger_key == key(name)
         }
 
     @invariant()
@@ -304,7 +307,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s2_next_fire_times_rise(self) -> None:
-        for record in self.store.list_triggers(1_000):
+        for record in self.store.find_triggers(TriggerQuery(), 1_000):
             following = record.progress.next_fire_time
             if following is not None:
                 place = (record.trigger.key, record.generation)
@@ -323,7 +326,7 @@ class Cluster(RuleBasedStateMachine):
         assert all(row.epoch in epochs for row in running)
         claimed = Counter(row.trigger_key for row in running if row.state == "ACQUIRED")
         executing = {row.job_key.name for row in running if row.state == "EXECUTING"}
-        for record in self.store.list_triggers(1_000):
+        for record in self.store.find_triggers(TriggerQuery(), 1_000):
             assert claimed[record.trigger.key] == (record.state is TriggerState.ACQUIRED), record
             if record.state in (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED):
                 assert "serial" in executing
@@ -332,21 +335,23 @@ class Cluster(RuleBasedStateMachine):
     def s7_what_a_job_stores_is_a_chain(self) -> None:
         detail = self.store.job(JOBS["serial"].key)
         assert detail is not None
-        ended = self.store.list_executions(10_000)
+        ended = self.store.find_executions(HISTORY, 10_000)
         assert dict(detail.data or {})["n"] == sum(
             row.job_key.name == "serial" and row.outcome is Outcome.SUCCEEDED for row in ended
         )
 
     @invariant()
     def s8_a_fire_ends_in_one_way(self) -> None:
-        ended = Counter(row.fire_id for row in self.store.list_executions(10_000))
+        ended = Counter(row.fire_id for row in self.store.find_executions(HISTORY, 10_000))
         assert max(ended.values(), default=1) == 1
         assert not ended.keys() & {row.fire_id for row in self.store.list_running()}
 
     @invariant()
     def s9_fences_of_a_serial_job_rise(self) -> None:
         given = [run.fire_id for run in self.world.runs if run.job_detail.name == "serial"]
-        executed = {row.fire_id for row in self.store.list_executions(10_000) if row.outcome is Outcome.SUCCEEDED}
+        executed = {
+            row.fire_id for row in self.store.find_executions(HISTORY, 10_000) if row.outcome is Outcome.SUCCEEDED
+        }
         recorded = [fire_id for fire_id in given if fire_id in executed]
         assert recorded == sorted(recorded)
 
@@ -375,7 +380,9 @@ class Cluster(RuleBasedStateMachine):
                 break
             self.clock.advance(CHECKIN)
         else:
-            raise AssertionError(f"stuck: {self.store.list_running()}\n{self.store.list_triggers(1_000)}")
+            raise AssertionError(
+                f"stuck: {self.store.list_running()}\n{self.store.find_triggers(TriggerQuery(), 1_000)}"
+            )
         for check in (
             self.s1_a_fire_runs_at_most_once_and_an_instant_fires_at_most_once,
             self.s7_what_a_job_stores_is_a_chain,
@@ -393,7 +400,7 @@ class Cluster(RuleBasedStateMachine):
                 record.progress.next_fire_time is not None
                 and record.progress.next_fire_time <= now
                 and record.state in (TriggerState.WAITING, *HELD)
-                for record in self.store.list_triggers(1_000)
+                for record in self.store.find_triggers(TriggerQuery(), 1_000)
             )
         )
 

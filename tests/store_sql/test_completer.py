@@ -19,6 +19,7 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
+from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
@@ -62,7 +63,7 @@ def put(completer: Completer, node: Node, fires: list[FiredTrigger], poison: dic
 
 
 def recorded(store: SqlJobStore) -> dict[str, str]:
-    return {one.job_key.name: str(one.outcome) for one in store.list_executions(99)}
+    return {one.job_key.name: str(one.outcome) for one in store.find_executions(HISTORY, 99)}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_a_completion_that_is_refused_is_recorded_as_failed_and_costs_no_other_a
     completer.run_once()
     assert completer.upcoming == 0
     assert recorded(store) == {f"job{n}": "FAILED" if n == 2 else "SUCCEEDED" for n in range(JOBS)}
-    errors = [one.error for one in store.list_executions(99) if one.error]
+    errors = [one.error for one in store.find_executions(HISTORY, 99) if one.error]
     assert "which could not be recorded with its data" in errors[0]
     assert store.list_running() == []
 

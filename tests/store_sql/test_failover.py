@@ -197,7 +197,7 @@ def test_a_server_that_turned_read_only_is_left(pair: Pair, make_store: MakeStor
 
 def test_a_standby_can_be_read_and_says_that_it_cannot_be_written(pair: Pair) -> None:
     reader = Scheduler(pair.standby.dsn, start_timeout="100ms")
-    assert reader.jobs() == []
+    assert list(reader.jobs()) == []
     with pytest.raises(StoreUnavailableError, match="standby"):
         reader.start()
     reader.shutdown()

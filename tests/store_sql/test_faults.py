@@ -25,6 +25,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
+from quartzpy.store.queries import HISTORY, MisfireQuery
 from quartzpy.store.sql import migrations, session
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
@@ -84,7 +85,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
         remote.complete(node, completions)
     again = remote.complete(node, completions)
     assert not again.fenced, "recorded by the flight whose answer was lost"
-    assert len(store.list_executions(10)) == 2
+    assert len(store.find_executions(HISTORY, 10)) == 2
 
 
 def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged(
@@ -230,7 +231,7 @@ def test_a_caller_who_holds_a_job_defers_the_completion_that_writes_its_data_and
     user.execute("SELECT 1 FROM qrtz_job_details WHERE job_name = 'writes' FOR UPDATE")
     outcome = store.complete(node, [ended(fired["a"], job_data='{"n": 1}'), ended(fired["b"])])
     assert set(outcome.deferred) == {fired["a"].fire_id}
-    assert [execution.trigger_key.name for execution in store.list_executions(10)] == ["b"]
+    assert [execution.trigger_key.name for execution in store.find_executions(HISTORY, 10)] == ["b"]
     user.execute("COMMIT")
     assert not store.complete(node, [ended(fired["a"], job_data='{"n": 1}')]).deferred
     job = store.job(fired["a"].job_key)
@@ -370,7 +371,7 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
 
     monkeypatch.setattr(store._session, "locked", too_late)
     assert misfire(store, node) == 0
-    [noted] = store.list_misfires(9)
+    [noted] = store.find_misfires(MisfireQuery(), 9)
     assert (noted.instance_id, noted.made_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)
 
 

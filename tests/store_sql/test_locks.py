@@ -14,6 +14,7 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
+from quartzpy.store.queries import JobQuery
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.statement import prepare as prepare_statement
 from quartzpy.store.sql.store import SqlJobStore
@@ -117,5 +118,5 @@ def test_two_who_modify_a_job_at_once_both_do(
 
     store.modify_job(detail.key, limit, keeps_data=True)
     second.join()
-    [record] = store.list_jobs(2)
+    [record] = store.find_jobs(JobQuery(), 2)
     assert (record.job.description, record.job.timeout) == ("changed", timedelta(seconds=7))

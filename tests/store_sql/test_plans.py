@@ -12,8 +12,8 @@ import pytest
 from quartzpy.config import SchedulerConfig
 from quartzpy.keys import TriggerKey
 from quartzpy.states import ENDED, ExecutionState
-from quartzpy.store.records import HISTORY, ExecutionQuery
-from quartzpy.store.sql import lookups
+from quartzpy.store.queries import HISTORY, ExecutionQuery
+from quartzpy.store.sql import pages
 from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
 from quartzpy.store.sql.complete import PURGE
 from quartzpy.store.sql.conninfo import session_settings
@@ -158,7 +158,7 @@ def test_executions_are_read_off_the_end_of_their_index(
 ) -> None:
     connect().execute(FILL_HISTORY)
     connect().execute("ANALYZE qrtz_executions, qrtz_triggers" if analyzed else FORGET_STATISTICS)
-    assert read(explain(lookups.executions_text(wanted))) <= most
+    assert read(explain(pages.executions_text(wanted, None))) <= most
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])

@@ -56,7 +56,7 @@ def test_a_node_lives_behind_a_pooler(pooler: Pooler, postgres_dsn: str, store: 
             [(JobDetail(Quick, "quick"), often), (JobDetail(Quick, "serial", max_concurrent=1), [serial])]
         )
         assert scheduler.wait_until_recorded(210, SOON)
-        found = scheduler.executions(500)
+        found = scheduler.executions().page(500)
         assert {(record.outcome, record.result) for record in found} == {(Outcome.SUCCEEDED, "\u00e9")}
         assert len(found) == 210
         assert {record.scheduled_fire_time.utcoffset() for record in found} == {timedelta()}

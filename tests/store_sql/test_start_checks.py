@@ -125,7 +125,7 @@ def test_a_pooler_that_takes_our_settings_away_is_found(postgres_dsn: str) -> No
         with pytest.raises(SettingsError, match="set pooled=True"):
             Scheduler(through).jobs()
         client = Scheduler(through, pooled=True)
-        assert client.jobs() == []
+        assert list(client.jobs()) == []
         client.shutdown()
 
 
@@ -150,7 +150,7 @@ def test_a_table_that_went_is_named(fresh_database: Callable[[], str]) -> None:
     dsn = fresh_database()
     migrations.upgrade(dsn)
     scheduler = Scheduler(dsn)
-    assert scheduler.jobs() == []
+    assert list(scheduler.jobs()) == []
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("DROP TABLE qrtz_misfires, qrtz_paused_trigger_groups")
     with pytest.raises(

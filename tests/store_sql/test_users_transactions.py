@@ -16,6 +16,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import RETRYING_JOBS, JobKey
 from quartzpy.states import CompletionInstruction, JobMode
 from quartzpy.store.protocol import FiredTrigger, JobEntry
+from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, prepare
@@ -133,7 +134,11 @@ def test_a_retry_of_a_job_that_is_being_deleted_waits_and_no_other_completion_do
         outcome = store.complete(node, [ended(one, retry_after=timedelta()) for one in fired.values()])
         assert set(outcome.deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [ended(fired["a"], retry_after=timedelta())]).deferred
-    retries = [record.trigger.job_key for record in store.list_triggers(10) if record.trigger.group == RETRYING_JOBS]
+    retries = [
+        record.trigger.job_key
+        for record in store.find_triggers(TriggerQuery(), 10)
+        if record.trigger.group == RETRYING_JOBS
+    ]
     assert sorted(key for key in retries if key) == [FREE, HELD]
 
 
@@ -180,7 +185,7 @@ def test_what_a_job_asks_of_its_triggers_waits_for_one_that_is_held(impatient: S
         user.execute("UPDATE qrtz_triggers SET description = 'mine' WHERE trigger_name = 'b'")
         assert set(store.complete(node, [asks, ended(fired["b"])]).deferred) == {fired["a"].fire_id}
     assert not store.complete(node, [asks]).deferred
-    assert {record.state for record in store.list_triggers(10)} == {"COMPLETE"}
+    assert {record.state for record in store.find_triggers(TriggerQuery(), 10)} == {"COMPLETE"}
 
 
 def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore, connect: Connect) -> None:

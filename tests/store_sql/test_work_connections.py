@@ -15,6 +15,7 @@ from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavail
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
+from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
@@ -64,7 +65,7 @@ def test_an_error_or_ddl_in_a_block_does_not_spoil_the_next_ones(store: SqlJobSt
     work = store.begin_job_transaction()
     work.complete(node, completion_of(fired))
     work.close()
-    [execution] = store.list_executions(9)
+    [execution] = store.find_executions(HISTORY, 9)
     assert execution.outcome is Outcome.SUCCEEDED
 
 
@@ -133,7 +134,7 @@ def test_a_persisting_job_whose_row_is_held_waits_for_it(
         other.execute(ends)
         done.result(20)
     work.close()
-    [execution] = store.list_executions(9)
+    [execution] = store.find_executions(HISTORY, 9)
     assert execution.outcome is Outcome.SUCCEEDED
     assert (store.job(fired.job_key).data) == {"n": 1}
 

@@ -29,6 +29,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
                 fenced.add(completion.fired.fire_id)
             continue
         tables.drop(row)
+        job = tables.jobs.get(row.job_key)
         tables.history.append(
             row.ended(
                 completion.outcome,
@@ -36,12 +37,12 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
                 started_at=completion.started_at,
                 error=completion.error,
                 result_text=completion.result,
+                retry_at=now + completion.retry_after if completion.retry_after is not None and job else None,
             )
         )
         _store_data(tables, row, completion)
         if row.limited:
             released.add(row.job_key)
-        job = tables.jobs.get(row.job_key)
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:

@@ -73,6 +73,7 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
         )
     tables.misfires.append(
         MisfireRecord(
+            misfire_id=tables.next_number(),
             trigger_key=row.key,
             job_key=row.job.key,
             instance_id=node.instance_id,

@@ -43,12 +43,23 @@ from quartzpy.store.protocol import (
     TriggerMove,
     Work,
 )
-from quartzpy.store.ram import acquire, calendars, complete, fire, lookups, misfire, pausing, recover, scheduling
+from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.ram import (
+    acquire,
+    calendars,
+    complete,
+    fire,
+    lookups,
+    misfire,
+    pages,
+    pausing,
+    recover,
+    scheduling,
+)
 from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import (
-    HISTORY,
-    ExecutionQuery,
     ExecutionRecord,
+    JobHeader,
     JobRecord,
     MisfireRecord,
     NodeRecord,
@@ -268,10 +279,6 @@ class RamJobStore:
         with self._lock:
             return sorted(self._tables.calendars)
 
-    def triggers_of_calendar(self, name: str) -> list[TriggerRecord]:
-        with self._lock:
-            return lookups.triggers_of_calendar(self._tables, name)
-
     def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         with self._lock:
             return calendars.move(self._tables, moves)
@@ -321,13 +328,13 @@ class RamJobStore:
             return pausing.set_mode(self._tables, key, mode)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
-        found = self.mode_and_type(key)
-        return None if found is None else found[0]
+        found = self.job_header(key)
+        return None if found is None else found.mode
 
-    def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
+    def job_header(self, key: JobKey) -> JobHeader | None:
         with self._lock:
             job = self._tables.jobs.get(key)
-            return None if job is None else (job.mode, job.job_type)
+            return None if job is None else JobHeader(key, job.job_type, job.mode)
 
     def set_manual(self, on: bool) -> datetime | None:
         with self._lock:
@@ -396,13 +403,31 @@ class RamJobStore:
         with self._lock:
             return self._tables.due.dispatch_keys()
 
-    def list_jobs(self, limit: int) -> list[JobRecord]:
+    def find_jobs(self, query: JobQuery, limit: int | None, after: Position | None = None) -> list[JobRecord]:
         with self._lock:
-            return lookups.list_jobs(self._tables, limit)
+            return pages.jobs(self._tables, query, limit, after)
 
-    def list_triggers(self, limit: int) -> list[TriggerRecord]:
+    def find_triggers(
+        self, query: TriggerQuery, limit: int | None, after: Position | None = None
+    ) -> list[TriggerRecord]:
         with self._lock:
-            return lookups.list_triggers(self._tables, limit)
+            return pages.triggers(self._tables, query, limit, after)
+
+    def find_executions(
+        self, query: ExecutionQuery, limit: int | None, after: Position | None = None
+    ) -> list[ExecutionRecord]:
+        with self._lock:
+            return pages.executions(self._tables, query, limit, after)
+
+    def find_misfires(
+        self, query: MisfireQuery, limit: int | None, after: Position | None = None
+    ) -> list[MisfireRecord]:
+        with self._lock:
+            return pages.misfires(self._tables, query, limit, after)
+
+    def count(self, query: AnyQuery) -> int:
+        with self._lock:
+            return pages.count(self._tables, query)
 
     def list_nodes(self) -> CheckIn:
         with self._lock:
@@ -412,17 +437,9 @@ class RamJobStore:
         with self._lock:
             return lookups.list_running(self._tables)
 
-    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
-        with self._lock:
-            return lookups.list_executions(self._tables, limit, wanted)
-
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         with self._lock:
             return lookups.execution(self._tables, fire_id)
-
-    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
-        with self._lock:
-            return lookups.list_misfires(self._tables, limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

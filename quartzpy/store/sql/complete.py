@@ -112,9 +112,10 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool) -> str:
     ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
     if asks:
         ends += " AND e.fire_id NOT IN (SELECT fire_id FROM held_up)"
-    repeated = ""
+    repeated, retry_at = "", "NULL"
     if retries:
         retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
+        retry_at = "CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN $now + retry_after END"
         repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
     # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
     return f"""
@@ -136,9 +137,10 @@ done AS (
 history AS (
     INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
-        trigger_data, result)
+        trigger_data, result, retry_at)
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data, result::jsonb
+           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
+           result::jsonb, {retry_at}
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id

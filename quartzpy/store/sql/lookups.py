@@ -1,4 +1,4 @@
-"""Read-only queries for the facade, the command line and the page. No lock."""
+"""Queries by key, by group and for totals. No lock. `pages` has those by filters and pages."""
 
 from __future__ import annotations
 
@@ -10,51 +10,32 @@ from typing import Any
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, PUBLIC, ExecutionState, FiredState, MisfireAction, PublicState, TriggerState
+from quartzpy.states import PUBLIC, ExecutionState, PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
-from quartzpy.store.records import (
-    ExecutionQuery,
-    ExecutionRecord,
-    JobRecord,
-    MisfireRecord,
-    RunningRecord,
-    TriggerRecord,
-)
+from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
 
-_JOB = """
-SELECT j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
-j.placement,
+JOB_COLUMNS = """
+j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.placement,
        j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
-  FROM $job_details j
 """
 JOBS = f"""
-{_JOB}
+SELECT {JOB_COLUMNS}
+  FROM $job_details j
   JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
     ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
 """
 
-LIST_JOBS = """
-SELECT (SELECT count(*) FROM $triggers t WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group
-           AND t.job_name = j.job_name),
-       j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy,
-       j.placement,
-       j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
-  FROM $job_details j
- WHERE sched_name = %(sched)s
- ORDER BY job_group, job_name
- LIMIT %(limit)s::int
-"""
-
-_TRIGGER = """
+TRIGGER = """
 SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
        t.generation, t.upcoming, t.error, t.catch_up_until
-  FROM $triggers t
+  FROM {source} t
 """
+_TRIGGER = TRIGGER.format(source="$triggers")
 TRIGGERS = f"""
 {_TRIGGER}
   JOIN unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
@@ -63,14 +44,6 @@ TRIGGERS = f"""
 TRIGGERS_OF_JOB = f"""
 {_TRIGGER} WHERE t.sched_name = %(sched)s AND t.job_group = %(group)s AND t.job_name = %(name)s
  ORDER BY t.trigger_group, t.trigger_name
-"""
-TRIGGERS_OF_CALENDAR = f"""
-{_TRIGGER} WHERE t.sched_name = %(sched)s AND t.calendar_name = %(name)s ORDER BY t.trigger_group, t.trigger_name
-"""
-LIST_TRIGGERS = f"""
-{_TRIGGER} WHERE t.sched_name = %(sched)s
- ORDER BY t.next_fire_time NULLS LAST, t.priority DESC, t.trigger_group, t.trigger_name
- LIMIT %(limit)s::int
 """
 
 STATES = """
@@ -101,7 +74,7 @@ SELECT trigger_group, trigger_name FROM $triggers
 JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
 TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
 # One step along the index of what waits for each dispatch_key: as quick with a million triggers as with ten.
-_WAITING = """
+WAITING = """
 WITH RECURSIVE waiting AS (
     (SELECT job_type, placement FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
       ORDER BY job_type, placement LIMIT 1)
@@ -115,7 +88,7 @@ WITH RECURSIVE waiting AS (
          ORDER BY t.job_type, t.placement LIMIT 1) AS other
 )
 """
-WAITING_LANES = f"{_WAITING} SELECT job_type, placement FROM waiting"
+WAITING_LANES = f"{WAITING} SELECT job_type, placement FROM waiting"
 # While all are paused, a group that was stored since is paused like those that were.
 PAUSED = """
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
@@ -131,86 +104,19 @@ SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, e
   FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fire_id
 """
 
-# Executions: up to three parts, those that can be long in order and cut off by themselves. The history is walked from
-# its end, for a job too: each completion would pay for one index more. A trigger has one: its history is read and
-# sorted (OFFSET 0 and the scheduler's name as an expression keep the planner from walking instead).
-_BETWEEN = """
-coalesce(%(since)s::timestamptz, '-infinity') <= {instant}
-   AND {instant} < coalesce(%(until)s::timestamptz, 'infinity')
-"""
-_OF_JOB = " AND job_group = %(job_group)s AND job_name = %(job_name)s"
-_OF_TRIGGER = " AND trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s"
-_ENDED_COLUMNS = """
+ENDED_COLUMNS = """
 SELECT outcome, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-       scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text
+       scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data::text, result::text, retry_at
 """
-_ENDED = f"""
-{_ENDED_COLUMNS}
-  FROM {{source}}
- WHERE sched_name = %(sched)s AND outcome = ANY(%(ended)s::text[]) {{of}}
-   AND {_BETWEEN.format(instant="scheduled_time")}
- ORDER BY ended_at DESC, fire_id DESC LIMIT %(limit)s::int
-"""
-_ENDED_OF_TRIGGER = f"""
-(SELECT * FROM $executions WHERE sched_name || '' = %(sched)s {_OF_TRIGGER} OFFSET 0) AS of_trigger
-"""
-_FIRED_COLUMNS = """
+FIRED_COLUMNS = """
 SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id, trigger_group, trigger_name,
-job_group,
-       job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
-       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text
-"""
-_FIRED = f"""
-{_FIRED_COLUMNS}
-  FROM $fired_triggers
- WHERE sched_name = %(sched)s AND state = ANY(%(fired)s::text[]) {{of}}
-   AND {_BETWEEN.format(instant="scheduled_time")}
-"""
-_SCHEDULED = """
-SELECT 'SCHEDULED', NULL::bigint, trigger_group, trigger_name, job_group, job_name, job_type, NULL::text,
-       next_fire_time, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, job_data::text,
-       NULL::text
-"""
-_NEXT = f"""
-  FROM $triggers
- WHERE sched_name = %(sched)s AND trigger_state = 'WAITING' {{of}} AND {_BETWEEN.format(instant="next_fire_time")}
- ORDER BY next_fire_time, priority DESC LIMIT %(limit)s::int
-"""
-_SCHEDULED_OF_KEY = f"{_SCHEDULED} {_NEXT}"
-# The front of the due index for each dispatch_key and rule.
-_SCHEDULED_OF_ALL = f"""
-{_WAITING}
-{_SCHEDULED}
-  FROM waiting w
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
- CROSS JOIN LATERAL (
-    SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
-    {_NEXT.format(of="AND job_type = w.job_type AND placement = w.placement AND misfire_rule = rule.name")}) AS t
- ORDER BY next_fire_time, trigger_group, trigger_name LIMIT %(limit)s::int
-"""
-_FIRED_STATES = {FiredState.ACQUIRED: ExecutionState.ENQUEUED, FiredState.EXECUTING: ExecutionState.PROCESSING}
-_EXECUTIONS = """
-SELECT *
-  FROM ({parts}) AS e(state, fire_id, trigger_group, trigger_name, job_group, job_name, job_type, instance_id,
-                      scheduled_time, fired_time, started_at, ended_at, attempt, error, trigger_data, result)
- ORDER BY CASE state WHEN 'SCHEDULED' THEN scheduled_time END NULLS FIRST,
-          coalesce(ended_at, fired_time, scheduled_time) DESC, fire_id DESC, trigger_group, trigger_name
- LIMIT %(limit)s::int
+       job_group, job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
+       NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
 """
 EXECUTION = f"""
-{_ENDED_COLUMNS} FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
+{ENDED_COLUMNS} FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 UNION ALL
-{_FIRED_COLUMNS} FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
-"""
-_MISFIRES = """
-SELECT trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
-       scheduled_time, missed, has_more, made_up, next_fire_time
-  FROM $misfires
-"""
-MISFIRES = f"{_MISFIRES} WHERE sched_name = %(sched)s ORDER BY id DESC LIMIT %(limit)s::int"
-MISFIRES_OF_TRIGGER = f"""
-{_MISFIRES} WHERE sched_name || '' = %(sched)s AND trigger_group = %(group)s AND trigger_name = %(name)s
- ORDER BY id DESC LIMIT %(limit)s::int
+{FIRED_COLUMNS} FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
@@ -235,14 +141,7 @@ def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetai
     return {job.key: job for job in found}
 
 
-def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
-    return [
-        JobRecord(JobKey(name, group), job_type, partial(rows.job, name, group, job_type, *columns), n)
-        for n, name, group, job_type, *columns in session.read_one(LIST_JOBS, limit=limit)
-    ]
-
-
-def _record(row: tuple[Any, ...]) -> TriggerRecord:
+def record_of(row: tuple[Any, ...]) -> TriggerRecord:
     name, group, job_group, job_name, *columns = row[:14]
     job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
     return TriggerRecord(
@@ -256,24 +155,20 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
         upcoming=tuple(upcoming),
         error=error,
         catch_up_until=catch_up_until,
+        kind=columns[0],
+        calendar=columns[8],
+        priority=columns[5],
+        description=columns[2],
     )
 
 
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    found = [_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
+    found = [record_of(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
     return {record.key: record for record in found}
 
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
-    return [_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
-
-
-def triggers_of_calendar(session: SqlSession, name: str) -> list[TriggerRecord]:
-    return [_record(row) for row in session.read_one(TRIGGERS_OF_CALENDAR, name=name)]
-
-
-def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
-    return [_record(row) for row in session.read_one(LIST_TRIGGERS, limit=limit)]
+    return [record_of(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
 
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
@@ -310,90 +205,17 @@ def list_running(session: SqlSession) -> list[RunningRecord]:
     ]
 
 
-def list_executions(session: SqlSession, limit: int, wanted: ExecutionQuery) -> list[ExecutionRecord]:
-    if not wanted.states:
-        return []
-    job, trigger = wanted.job_key, wanted.trigger_key
-    found = session.read_one(
-        executions_text(wanted),
-        limit=limit,
-        since=wanted.since,
-        until=wanted.until,
-        ended=list(wanted.states & ENDED),
-        fired=_fired_states(wanted),
-        job_group=job and job.group,
-        job_name=job and job.name,
-        trigger_group=trigger and trigger.group,
-        trigger_name=trigger and trigger.name,
-    )
-    return [_execution(*row) for row in found]
-
-
 def execution(session: SqlSession, fire_id: int) -> ExecutionRecord | None:
     found = session.read_one(EXECUTION, fire_id=fire_id)
-    return _execution(*found[0]) if found else None
+    return execution_of(*found[0]) if found else None
 
 
-def _execution(
+def execution_of(
     state: str, fire_id: int | None, group: str, name: str, job_group: str, job_name: str, *columns: Any
 ) -> ExecutionRecord:
     return ExecutionRecord(
         ExecutionState(state), fire_id, TriggerKey(name, group), JobKey(job_name, job_group), *columns
     )
-
-
-def executions_text(wanted: ExecutionQuery) -> str:
-    """The query of only those parts and conditions that are needed: each has one plan, whatever its values are."""
-    of = (_OF_JOB if wanted.job_key else "") + (_OF_TRIGGER if wanted.trigger_key else "")
-    parts = []
-    if wanted.states & ENDED:
-        parts.append(_ENDED.format(source=_ENDED_OF_TRIGGER if wanted.trigger_key else "$executions", of=of))
-    if _fired_states(wanted):
-        parts.append(_FIRED.format(of=of))
-    if ExecutionState.SCHEDULED in wanted.states:
-        parts.append(_SCHEDULED_OF_KEY.format(of=of) if of else _SCHEDULED_OF_ALL)
-    return _EXECUTIONS.format(parts=" UNION ALL ".join(f"({part})" for part in parts))
-
-
-def _fired_states(wanted: ExecutionQuery) -> list[FiredState]:
-    return [fired for fired, state in _FIRED_STATES.items() if state in wanted.states]
-
-
-def list_misfires(session: SqlSession, limit: int, key: TriggerKey | None) -> list[MisfireRecord]:
-    if key is None:
-        found = session.read_one(MISFIRES, limit=limit)
-    else:
-        found = session.read_one(MISFIRES_OF_TRIGGER, limit=limit, group=key.group, name=key.name)
-    return [
-        MisfireRecord(
-            trigger_key=TriggerKey(name, group),
-            job_key=JobKey(job_name, job_group),
-            instance_id=instance_id,
-            handled_at=handled_at,
-            misfire=instruction,
-            action=MisfireAction(action),
-            scheduled_fire_time=scheduled,
-            missed=tuple(missed),
-            has_more=has_more,
-            made_up=made_up,
-            next_fire_time=following,
-        )
-        for (
-            group,
-            name,
-            job_group,
-            job_name,
-            instance_id,
-            handled_at,
-            instruction,
-            action,
-            scheduled,
-            missed,
-            has_more,
-            made_up,
-            following,
-        ) in found
-    ]
 
 
 def counts(session: SqlSession) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
+from quartzpy.store.records import JobHeader
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
@@ -104,7 +105,7 @@ UPDATE $job_details SET mode = %(mode)s
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
 RETURNING job_name
 """
-MODE_AND_TYPE = """
+JOB_HEADER = """
 SELECT mode, job_type FROM $job_details
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
 """
@@ -211,10 +212,10 @@ def set_mode(session: SqlSession, key: JobKey, mode: JobMode) -> datetime | None
     return None if mode is JobMode.DISABLED else _resume(session, BY_JOB, _keys([key]))
 
 
-def mode_and_type(session: SqlSession, key: JobKey) -> tuple[JobMode, str] | None:
-    """See `JobStore.mode_and_type`."""
-    for mode, job_type in session.read_one(MODE_AND_TYPE, group=key.group, name=key.name):
-        return JobMode(mode), job_type
+def job_header(session: SqlSession, key: JobKey) -> JobHeader | None:
+    """See `JobStore.job_header`."""
+    for mode, job_type in session.read_one(JOB_HEADER, group=key.group, name=key.name):
+        return JobHeader(key, job_type, JobMode(mode))
     return None
 
 

@@ -40,10 +40,10 @@ from quartzpy.store.protocol import (
     StoredCalendar,
     TriggerMove,
 )
+from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
-    HISTORY,
-    ExecutionQuery,
     ExecutionRecord,
+    JobHeader,
     JobRecord,
     MisfireRecord,
     NodeRecord,
@@ -62,6 +62,7 @@ from quartzpy.store.sql import (
     lookups,
     migrations,
     misfire,
+    pages,
     pausing,
     recover,
     scheduling,
@@ -338,11 +339,11 @@ class SqlJobStore:
         return pausing.set_mode(self._session, key, mode)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
-        found = self.mode_and_type(key)
-        return None if found is None else found[0]
+        found = self.job_header(key)
+        return None if found is None else found.mode
 
-    def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
-        return pausing.mode_and_type(self._session, key)
+    def job_header(self, key: JobKey) -> JobHeader | None:
+        return pausing.job_header(self._session, key)
 
     def set_manual(self, on: bool) -> datetime | None:
         return pausing.set_manual(self._session, on)
@@ -409,17 +410,29 @@ class SqlJobStore:
     def calendar_names(self) -> list[str]:
         return lookups.column(self._session, calendars.NAMES)
 
-    def triggers_of_calendar(self, name: str) -> list[TriggerRecord]:
-        return lookups.triggers_of_calendar(self._session, name)
-
     def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         return calendars.move(self._session, moves)
 
-    def list_jobs(self, limit: int) -> list[JobRecord]:
-        return lookups.list_jobs(self._session, limit)
+    def find_jobs(self, query: JobQuery, limit: int | None, after: Position | None = None) -> list[JobRecord]:
+        return pages.jobs(self._session, query, limit, after)
 
-    def list_triggers(self, limit: int) -> list[TriggerRecord]:
-        return lookups.list_triggers(self._session, limit)
+    def find_triggers(
+        self, query: TriggerQuery, limit: int | None, after: Position | None = None
+    ) -> list[TriggerRecord]:
+        return pages.triggers(self._session, query, limit, after)
+
+    def find_executions(
+        self, query: ExecutionQuery, limit: int | None, after: Position | None = None
+    ) -> list[ExecutionRecord]:
+        return pages.executions(self._session, query, limit, after)
+
+    def find_misfires(
+        self, query: MisfireQuery, limit: int | None, after: Position | None = None
+    ) -> list[MisfireRecord]:
+        return pages.misfires(self._session, query, limit, after)
+
+    def count(self, query: AnyQuery) -> int:
+        return pages.count(self._session, query)
 
     def list_nodes(self) -> CheckIn:
         return checkin.list_nodes(self._session)
@@ -427,14 +440,8 @@ class SqlJobStore:
     def list_running(self) -> list[RunningRecord]:
         return lookups.list_running(self._session)
 
-    def list_executions(self, limit: int, wanted: ExecutionQuery = HISTORY) -> list[ExecutionRecord]:
-        return lookups.list_executions(self._session, limit, wanted)
-
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         return lookups.execution(self._session, fire_id)
-
-    def list_misfires(self, limit: int, trigger_key: TriggerKey | None = None) -> list[MisfireRecord]:
-        return lookups.list_misfires(self._session, limit, trigger_key)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)

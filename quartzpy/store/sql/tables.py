@@ -229,6 +229,13 @@ Index(
     triggers.c.job_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
+# queries: what somebody paused, and what needs mending
+Index(
+    "qrtz_triggers_stopped",
+    triggers.c.trigger_group,
+    triggers.c.trigger_name,
+    postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+)
 
 paused_groups = Table(
     "qrtz_paused_trigger_groups",
@@ -345,6 +352,8 @@ executions = Table(
     # As the job was given it, to be run again by.
     Column("trigger_data", JSONB),
     Column("result", JSONB),
+    # When the next attempt runs; NULL for a failure that is not retried.
+    Column("retry_at", Instant),
     PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
 )
@@ -361,6 +370,13 @@ Index(
 )
 # the latest executions, and purging the oldest. Rows come nearly in this order: each is appended at the right edge.
 Index("qrtz_executions_ended", executions.c.sched_name, executions.c.ended_at)
+# the latest failures that are not retried: only these pay for it
+Index(
+    "qrtz_executions_exhausted",
+    executions.c.sched_name,
+    executions.c.ended_at,
+    postgresql_where=text("outcome = 'FAILED' AND retry_at IS NULL"),
+)
 
 
 misfires = Table(

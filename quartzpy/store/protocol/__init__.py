@@ -1,0 +1,105 @@
+"""The contract of a store: four protocols and the values that pass through them.
+
+`JobStore` is what a scheduler needs. It consists of `FiringStore` (the steps of a node), `ClusterStore` (the nodes and
+the store's own health), `SchedulingStore` (the changes that users make) and `QueryStore` (reading).
+
+Three rules hold for every method. A store decides by one clock, its own (on a database: the database's), and by one
+lock, which no caller ever holds. A method is one transaction: it takes effect as a whole or not at all. Any thread may
+call any method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from quartzpy.store.protocol.cluster import (
+    MAX_NODE_DEATHS,
+    CheckIn,
+    ClusterStore,
+    ConnectionUsage,
+    Node,
+    Notification,
+    Subscription,
+)
+from quartzpy.store.protocol.fires import (
+    MANY,
+    AcquiredTrigger,
+    AvailableSlots,
+    DispatchKey,
+    FiredTrigger,
+    FireRequest,
+    SkippedTrigger,
+    no_calendar,
+)
+from quartzpy.store.protocol.firing import FiringStore, Work
+from quartzpy.store.protocol.outcomes import (
+    Acquisition,
+    Completion,
+    CompletionOutcome,
+    Firing,
+    Holdings,
+    MisfireOutcome,
+    Reconciliation,
+    RecoveryOutcome,
+    Repairs,
+)
+from quartzpy.store.protocol.queries import QueryStore
+from quartzpy.store.protocol.scheduling import JobEntry, SchedulingStore, StoredCalendar, TriggerMove
+
+_T = TypeVar("_T")
+
+
+class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
+    """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together."""
+
+    def within(self, connection: Any) -> JobStore:
+        """Return this store inside a transaction of the caller's. It serves only for scheduling, pausing and queries.
+
+        Raises:
+            InvalidValueError: this is no connection that has a transaction, or the store is not on a database.
+        """
+        ...
+
+    def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        """Call `work` with the store inside a new transaction, commit it, and return the result.
+
+        Such calls run one after the other, in the whole cluster; no step of a node waits for them. Not reentrant.
+        """
+        ...
+
+
+__all__ = [
+    "MANY",
+    "MAX_NODE_DEATHS",
+    "AcquiredTrigger",
+    "Acquisition",
+    "AvailableSlots",
+    "CheckIn",
+    "ClusterStore",
+    "Completion",
+    "CompletionOutcome",
+    "ConnectionUsage",
+    "DispatchKey",
+    "FireRequest",
+    "FiredTrigger",
+    "Firing",
+    "FiringStore",
+    "Holdings",
+    "JobEntry",
+    "JobStore",
+    "MisfireOutcome",
+    "Node",
+    "Notification",
+    "QueryStore",
+    "Reconciliation",
+    "RecoveryOutcome",
+    "Repairs",
+    "SchedulingStore",
+    "SkippedTrigger",
+    "StoredCalendar",
+    "Subscription",
+    "TriggerMove",
+    "Work",
+    "no_calendar",
+]

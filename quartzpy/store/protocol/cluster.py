@@ -1,0 +1,184 @@
+"""The cluster protocol: the life of a node, the recovery of dead ones, and the care of the store itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from quartzpy.events import Event
+from quartzpy.keys import JobKey
+from quartzpy.placement import Capabilities
+from quartzpy.store.findings import Finding
+from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs
+from quartzpy.store.records import NodeRecord
+
+MAX_NODE_DEATHS = 3
+"""After this many nodes have died while executing a job, the job is taken for the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One life of a node. A store never issues the same epoch twice."""
+
+    instance_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIn:
+    """The answer to a check-in: the store's time, and all nodes of the cluster including this one."""
+
+    now: datetime
+    nodes: tuple[NodeRecord, ...]
+
+
+class ConnectionUsage(NamedTuple):
+    """The number of connections in use for steps and calls, and the largest number that may be."""
+
+    in_use: int
+    most: int
+
+
+class Notification(StrEnum):
+    """A message from another node or client."""
+
+    SCHEDULED = "scheduled"
+    """A trigger is due sooner than the cluster waits for."""
+    CANCELLED = "cancelled"
+    """An execution was asked to stop."""
+
+
+class Subscription(Protocol):
+    """The receiving end of notifications from other nodes and clients."""
+
+    def wait(self, timeout: float) -> Collection[Notification]:
+        """Wait at most `timeout` seconds, and return the notifications that have arrived.
+
+        Raises:
+            StoreUnavailableError: the connection is lost; the caller subscribes again.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class ClusterStore(Protocol):
+    """The membership of nodes, and what keeps the store healthy."""
+
+    def open(self) -> None:
+        """Prepare the store for use.
+
+        Raises:
+            SchemaError: tables are missing or belong to another release.
+        """
+        ...
+
+    def close(self) -> None:
+        """Return all connections. Calls that wait fail."""
+        ...
+
+    def on_event(self, emit: Callable[[Event], None]) -> None:
+        """Report to `emit` what the store notices by itself, such as a failover of its database."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the store's time, by which it decides everything."""
+        ...
+
+    def register(
+        self,
+        instance_id: str,
+        *,
+        host: str,
+        pid: int,
+        checkin_interval: timedelta,
+        window: timedelta,
+        process: str = "",
+        gone: int | None = None,
+        max_node_deaths: int = MAX_NODE_DEATHS,
+    ) -> Node:
+        """Begin a new epoch of the node, which may be declared dead after a silence of `window`.
+
+        An older epoch of the same instance id is recovered first, as `recover` does and in the same transaction, where
+        it has been silent for its own window, or where the caller knows that it is `gone` because its process ended.
+
+        Raises:
+            InstanceIdInUseError: a node with this id has checked in within its window.
+        """
+        ...
+
+    def check_in(self, node: Node, *, within: float | None = None) -> CheckIn:
+        """Renew the lease of the epoch. Takes no shared lock, and waits for no other call of this process.
+
+        With `within`, the call takes at most that many seconds, connecting included.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+            StoreUnavailableError, OutcomeUnknownError: no answer came in time; the next call uses a new connection.
+        """
+        ...
+
+    def publish(self, node: Node, capabilities: Capabilities) -> None:
+        """Store what this node can run in its node record, for the other nodes to read."""
+        ...
+
+    def recover(
+        self, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int = MAX_NODE_DEATHS
+    ) -> RecoveryOutcome:
+        """Remove the nodes of `dead` that have not checked in since those records were read, and free what they held.
+
+        First their database sessions are terminated, so that none of their transactions is still open. Then:
+
+        - ACQUIRED triggers become WAITING;
+        - an execution of a job that requests recovery becomes a one-shot trigger in the group RECOVERING_JOBS, with
+          the data, keys and times of the original; every other execution is recorded as TERMINATED;
+        - triggers that these executions blocked are unblocked;
+        - claims of epochs that are not registered, and ACQUIRED or BLOCKED triggers that nothing holds, are treated
+          in the same way.
+
+        The death of a node counts once for each job that it executed. Where `max_node_deaths` have counted and no
+        execution of the job succeeded in between, all triggers of the job, its recovery included, become ERROR with
+        that reason, and the count starts again. Two nodes never both recover the same node.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def forgive(self, jobs: Collection[JobKey]) -> None:
+        """Subtract one node death from each job: the node that executed it was silent, but is alive."""
+        ...
+
+    def leave(self, node: Node) -> None:
+        """Release the claims that are not executing, and remove the node."""
+        ...
+
+    def list_nodes(self) -> CheckIn:
+        """Return the store's time and the records of all nodes."""
+        ...
+
+    def connections(self) -> ConnectionUsage | None:
+        """Return the use of connections for steps and calls; None for a store that has none."""
+        ...
+
+    def subscribe(self) -> Subscription | None:
+        """Subscribe to notifications; None for a store that no other process uses."""
+        ...
+
+    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+        """Delete at most `limit` executions and at most `limit` misfires that ended longer ago; return how many.
+
+        Triggers that a job or a misfire ended are deleted as well, once the last fire time that they show is that old.
+        """
+        ...
+
+    def audit(self) -> list[Finding]:
+        """Examine the store and return what is wrong with it."""
+        ...
+
+    def repair(self) -> Repairs:
+        """Mend what can be mended safely while nodes are working. Costs little where there is nothing to mend."""
+        ...

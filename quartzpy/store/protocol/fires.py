@@ -1,0 +1,189 @@
+"""The values that pass between a store and a node while triggers are claimed and fired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import WhenFull
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+MANY = 1_000_000
+"""The number of slots that means "no limit"."""
+
+
+class DispatchKey(NamedTuple):
+    """The property by which nodes share out triggers: the type of the job, and the placement that it asks for.
+
+    `placement` is the text form of a `Placement`; it is empty where the job may run anywhere.
+    """
+
+    job_type: str
+    placement: str = ""
+
+
+class AvailableSlots(NamedTuple):
+    """The free capacity of a node for one dispatch key.
+
+    Dispatch keys that name the same `executor` share its `workers`; those that name the same `group` share its `room`.
+    The store takes at most `workers` fires for the executor, and at most `room` for the group.
+    """
+
+    job_type: str
+    placement: str = ""
+    executor: str = ""
+    workers: int = MANY
+    group: str = ""
+    room: int = MANY
+
+    @property
+    def dispatch_key(self) -> DispatchKey:
+        return DispatchKey(self.job_type, self.placement)
+
+
+class FiredTrigger:
+    """A fire that the store has committed, with everything that is needed to run the job and to complete it.
+
+    `trigger`, `job_detail` and `calendar` are built on first access, because most executions never read them.
+    """
+
+    def __init__(
+        self,
+        *,
+        fire_id: int,
+        trigger_group: str,
+        trigger_name: str,
+        job_group: str,
+        job_name: str,
+        job_type: str,
+        generation: int,
+        fire_time: datetime,
+        scheduled_fire_time: datetime,
+        previous_fire_time: datetime | None,
+        next_fire_time: datetime | None,
+        upcoming: UpcomingFireTimes,
+        times_triggered: int,
+        attempt: int,
+        placement: str,
+        coalesced_fire_times: tuple[datetime, ...],
+        retry: str | None,
+        timeout: timedelta | None,
+        persists_data: bool,
+        job_data: str | None,
+        trigger_data: str | None,
+        calendar_revision: int | None,
+        load_trigger: Callable[[], Trigger],
+        load_job: Callable[[], JobDetail],
+        load_calendar: Callable[[], Calendar | None],
+        node_deaths: int = 0,
+    ) -> None:
+        self.fire_id = fire_id
+        self.trigger_group = trigger_group
+        self.trigger_name = trigger_name
+        self.job_group = job_group
+        self.job_name = job_name
+        self.job_type = job_type
+        self.generation = generation
+        self.fire_time = fire_time
+        self.scheduled_fire_time = scheduled_fire_time
+        self.previous_fire_time = previous_fire_time
+        self.next_fire_time = next_fire_time
+        self.upcoming = upcoming
+        self.times_triggered = times_triggered
+        self.attempt = attempt
+        self.placement = placement
+        self.coalesced_fire_times = coalesced_fire_times
+        self.retry = retry
+        self.timeout = timeout
+        self.persists_data = persists_data
+        self.job_data = job_data
+        self.trigger_data = trigger_data
+        self.calendar_revision = calendar_revision
+        self.node_deaths = node_deaths
+        self._load_trigger = load_trigger
+        self._load_job = load_job
+        self._load_calendar = load_calendar
+
+    @cached_property
+    def trigger_key(self) -> TriggerKey:
+        return TriggerKey(self.trigger_name, self.trigger_group)
+
+    @cached_property
+    def job_key(self) -> JobKey:
+        return JobKey(self.job_name, self.job_group)
+
+    @cached_property
+    def trigger(self) -> Trigger:
+        return self._load_trigger()
+
+    @cached_property
+    def job_detail(self) -> JobDetail:
+        return self._load_job()
+
+    @cached_property
+    def calendar(self) -> Calendar | None:
+        """The trigger's calendar as it was at the fire."""
+        return self._load_calendar()
+
+
+def no_calendar() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class AcquiredTrigger:
+    """A claim: only the node that holds it may fire this trigger, at `progress.next_fire_time`.
+
+    The claim becomes void when the trigger's calendar is replaced. `trigger` and `calendar` are built on first access,
+    so that a row that cannot be read spoils its own claim and no other. The trigger comes without its data.
+    """
+
+    fire_id: int
+    trigger_group: str
+    trigger_name: str
+    progress: TriggerProgress
+    generation: int
+    load_trigger: Callable[[], Trigger]
+    load_calendar: Callable[[], Calendar | None] = no_calendar
+    placement: str = ""
+    overlap_policy: str = WhenFull.BLOCK
+
+    @cached_property
+    def key(self) -> TriggerKey:
+        return TriggerKey(self.trigger_name, self.trigger_group)
+
+    @cached_property
+    def trigger(self) -> Trigger:
+        return self.load_trigger()
+
+    @cached_property
+    def calendar(self) -> Calendar | None:
+        return self.load_calendar()
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedTrigger:
+    """A fire that was skipped because its job was at its limit: the history records it, and the trigger moved on."""
+
+    trigger_key: TriggerKey
+    job_key: JobKey
+    scheduled_fire_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FireRequest:
+    """A claim to be fired, with the fire times that follow; the node computes those outside the lock.
+
+    Where the job's overlap policy lets one fire coalesce several, the store decides which ones, by its own clock, when
+    it fires the trigger.
+    """
+
+    acquired: AcquiredTrigger
+    following: UpcomingFireTimes

@@ -1,0 +1,199 @@
+"""The firing protocol: the steps by which a node claims, fires and completes triggers, and handles misfires."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from quartzpy.store.protocol.cluster import Node
+from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, FireRequest
+from quartzpy.store.protocol.outcomes import (
+    Acquisition,
+    Completion,
+    CompletionOutcome,
+    Firing,
+    Holdings,
+    MisfireOutcome,
+    Reconciliation,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+class Work(Protocol):
+    """A database transaction of a job's own."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
+        """Record the execution and commit it together with the job's changes on the connection.
+
+        Raises:
+            LeaseLostError: the node has lost the execution; the store rolls everything back.
+        """
+        ...
+
+    def commit(self, node: Node, fire_id: int) -> None:
+        """Commit the job's changes on the connection while the execution goes on.
+
+        A recovery of the execution comes wholly before or wholly after this commit, and does not wait for work that
+        started before it.
+
+        Raises:
+            LeaseLostError: the node has lost the execution; the store rolls everything back.
+        """
+        ...
+
+    def close(self) -> None:
+        """Return the connection. The store rolls back what was not committed."""
+        ...
+
+
+class FiringStore(Protocol):
+    """The steps that a node repeats all the time.
+
+    Each takes the node's epoch. Once the epoch's row is gone, because the node was declared dead, a step changes
+    nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user holds: it passes
+    the row over and says so in its result.
+    """
+
+    def acquire(
+        self,
+        node: Node,
+        available_slots: Sequence[AvailableSlots],
+        *,
+        limit: int,
+        look_ahead: timedelta,
+        misfire_threshold: timedelta,
+        passed_over: Collection[int] = (),
+    ) -> Acquisition:
+        """Claim at most `limit` WAITING triggers, and fire those that are due.
+
+        Eligible is a trigger
+
+        - whose dispatch key is among `available_slots`, as long as its executor and its group have slots left;
+        - whose next fire time is before now + `look_ahead`, and not so long ago that it is a misfire by the trigger's
+          own threshold or else `misfire_threshold` (a trigger that ignores misfires is never too late);
+        - whose row no open transaction holds, and whose generation is not in `passed_over` (triggers that this node
+          could not compute).
+
+        Order: by fire time, then by priority, the highest first.
+
+        A job that executes as often as its limit allows is treated by its overlap policy. BLOCK leaves its triggers
+        alone. SKIP records the fire as SKIPPED and moves the trigger on. BUFFER_ONE puts the trigger into BLOCKED, or
+        skips the fire where another trigger of the job is BLOCKED already. CANCEL_OTHER puts it into BLOCKED and asks
+        the oldest execution to stop; of several that are due, it keeps the newest.
+
+        A trigger that is due and whose following fire times are stored is fired within the same transaction. It
+        becomes WAITING; or BLOCKED, with all other triggers of the job, where the job is now at its limit; or COMPLETE
+        where no fire time follows. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
+        passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
+        """Fire claims that are due, as `acquire` does.
+
+        A claim that was lost in the meantime is dropped without a fire: its trigger was paused, deleted, replaced, or
+        blocked by another trigger of its job.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
+        """Give claims back: ACQUIRED becomes WAITING; no other state changes.
+
+        Other nodes are notified, even where `fire_ids` is empty: this node may have been the only one that was
+        waiting for the trigger that is due next.
+
+        Returns:
+            The fire_ids of claims that could not be given back, since an open transaction holds their rows. The epoch
+            still holds them; the node releases them later.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
+        """Put claimed triggers into ERROR, each with the reason given for its fire_id, and delete the claims.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def complete(
+        self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
+    ) -> CompletionOutcome:
+        """End executions.
+
+        For each: delete the claim, write the history, store changed job data, unblock the triggers of the job, and
+        store the retry. Then remove triggers that are COMPLETE, and jobs that are not durable and have no trigger left.
+
+        A completion has an effect only where the claim is still this epoch's, and changes the trigger only where its
+        generation is still the one that fired. An execution that would have to write a row held by an open transaction
+        is deferred as a whole. With `wakes_others`, which a node that takes no more work sets, other nodes are notified
+        of what waits now.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def recover_misfires(
+        self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
+    ) -> MisfireOutcome:
+        """Apply the misfire instruction to at most `limit` triggers with these dispatch keys that fired too late.
+
+        The triggers that are latest come first, and each that is moved leaves a `MisfireRecord`. A trigger that is
+        catching up is not a misfire until its next fire time is in the future again.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def holdings(self, node: Node) -> Holdings:
+        """Return what this epoch holds. Takes no shared lock.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
+        """End the differences between what the store keeps for this epoch and what the node has in hand.
+
+        A committed fire whose fire_id is not in `executions` is returned so that the node runs it, even where the node
+        believes it to be a claim: the answer to its fire was lost. A claim that is not in `claims` is released, or
+        dropped where its trigger has changed.
+
+        Raises:
+            LeaseLostError: the epoch is gone.
+        """
+        ...
+
+    def request_cancel(self, fire_id: int) -> bool:
+        """Ask an execution to stop, whichever node runs it. Returns False where no such execution runs."""
+        ...
+
+    def cancel_requests(self, node: Node) -> set[int]:
+        """Return the fire_ids of this epoch's executions that were asked to stop."""
+        ...
+
+    def begin_job_transaction(self) -> Work:
+        """Begin a transaction for a job's own work.
+
+        Raises:
+            InvalidValueError: the store is not on a database.
+        """
+        ...

@@ -1,0 +1,167 @@
+"""The results of the steps of a node: what a step changed, and when there is something to do again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, FiredTrigger, SkippedTrigger
+from quartzpy.triggers.upcoming import UpcomingFireTimes
+
+
+@dataclass(frozen=True, slots=True)
+class Acquisition:
+    """The result of `acquire`.
+
+    `next_due` is the soonest fire time among the triggers that this node could take and did not. `placed` are the
+    dispatch keys with a placement for which triggers wait, whether or not this node can run them. `cancelled` are
+    the executions that this step asked to stop and of which the store sends no notification.
+    """
+
+    now: datetime
+    fired: Sequence[FiredTrigger] = ()
+    acquired: Sequence[AcquiredTrigger] = ()
+    next_due: datetime | None = None
+    skipped: Sequence[SkippedTrigger] = ()
+    placed: Collection[DispatchKey] = ()
+    cancelled: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The result of `fire`.
+
+    The claims in `not_due` are still held: the store's clock had not reached their fire times. `cancelled` has the
+    same meaning as in `Acquisition`.
+    """
+
+    now: datetime
+    fired: Sequence[FiredTrigger] = ()
+    not_due: Collection[int] = ()
+    skipped: Sequence[SkippedTrigger] = ()
+    cancelled: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The fire_ids that the store keeps for an epoch: those of its claims, and those of its executions."""
+
+    now: datetime
+    claims: frozenset[int]
+    executions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The result of `reconcile`: the fires to run, the claims that it released, and what the epoch holds now.
+
+    `holdings` includes the executions of `fired`.
+    """
+
+    fired: Sequence[FiredTrigger]
+    released: Collection[int]
+    holdings: Holdings
+
+
+@dataclass(slots=True)
+class Completion:
+    """An execution that has ended.
+
+    `job_data` is the JSON text to store for the job, or None where the data did not change. `result` is the JSON text
+    of the job's return value, for the history. `refill` holds fire times to append to the trigger's upcoming ones.
+    With `retry_after` the job runs again after that delay, by a one-shot trigger in the group RETRYING_JOBS whose fire
+    is the next attempt.
+    """
+
+    fired: FiredTrigger
+    started_at: datetime
+    ended_at: datetime
+    outcome: Outcome
+    error: str | None = None
+    result: str | None = None
+    instruction: CompletionInstruction = CompletionInstruction.NOOP
+    job_data: str | None = None
+    refill: UpcomingFireTimes | None = None
+    retry_after: timedelta | None = None
+    is_recorded: bool = False
+    """True where the job's own transaction has recorded the execution already."""
+
+    @property
+    def ends_its_trigger(self) -> bool:
+        """True where this was the trigger's last fire and the job gave no other instruction; the trigger is removed."""
+        return self.fired.next_fire_time is None and self.instruction is CompletionInstruction.NOOP
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOutcome:
+    """The result of `complete`, by fire_id.
+
+    `fenced`: the node had lost the claim, and nothing of that completion was stored. `deferred`: an open transaction
+    of somebody else holds the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of
+    the triggers that were unblocked.
+    """
+
+    now: datetime
+    fenced: Collection[int] = ()
+    deferred: Collection[int] = ()
+    earliest_unblocked: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MisfireOutcome:
+    """The result of one call of `recover_misfires`.
+
+    `misfired` maps each trigger to the fire times it missed, as `MisfireRecord.missed` has them. `finalized` are those
+    of the triggers that have no fire time left. `earliest` is the soonest new fire time. `more` is true where other
+    misfires are left to handle.
+    """
+
+    now: datetime
+    misfired: Mapping[TriggerKey, Sequence[datetime]] = field(default_factory=dict)
+    finalized: Sequence[TriggerKey] = ()
+    earliest: datetime | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """The number of things that `repair` mended.
+
+    They are: missing rows of locks; triggers whose copies of their job's columns were stale; executions and claims of
+    nodes that are not in the cluster; and triggers in a held state that nothing held.
+    """
+
+    lock_rows: int = 0
+    copies: int = 0
+    executions: int = 0
+    claims: int = 0
+    stuck: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.lock_rows + self.copies + self.executions + self.claims + self.stuck
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryOutcome:
+    """The result of `recover`.
+
+    `recovered` counts the executions that will run again, `lost` those that will not, and `released` the claims that
+    were given back. `repaired` counts rows that contradicted each other; it is 0 unless somebody edited tables by hand,
+    or a claim was passed over because its row was locked. `quarantined` are the jobs whose triggers were put into
+    ERROR because too many nodes died while executing them.
+    """
+
+    nodes: Sequence[str] = ()
+    recovered: int = 0
+    lost: int = 0
+    released: int = 0
+    repaired: int = 0
+    quarantined: Sequence[JobKey] = ()
+
+    @property
+    def changed_anything(self) -> bool:
+        return bool(self.nodes or self.recovered or self.lost or self.released or self.repaired)

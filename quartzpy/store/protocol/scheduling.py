@@ -1,0 +1,195 @@
+"""The scheduling protocol: storing, changing, pausing and removing jobs, triggers and calendars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import JobMode, Missed
+from quartzpy.store.records import TriggerRecord
+from quartzpy.triggers.upcoming import PreparedTrigger
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A job to store with its triggers; `job` is None where the job is stored already.
+
+    With `keeps_data`, a job that is stored already keeps its stored data.
+    """
+
+    job: JobDetail | None
+    triggers: Sequence[PreparedTrigger] = ()
+    keeps_data: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCalendar:
+    """A calendar as it is stored. Each change of it raises `revision`."""
+
+    calendar: Calendar
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerMove:
+    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read."""
+
+    seen: TriggerRecord
+    to: PreparedTrigger
+
+
+class SchedulingStore(Protocol):
+    """The changes that users make to a schedule.
+
+    A method that can make a trigger due returns the soonest fire time that may fire now, or None. The caller compares
+    it with what the node waits for.
+    """
+
+    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        """Store jobs and triggers, all or none.
+
+        A new trigger is PAUSED where its group, the group of its job, or everything is paused, and BLOCKED while its
+        job is at its concurrency limit. Replacing a job or trigger gives it a new generation; the other triggers of a
+        replaced job stay. Claims become void on triggers of a job whose type, limit or placement changed.
+
+        Raises:
+            ObjectAlreadyExistsError: a key is stored already and `replace` is false.
+            JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored.
+        """
+        ...
+
+    def modify_job(
+        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
+    ) -> JobDetail | None:
+        """Store the job that `change` returns for the stored one, so that no other change of it is lost.
+
+        `change` may be called several times. With `keeps_data` the stored data stays, whatever `change` returns.
+
+        Returns:
+            The job as it is stored then, or None where the job is not stored.
+        """
+        ...
+
+    def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
+        """Store `new`, a trigger of the same job, in the place of `old`. Changes nothing where `old` is not stored."""
+        ...
+
+    def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
+        """Remove triggers, and jobs that are not durable and have no trigger left. Return the keys that were stored."""
+        ...
+
+    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+        """Remove jobs with all their triggers. Executions that are running go on. Return the keys that were stored."""
+        ...
+
+    def clear(self) -> None:
+        """Remove all jobs, triggers, calendars and pauses. Executions that are running go on."""
+        ...
+
+    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+        """Return the jobs and triggers that an owner declared (see `Scheduler.sync`) and nobody has replaced since."""
+        ...
+
+    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+        """Record the owner of these jobs and triggers."""
+        ...
+
+    # --- calendars
+
+    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
+        """Store a calendar.
+
+        Replacing a calendar voids what was computed from it: the following fire times of the triggers that name it,
+        and the claims on them. The next fire times of the triggers stay.
+
+        Raises:
+            ObjectAlreadyExistsError: the calendar is stored already and `replace` is false.
+            InvalidCalendarError: the calendar is of a type that cannot be stored.
+        """
+        ...
+
+    def delete_calendar(self, name: str) -> bool:
+        """Remove a calendar. Returns False where it is not stored.
+
+        Raises:
+            CalendarInUseError: a trigger names it.
+        """
+        ...
+
+    def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
+        """Change the fire times of triggers, but not their states. Return the keys of those that were changed.
+
+        A trigger that has changed since it was read, or that is claimed, is left alone. A trigger without a fire time
+        is removed, and so is its job where it is not durable and this was its last trigger.
+        """
+        ...
+
+    # --- pausing
+
+    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
+        """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED."""
+        ...
+
+    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Resume triggers: PAUSED becomes WAITING, or BLOCKED while the job is at its limit.
+
+        `missed` decides how the misfire step treats a trigger that is late by then, however little: no other step
+        fires it. Retries, recoveries and triggers made by hand are not subject to `missed`.
+        """
+        ...
+
+    def pause_jobs(self, keys: Collection[JobKey]) -> None:
+        """Pause all triggers that these jobs have now."""
+        ...
+
+    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Resume all triggers of these jobs, as `resume_triggers` does."""
+        ...
+
+    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+        """Pause the groups that match, and remember them for triggers that are stored later; return the groups.
+
+        A matcher EQUALS pauses its group even where the group does not exist yet.
+        """
+        ...
+
+    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Resume the triggers of the groups that match, and forget that the groups are paused."""
+        ...
+
+    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+        """Pause all triggers of the jobs of the groups that match, as `pause_trigger_groups` does."""
+        ...
+
+    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Resume the triggers of the jobs of the groups that match, and forget that the groups are paused."""
+        ...
+
+    def pause_all(self) -> None:
+        """Pause all triggers, including those that are stored later, until `resume_all`."""
+        ...
+
+    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Resume all triggers, and forget all pauses of groups."""
+        ...
+
+    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+        """Set which triggers of a job fire, those that are stored later included. ENABLED resumes all its triggers.
+
+        A job that is not stored is ignored.
+        """
+        ...
+
+    def set_manual(self, on: bool) -> datetime | None:
+        """Switch the manual mode on, in which only triggers fire that no schedule made, or off."""
+        ...
+
+    def reset_from_error(self, key: TriggerKey) -> datetime | None:
+        """Put a trigger that is in ERROR into the state that a newly stored trigger would have."""
+        ...

@@ -1,0 +1,146 @@
+"""The filters of the store's queries, and the positions at which a page of results ends.
+
+A query has a fixed order, and the position of a record is its place in that order: a tuple that sorts as the records
+do. The next page starts after the position of the last record, so a page costs the same wherever it is, and rows that
+come, go or change between two pages neither shift the others nor make one of them appear twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, TriggerState
+from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+
+Position = tuple[Any, ...]
+"""The place of a record in the order of its query: texts, whole numbers, instants and None."""
+
+Shape = tuple[tuple[type, ...], ...]
+"""The types that each value of a position may have, for the check of a cursor that comes from outside."""
+
+_KEY: Shape = ((str,), (str,))
+
+
+class TriggerOrder(StrEnum):
+    """The orders in which triggers can be listed."""
+
+    KEY = "key"
+    """By group, then by name. Each page is one walk along an index."""
+    NEXT_FIRE_TIME = "next_fire_time"
+    """The soonest first, then the highest priority; triggers without a next fire time come last.
+
+    A page reads all triggers that match. A trigger that fires between two pages moves back in this order, and may
+    appear on both.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """Selects jobs for which all that is given holds. The order is by group, then by name."""
+
+    group: GroupMatcher | None = None
+    contains: str | None = None
+    """A part of the name; upper and lower case differ."""
+    job_type: str | None = None
+    mode: JobMode | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return _KEY
+
+    def position(self, record: JobRecord) -> Position:
+        return record.key.group, record.key.name
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerQuery:
+    """Selects triggers for which all that is given holds.
+
+    `since` and `until` bound the next fire time: from the one on, and before the other.
+    """
+
+    job_key: JobKey | None = None
+    group: GroupMatcher | None = None
+    contains: str | None = None
+    """A part of the name; upper and lower case differ."""
+    states: frozenset[TriggerState] | None = None
+    calendar: str | None = None
+    job_type: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    order: TriggerOrder = TriggerOrder.KEY
+
+    @property
+    def shape(self) -> Shape:
+        return _KEY if self.order is TriggerOrder.KEY else ((datetime, type(None)), (int,), *_KEY)
+
+    def position(self, record: TriggerRecord) -> Position:
+        of_key = record.key.group, record.key.name
+        if self.order is TriggerOrder.KEY:
+            return of_key
+        return record.next_fire_time, -record.priority, *of_key
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionQuery:
+    """Selects executions for which all that is given holds.
+
+    `since` and `until` bound the scheduled fire time: from the one on, and before the other. The order is the latest
+    first: by end, else by fire, else by scheduled fire time. Those that are SCHEDULED come after all others, the
+    soonest first.
+    """
+
+    states: frozenset[ExecutionState] = ENDED
+    job_key: JobKey | None = None
+    trigger_key: TriggerKey | None = None
+    job_group: GroupMatcher | None = None
+    job_type: str | None = None
+    instance_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    exhausted: bool = False
+    """Only executions that FAILED and are not retried."""
+
+    @property
+    def shape(self) -> Shape:
+        return (bool,), (datetime,), (int,), *_KEY
+
+    def position(self, record: ExecutionRecord) -> Position:
+        instant = record.ended_at or record.fire_time or record.scheduled_fire_time
+        key = record.trigger_key
+        return record.state is ExecutionState.SCHEDULED, instant, record.fire_id or 0, key.group, key.name
+
+
+HISTORY = ExecutionQuery()
+"""Selects all executions that have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class MisfireQuery:
+    """Selects misfires for which all that is given holds. The order is the latest first.
+
+    `since` and `until` bound the scheduled fire time that was missed: from the one on, and before the other.
+    """
+
+    trigger_key: TriggerKey | None = None
+    job_key: JobKey | None = None
+    action: MisfireAction | None = None
+    instance_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return ((int,),)
+
+    def position(self, record: MisfireRecord) -> Position:
+        return (record.misfire_id,)
+
+
+AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery

@@ -1,0 +1,179 @@
+"""Queries by filters, page after page: those of the query, in its order, after a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from heapq import nsmallest
+from typing import Any, TypeVar
+
+from quartzpy.keys import Key
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import ExecutionState, TriggerState
+from quartzpy.store.queries import (
+    AnyQuery,
+    ExecutionQuery,
+    JobQuery,
+    MisfireQuery,
+    Position,
+    TriggerOrder,
+    TriggerQuery,
+)
+from quartzpy.store.ram.lookups import record_of
+from quartzpy.store.ram.tables import JobRow, Tables, TriggerRow, load_job
+from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_FIRE_FOLLOWS = (TriggerState.ERROR, TriggerState.COMPLETE)
+_T = TypeVar("_T")
+
+
+def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
+    rows = (row for row in tables.jobs.values() if _job_matches(row, query))
+    page = _page(rows, lambda row: (row.key.group, row.key.name), limit, after)
+    return [_job_record(row) for row in page]
+
+
+def _job_matches(row: JobRow, query: JobQuery) -> bool:
+    return (
+        _in_group(row.key, query.group)
+        and _contains(row.key, query.contains)
+        and query.job_type in (None, row.job_type)
+        and query.mode in (None, row.mode)
+    )
+
+
+def _job_record(row: JobRow) -> JobRecord:
+    triggers = row.triggers.values()
+    following = [t.progress.next_fire_time for t in triggers if t.state not in _NO_FIRE_FOLLOWS]
+    previous = [t.progress.previous_fire_time for t in triggers]
+    return JobRecord(
+        key=row.key,
+        job_type=row.job_type,
+        load_job=partial(load_job, *row.loader()),
+        trigger_count=len(row.triggers),
+        mode=row.mode,
+        next_fire_time=min((at for at in following if at is not None), default=None),
+        previous_fire_time=max((at for at in previous if at is not None), default=None),
+    )
+
+
+def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
+    records = (record_of(row) for row in tables.triggers.values() if _trigger_matches(row, query))
+
+    def place(position: Position) -> Position:
+        if query.order is TriggerOrder.KEY:
+            return position
+        at, *rest = position
+        return at or _NEVER, *rest
+
+    return _page(records, lambda record: place(query.position(record)), limit, after and place(after))
+
+
+def _trigger_matches(row: TriggerRow, query: TriggerQuery) -> bool:
+    at = row.progress.next_fire_time
+    return (
+        query.job_key in (None, row.job.key)
+        and _in_group(row.key, query.group)
+        and _contains(row.key, query.contains)
+        and (query.states is None or row.state in query.states)
+        and query.calendar in (None, row.bare.calendar)
+        and query.job_type in (None, row.job.job_type)
+        and query.kind in (None, row.bare.kind)
+        and (query.since is None or (at is not None and at >= query.since))
+        and (query.until is None or (at is not None and at < query.until))
+    )
+
+
+def executions(
+    tables: Tables, query: ExecutionQuery, limit: int | None, after: Position | None
+) -> list[ExecutionRecord]:
+    records = [*tables.history, *(row.record() for row in tables.fired.values())]
+    if ExecutionState.SCHEDULED in query.states:
+        records += (_scheduled(row) for row in tables.by_state[TriggerState.WAITING].values())
+
+    def place(position: Position) -> Position:
+        is_to_come, instant, fire_id, group, name = position
+        since_epoch = instant - _EPOCH
+        return is_to_come, since_epoch if is_to_come else -since_epoch, -fire_id, group, name
+
+    found = (record for record in records if _execution_matches(record, query))
+    return _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+
+
+def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
+    return (
+        record.state in query.states
+        and query.job_key in (None, record.job_key)
+        and query.trigger_key in (None, record.trigger_key)
+        and _in_group(record.job_key, query.job_group)
+        and query.job_type in (None, record.job_type)
+        and query.instance_id in (None, record.instance_id)
+        and _is_between(record.scheduled_fire_time, query)
+        and (record.exhausted or not query.exhausted)
+    )
+
+
+def _scheduled(row: TriggerRow) -> ExecutionRecord:
+    return ExecutionRecord(
+        state=ExecutionState.SCHEDULED,
+        fire_id=None,
+        trigger_key=row.key,
+        job_key=row.job.key,
+        job_type=row.job.job_type,
+        instance_id=None,
+        scheduled_fire_time=row.entry.at,
+        fire_time=None,
+        started_at=None,
+        ended_at=None,
+        attempt=row.attempt,
+        error=None,
+        trigger_data_text=row.data,
+    )
+
+
+def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Position | None) -> list[MisfireRecord]:
+    found = (
+        record
+        for record in tables.misfires
+        if query.trigger_key in (None, record.trigger_key)
+        and query.job_key in (None, record.job_key)
+        and query.action in (None, record.action)
+        and query.instance_id in (None, record.instance_id)
+        and _is_between(record.scheduled_fire_time, query)
+    )
+    return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
+
+
+def count(tables: Tables, query: AnyQuery) -> int:
+    match query:
+        case JobQuery():
+            return len(jobs(tables, query, None, None))
+        case TriggerQuery():
+            return len(triggers(tables, query, None, None))
+        case ExecutionQuery():
+            return len(executions(tables, query, None, None))
+        case MisfireQuery():
+            return len(misfires(tables, query, None, None))
+
+
+def _page(
+    rows: Iterable[_T], place: Callable[[_T], tuple[Any, ...]], limit: int | None, after: tuple[Any, ...] | None
+) -> list[_T]:
+    """The first `limit` rows in the order of their places, from the first one after `after` on."""
+    left = rows if after is None else (row for row in rows if place(row) > after)
+    return sorted(left, key=place) if limit is None else nsmallest(limit, left, key=place)
+
+
+def _in_group(key: Key, matcher: GroupMatcher | None) -> bool:
+    return matcher is None or matcher.matches(key.group)
+
+
+def _contains(key: Key, part: str | None) -> bool:
+    return part is None or part in key.name
+
+
+def _is_between(instant: datetime, query: ExecutionQuery | MisfireQuery) -> bool:
+    return (query.since is None or instant >= query.since) and (query.until is None or instant < query.until)
