@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, check_span
+from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
@@ -29,6 +29,7 @@ _MAX_TRIES_IN_ALL = 20_000
 _tries_left: ContextVar[list[int] | None] = ContextVar("_tries_left", default=None)
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
+_LONGEST_JITTER = timedelta(days=366)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOUNDS = ("start_time", "end_time")
 _OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in ("name", "group", *_BOUNDS))
@@ -122,11 +123,11 @@ class AllOf(_Combination):
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
-    threshold: timedelta = timedelta(seconds=1)
+    threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_span(self.threshold, "threshold", zero=True)
+        object.__setattr__(self, "threshold", as_span(self.threshold, "threshold", InvalidTriggerError))
         object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
 
     @property
@@ -209,12 +210,12 @@ class Jitter(_Combination):
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     trigger: Trigger
-    up_to: timedelta
+    up_to: Converted[Span, timedelta] = Converted()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.up_to, timedelta) or not timedelta() < self.up_to <= timedelta(days=366):
-            raise InvalidTriggerError(f"up_to: above zero and at most 366 days (got {self.up_to!r})")
+        up_to = as_span(self.up_to, "up_to", InvalidTriggerError, above_zero=True, longest=_LONGEST_JITTER)
+        object.__setattr__(self, "up_to", up_to)
         object.__setattr__(self, "trigger", self._adopted((self.trigger,))[0])
 
     @property

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
-from quartzpy.instants import as_instant, check_span
+from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
 from quartzpy.states import Missed
 from quartzpy.texts import check_description
@@ -98,9 +98,9 @@ class Trigger(ABC):
     calendar: str | None = None
     misfire: str = "smart"
     data: Mapping[str, Any] | None = field(default=None, hash=False)
-    misfire_threshold: timedelta | None = None
+    misfire_threshold: Converted[Span | None, timedelta | None] = Converted(None)
     catch_up_max: int | None = None
-    catch_up_within: timedelta | None = None
+    catch_up_within: Converted[Span | None, timedelta | None] = Converted(None)
 
     # Positional in the subclasses, after whatever is their first argument.
     name: str = UNNAMED
@@ -127,7 +127,8 @@ class Trigger(ABC):
         if type(self.priority) is not int or not -_INT32 <= self.priority < _INT32:
             raise InvalidTriggerError(f"priority: a whole number of 32 bits (got {self.priority!r})")
         if self.misfire_threshold is not None:
-            check_span(self.misfire_threshold, "misfire_threshold")
+            threshold = as_span(self.misfire_threshold, "misfire_threshold", InvalidTriggerError, above_zero=True)
+            given(self, "misfire_threshold", threshold)
         if self.calendar is not None:
             check_name(self.calendar, "calendar name")
         try:
@@ -144,7 +145,8 @@ class Trigger(ABC):
         if most is not None and (type(most) is not int or not 1 <= most < _INT32):
             raise InvalidTriggerError(f"catch_up_max: a whole number of 32 bits, from 1 (got {most!r})")
         if within is not None:
-            check_span(within, "catch_up_within")
+            within = as_span(within, "catch_up_within", InvalidTriggerError, above_zero=True)
+            object.__setattr__(self, "catch_up_within", within)
         if self.catches_up:
             if most is None and within is None:
                 raise InvalidTriggerError(

@@ -6,7 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from quartzpy import job_data, typed_data
@@ -17,13 +17,12 @@ from quartzpy.errors import (
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
-    InvalidValueError,
     JobNotFoundError,
 )
 from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
-from quartzpy.instants import check_span
+from quartzpy.instants import Span, as_span
 from quartzpy.job import JobDetail, job_types
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -332,7 +331,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         return gone
 
     def trigger_job(
-        self, key: JobKey, data: Mapping[str, Any] | Any | None = None, *, delay: timedelta | None = None
+        self, key: JobKey, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None
     ) -> TriggerKey:
         """Run a job now, or after `delay`, by a trigger of its own that carries `data`; that trigger's key.
 
@@ -346,7 +345,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         """
         return self._by_hand(key, data, delay)
 
-    def run_again(self, fire_id: str, *, delay: timedelta | None = None) -> TriggerKey:
+    def run_again(self, fire_id: str, *, delay: Span | None = None) -> TriggerKey:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 
         It is a first attempt by a trigger of its own, as by `trigger_job`; that trigger's key. The job's own data is
@@ -367,9 +366,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         return self._by_hand(record.job_key, data, delay)
 
-    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None) -> TriggerKey:
-        if delay is not None:
-            check_span(delay, "delay", InvalidValueError, zero=True)
+    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: Span | None) -> TriggerKey:
+        span = None if delay is None else as_span(delay, "delay")
         store = self._usable_store()
         found = store.mode_and_type(checked_key(key, JobKey))
         if found is None:
@@ -379,7 +377,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
         data_type = job_types.data_type(job_type)
         data = typed_data.as_mapping(data, data_type)
-        start = None if delay is None else _instant_after(store.now(), delay)
+        start = None if span is None else store.now() + span
         trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)
         self._check_data(trigger)
         # The job's data is read only where there is something to check: that is a round trip more.
@@ -393,15 +391,6 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         """Remove all jobs, triggers, calendars and pauses of this scheduler. What runs goes on."""
         self._usable_store().clear()
         self._tell(SchedulingDataCleared())
-
-
-def _instant_after(now: datetime, delay: object) -> datetime:
-    if not isinstance(delay, timedelta):
-        raise InvalidTriggerError(f"delay: must be a timedelta, or None (got {quoted(delay)})")
-    try:
-        return now + delay
-    except OverflowError:
-        raise InvalidTriggerError(f"delay: {delay} from now is not within the years 1 to 9999") from None
 
 
 def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
