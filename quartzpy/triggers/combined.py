@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 from quartzpy.triggers.trigger import Trigger, trigger_kind
@@ -61,6 +61,10 @@ class _Combination(RecurringTrigger):
         named = replace(part, name=self.name, group=self.group)
         return named if self.start_time is None else named.anchored(self.start_time)
 
+    def _named(self, name: str, group: str) -> Self:
+        # The parts bear the name of the whole, and jitter follows from it.
+        return replace(self, name=name, group=group)
+
     def _bounded(self, fire_time: datetime | None) -> datetime | None:
         return None if fire_time is None or (self.end_time and fire_time > self.end_time) else fire_time
 
@@ -81,7 +85,7 @@ class AnyOf(_Combination):
 
     kind: ClassVar[str] = "any_of"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
@@ -119,7 +123,7 @@ class AllOf(_Combination):
 
     kind: ClassVar[str] = "all_of"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
@@ -206,7 +210,7 @@ class Jitter(_Combination):
 
     kind: ClassVar[str] = "jitter"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     trigger: Trigger
@@ -242,7 +246,7 @@ class Jitter(_Combination):
     def _moved(self, fire_time: datetime) -> datetime:
         following = self.trigger.next_after(fire_time)
         room = self.up_to if following is None else min(self.up_to, following - fire_time)
-        named = f"{self.group}\n{self.name}\n{(fire_time - _EPOCH) // _TICK}"
+        named = f"{self.group}\n{self.name or ''}\n{(fire_time - _EPOCH) // _TICK}"
         drawn = int.from_bytes(hashlib.blake2b(named.encode(), digest_size=8).digest())
         return fire_time + drawn * (room // _MILLISECOND) // 2**64 * _MILLISECOND
 

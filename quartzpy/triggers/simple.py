@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, assert_never
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LATEST, Converted, Span, as_span
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, Trigger, TriggerProgress
@@ -55,7 +55,7 @@ class SimpleTrigger(Trigger):
         Missed.ONCE: SimpleMisfire.FIRE_NOW,
     }
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     interval: Converted[Span, timedelta] = Converted(timedelta())
     repeat_count: int | None = 0

@@ -105,7 +105,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         several = _several(triggers)
         for trigger in several:
             if trigger.job_key is None:
-                raise InvalidTriggerError(f"trigger {trigger.key}: job_key is missing")
+                raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
         return self._schedule([(None, several)], replace=replace)
 
     def _schedule(self, pairs: _Pairs, *, replace: bool) -> datetime:
@@ -310,7 +310,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         if old is None:
             return None
         self._check_data(trigger)
-        new = replace(trigger, job_key=old.job_key)
+        named = trigger if trigger.name is not None else replace(trigger, name=key.name, group=key.group)
+        new = replace(named, job_key=old.job_key)
         prepared = self._preparation([new])(new)
         earliest = self._usable_store().replace_trigger(key, prepared)
         self._changed(earliest)
@@ -402,7 +403,7 @@ def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
     if not triggers:
         typed_data.refuse_unknown(data_type, own, f"job {job.key}")
     for trigger in triggers:
-        typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+        typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.label}")
 
 
 def _check_job(job: object) -> None:
@@ -424,7 +425,7 @@ def _several(triggers: Trigger | Iterable[Trigger]) -> list[Trigger]:
 
 def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:
     if job is None or trigger.job_key == job.key:
-        return trigger
+        return trigger if trigger.job_key is None else trigger.bound_to(trigger.job_key)
     if trigger.job_key is not None:
-        raise InvalidTriggerError(f"trigger {trigger.key} names job {trigger.job_key}, not {job.key}")
+        raise InvalidTriggerError(f"trigger {trigger.label} names job {trigger.job_key}, not {job.key}")
     return trigger.bound_to(job.key)

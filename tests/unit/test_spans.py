@@ -52,19 +52,19 @@ def test_every_form_of_a_length_of_time(value: object, seconds: float) -> None:
     "value", [None, True, "", " ", "s", "5x", "-5s", "1h-5m", "30m1h", "5s5s", "1_0s", "PT5S", float("nan"), b"5s", [5]]
 )
 def test_what_is_no_length_of_time_is_refused_with_the_right_forms(value: object) -> None:
-    with pytest.raises(InvalidValueError, match="^timeout: must be a length of time.*'1h30m'.*got "):
+    with pytest.raises(InvalidValueError, match=r"^timeout: must be a length of time.*'1h30m'.*got "):
         as_span(value, "timeout")
 
 
 @pytest.mark.parametrize("value", [-1, -0.5, timedelta(-1), "36526d", 10**400, -(10**400), 1e300, "9" * 15 + "w"])
 def test_a_length_of_time_out_of_range_is_refused(value: object) -> None:
-    with pytest.raises(InvalidTriggerError, match="^interval: must be zero or more and at most 36525 days"):
+    with pytest.raises(InvalidTriggerError, match=r"^interval: must be zero or more and at most 36525 days"):
         as_span(value, "interval", InvalidTriggerError)
 
 
 @pytest.mark.parametrize("value", [0, "0s", timedelta(), 1e-9])
 def test_zero_is_refused_where_it_has_no_meaning(value: object) -> None:
-    with pytest.raises(InvalidValueError, match="^retention: must be above zero"):
+    with pytest.raises(InvalidValueError, match=r"^retention: must be above zero"):
         as_span(value, "retention", above_zero=True)
 
 
@@ -83,9 +83,9 @@ def _every(span: Any) -> Trigger:
     [
         lambda span: SimpleTrigger(interval=span, repeat_count=1).interval,
         lambda span: SimpleTrigger(misfire_threshold=span).misfire_threshold,
-        lambda span: SimpleTrigger(
-            interval="10s", repeat_count=None, misfire="fire_all", catch_up_within=span
-        ).catch_up_within,
+        lambda span: (
+            SimpleTrigger(interval="10s", repeat_count=None, misfire="fire_all", catch_up_within=span).catch_up_within
+        ),
         lambda span: Jitter(trigger=_every("1h"), up_to=span).up_to,
         lambda span: AllOf(triggers=(_every("1h"), _every("2h")), threshold=span).threshold,
         lambda span: RetryPolicy(delay=span).delay,
