@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError
+from quartzpy.instants import Span
 from quartzpy.job import Job, JobDetail, import_path
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.retry import RetryPolicy
@@ -126,7 +126,7 @@ def job(
     overlap_policy: str = "block",
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
-    timeout: timedelta | None = None,
+    timeout: Span | None = None,
     executor: str | None = None,
     execution_group: str | None = None,
     requires: Sequence[str] = (),

@@ -12,7 +12,7 @@ import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -22,7 +22,7 @@ from quartzpy.errors import (
     InvalidJobTypeError,
     UnknownJobTypeError,
 )
-from quartzpy.instants import check_span
+from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -213,10 +213,11 @@ class JobDetail:
     overlap_policy: str = field(default=WhenFull.BLOCK, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
-    timeout: timedelta | None = field(default=None, kw_only=True)
     executor: str | None = field(default=None, kw_only=True)
     execution_group: str | None = field(default=None, kw_only=True)
     requires: Sequence[str] = field(default=(), kw_only=True)
+    _: KW_ONLY
+    timeout: Converted[Span | None, timedelta | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -263,7 +264,7 @@ class JobDetail:
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None:
-            check_span(self.timeout, "timeout", InvalidJobError)
+            object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))
 
     @property
     def key(self) -> JobKey:

@@ -13,7 +13,7 @@ from typing import Any
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import InvalidValueError
 from quartzpy.events import Event
-from quartzpy.instants import as_instant
+from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job import JobTypes, job_types
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
@@ -114,12 +114,12 @@ class SchedulerHarness(SchedulingVerbs):
         """What the clock shows."""
         return self.clock.now()
 
-    def advance(self, span: timedelta, *, running: bool = True) -> list[ExecutionRecord]:
-        """FireRequest the clock on by `span`; the executions of that time, in order. See `advance_to`."""
-        return self.advance_to(self.now + span, running=running)
+    def advance(self, span: Span, *, running: bool = True) -> list[ExecutionRecord]:
+        """Move the clock on by `span`, a length of time; the executions of that time, in order. See `advance_to`."""
+        return self.advance_to(self.now + as_span(span, "span"), running=running)
 
     def advance_to(self, instant: datetime, *, running: bool = True) -> list[ExecutionRecord]:
-        """FireRequest the clock to `instant` and run what is due on the way; these executions, in order.
+        """Move the clock to `instant` and run what is due on the way; these executions, in order.
 
         With `running=False` nothing runs, as if no node were up.
 

@@ -60,7 +60,7 @@ def prepare(
         return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar), calendar_revision)
     except OverflowError:
         raise TriggerNeverFiresError(
-            f"trigger {anchored.key} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"
+            f"trigger {anchored.label} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"
             " years 1 to 9999; it was not stored"
         ) from None
 

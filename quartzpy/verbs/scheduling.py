@@ -6,7 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from quartzpy import job_data, typed_data
@@ -17,13 +17,12 @@ from quartzpy.errors import (
     IllegalStateChangeError,
     InvalidJobError,
     InvalidTriggerError,
-    InvalidValueError,
     JobNotFoundError,
 )
 from quartzpy.events import JobAdded, JobDeleted, JobScheduled, JobUnscheduled, SchedulingDataCleared
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
-from quartzpy.instants import check_span
+from quartzpy.instants import Span, as_span
 from quartzpy.job import JobDetail, job_types
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -106,7 +105,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         several = _several(triggers)
         for trigger in several:
             if trigger.job_key is None:
-                raise InvalidTriggerError(f"trigger {trigger.key}: job_key is missing")
+                raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
         return self._schedule([(None, several)], replace=replace)
 
     def _schedule(self, pairs: _Pairs, *, replace: bool) -> datetime:
@@ -311,7 +310,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         if old is None:
             return None
         self._check_data(trigger)
-        new = replace(trigger, job_key=old.job_key)
+        named = trigger if trigger.name is not None else replace(trigger, name=key.name, group=key.group)
+        new = replace(named, job_key=old.job_key)
         prepared = self._preparation([new])(new)
         earliest = self._usable_store().replace_trigger(key, prepared)
         self._changed(earliest)
@@ -332,7 +332,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         return gone
 
     def trigger_job(
-        self, key: JobKey, data: Mapping[str, Any] | Any | None = None, *, delay: timedelta | None = None
+        self, key: JobKey, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None
     ) -> TriggerKey:
         """Run a job now, or after `delay`, by a trigger of its own that carries `data`; that trigger's key.
 
@@ -346,7 +346,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         """
         return self._by_hand(key, data, delay)
 
-    def run_again(self, fire_id: int | str, *, delay: timedelta | None = None) -> TriggerKey:
+    def run_again(self, fire_id: int | str, *, delay: Span | None = None) -> TriggerKey:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 
         It is a first attempt by a trigger of its own, as by `trigger_job`; that trigger's key. The job's own data is
@@ -367,9 +367,8 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         return self._by_hand(record.job_key, data, delay)
 
-    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None) -> TriggerKey:
-        if delay is not None:
-            check_span(delay, "delay", InvalidValueError, zero=True)
+    def _by_hand(self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: Span | None) -> TriggerKey:
+        span = None if delay is None else as_span(delay, "delay")
         store = self._usable_store()
         header = store.job_header(checked_key(key, JobKey))
         if header is None:
@@ -378,7 +377,7 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
             raise IllegalStateChangeError(f"job {key} is disabled; call enable_job first")
         data_type = job_types.data_type(header.job_type)
         data = typed_data.as_mapping(data, data_type)
-        start = None if delay is None else _instant_after(store.now(), delay)
+        start = None if span is None else store.now() + span
         trigger = SimpleTrigger(f"MT_{unique_name()}", MANUAL_TRIGGERS, job_key=key, data=data, start_time=start)
         self._check_data(trigger)
         # The job's data is read only where there is something to check: that is a round trip more.
@@ -394,15 +393,6 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         self._tell(SchedulingDataCleared())
 
 
-def _instant_after(now: datetime, delay: object) -> datetime:
-    if not isinstance(delay, timedelta):
-        raise InvalidTriggerError(f"delay: must be a timedelta, or None (got {quoted(delay)})")
-    try:
-        return now + delay
-    except OverflowError:
-        raise InvalidTriggerError(f"delay: {delay} from now is not within the years 1 to 9999") from None
-
-
 def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
     """Build what the job would be given by each trigger, where its class is known here and has a type for it."""
     data_type = job_types.data_type(job.job)
@@ -412,7 +402,7 @@ def _check_typed_data(job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
     if not triggers:
         typed_data.refuse_unknown(data_type, own, f"job {job.key}")
     for trigger in triggers:
-        typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+        typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.label}")
 
 
 def _check_job(job: object) -> None:
@@ -434,7 +424,7 @@ def _several(triggers: Trigger | Iterable[Trigger]) -> list[Trigger]:
 
 def _for_job(trigger: Trigger, job: JobDetail | None) -> Trigger:
     if job is None or trigger.job_key == job.key:
-        return trigger
+        return trigger if trigger.job_key is None else trigger.bound_to(trigger.job_key)
     if trigger.job_key is not None:
-        raise InvalidTriggerError(f"trigger {trigger.key} names job {trigger.job_key}, not {job.key}")
+        raise InvalidTriggerError(f"trigger {trigger.label} names job {trigger.job_key}, not {job.key}")
     return trigger.bound_to(job.key)
