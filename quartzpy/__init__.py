@@ -9,9 +9,9 @@ from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
-from quartzpy.cron.crontab import CrontabExpression
-from quartzpy.cron.expression import CronExpression
-from quartzpy.cron.schedule import DaylightSaving
+from quartzpy.cron_expressions.crontab import CrontabExpression
+from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.factory import Scheduler
 from quartzpy.function_job import JobFunction, job

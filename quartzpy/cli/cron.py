@@ -13,8 +13,8 @@ from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.instants import as_instant
 
 if TYPE_CHECKING:
-    from quartzpy.cron.crontab import CrontabExpression
-    from quartzpy.cron.expression import CronExpression
+    from quartzpy.cron_expressions.crontab import CrontabExpression
+    from quartzpy.cron_expressions.expression import CronExpression
 
 
 @click.command()
@@ -73,9 +73,9 @@ def cron(
 
 
 def _expression(text: str, zone: str, dst: str, *, crontab: bool) -> CronExpression | CrontabExpression:
-    from quartzpy.cron.crontab import CrontabExpression
-    from quartzpy.cron.expression import CronExpression
-    from quartzpy.cron.schedule import DaylightSaving
+    from quartzpy.cron_expressions.crontab import CrontabExpression
+    from quartzpy.cron_expressions.expression import CronExpression
+    from quartzpy.cron_expressions.schedule import DaylightSaving
 
     return CrontabExpression(text, zone) if crontab else CronExpression(text, zone, DaylightSaving(dst))
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from quartzpy.cron.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
-from quartzpy.cron.expression import CronExpression, checked_text, cron_expression
-from quartzpy.cron.schedule import DaylightSaving
+from quartzpy.cron_expressions.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
+from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import zone
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED

@@ -32,8 +32,8 @@ from quartzpy.calendars.cron import CronCalendar
 from quartzpy.calendars.weekly import EVERY_DAY, WeeklyCalendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.config_sources import PREFIX, load_settings
-from quartzpy.cron.crontab import CrontabExpression
-from quartzpy.cron.expression import CronExpression
+from quartzpy.cron_expressions.crontab import CrontabExpression
+from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.declarations import load_definitions
 from quartzpy.job import JobTypes
 from tests.facade import jobs

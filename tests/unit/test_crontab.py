@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from quartzpy import CronTrigger
-from quartzpy.cron.crontab import CrontabExpression
+from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.errors import InvalidCronError, InvalidTriggerError, UnknownTimeZoneError
 
 BERLIN = ZoneInfo("Europe/Berlin")

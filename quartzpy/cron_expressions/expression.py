@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from quartzpy.cron.describe import description
-from quartzpy.cron.parser import CronFields, parse
-from quartzpy.cron.schedule import DaylightSaving as DaylightSaving
-from quartzpy.cron.schedule import Schedule, ScheduleExpression
+from quartzpy.cron_expressions.describe import description
+from quartzpy.cron_expressions.parser import CronFields, parse
+from quartzpy.cron_expressions.schedule import DaylightSaving as DaylightSaving
+from quartzpy.cron_expressions.schedule import Schedule, ScheduleExpression
 from quartzpy.errors import InvalidCronError
 
 

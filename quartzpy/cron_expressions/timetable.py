@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
 
-from quartzpy.cron.days import ALL_WEEKDAYS, DayRule, month_shape
+from quartzpy.cron_expressions.days import ALL_WEEKDAYS, DayRule, month_shape
 
 FIRST_YEAR, LAST_YEAR = 1970, 2199
 """What a year field may name; nothing matches outside."""

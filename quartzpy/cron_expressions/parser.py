@@ -15,8 +15,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NoReturn
 
-from quartzpy.cron.days import DayRule, LastDay, NthWeekday
-from quartzpy.cron.timetable import FIRST_YEAR, LAST_YEAR, Timetable
+from quartzpy.cron_expressions.days import DayRule, LastDay, NthWeekday
+from quartzpy.cron_expressions.timetable import FIRST_YEAR, LAST_YEAR, Timetable
 from quartzpy.errors import InvalidCronError
 
 MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")

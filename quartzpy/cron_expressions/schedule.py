@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
 
-from quartzpy.cron.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
-from quartzpy.cron.transitions import Passes, Window, ZoneWindows, zone_windows
+from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
+from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from quartzpy.cron.days import LastDay, NthWeekday
-from quartzpy.cron.parser import CronFields, Part
+from quartzpy.cron_expressions.days import LastDay, NthWeekday
+from quartzpy.cron_expressions.parser import CronFields, Part
 
 _MOST_TIMES = 8
 """So many times of day are listed one by one; more are told as minutes and hours."""
