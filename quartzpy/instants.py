@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import zoneinfo
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
 from quartzpy.texts import quoted
+from quartzpy.time_zones import fixed_offset
 
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
@@ -52,8 +53,8 @@ def check_span(
     raise error(f"{subject}: {least} to 100 years, which are {LONGEST_SPAN.days} days (got {value!r})")
 
 
-def zone(name: str) -> zoneinfo.ZoneInfo:
-    """The IANA zone of this name.
+def zone(name: str) -> tzinfo:
+    """The IANA zone of this name, or the zone of a fixed offset such as "+02:00".
 
     Raises:
         UnknownTimeZoneError: no such zone; the message offers the nearest name.
@@ -65,7 +66,10 @@ def zone(name: str) -> zoneinfo.ZoneInfo:
 
 
 @lru_cache(maxsize=1024)
-def _zone(name: str) -> zoneinfo.ZoneInfo:
+def _zone(name: str) -> tzinfo:
+    fixed = fixed_offset(name)
+    if fixed is not None:
+        return fixed
     try:
         # Of a name of hundreds of parts zoneinfo would import as many packages, one within the other.
         if not _ZONE_NAME.fullmatch(name):
