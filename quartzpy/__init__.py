@@ -1,5 +1,6 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
+from quartzpy import cron
 from quartzpy.calendars.annual import AnnualCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.cron import CronCalendar
@@ -89,6 +90,7 @@ __all__ = [
     "TriggerKey",
     "TriggerListener",
     "WeeklyCalendar",
+    "cron",
     "disallow_concurrent_execution",
     "job",
     "persist_job_data_after_execution",

@@ -29,7 +29,7 @@ _HASH_FORMS = "H, H/15, H(0-29) or H(0-29)/10"
 
 
 def uses_hash(expression: str) -> bool:
-    """Whether an item of the expression begins with `H`, whose value follows from a seed."""
+    """Whether an item of the expression is an `H`, whose value follows from a seed."""
     return re.search(r"(?:^|[\s,])[hH](?:$|[\s,/(])", expression) is not None
 
 

@@ -90,13 +90,11 @@ class _QuartzParser(FieldParser):
             self._fail("day-of-month and day-of-week cannot both be '?'", position, DAY_OF_WEEK)
         both_given = day != "?" and weekday != "?"
         if both_given and day_or is None:
-            hint = (
-                ""
-                if "*" in (day, weekday)
-                else (" or say how they combine: day_or=True (either matches) or day_or=False (both match)")
-            )
+            hint = "write '?' for the one that does not restrict the days"
+            if "*" not in (day, weekday):
+                hint = "or say how they combine: day_or=True (either matches) or day_or=False (both match)"
             self._fail(
-                f"one of day-of-month and day-of-week must be '?'{hint and ';' + hint}",
+                f"one of day-of-month and day-of-week must be '?'; {hint}",
                 position,
                 DAY_OF_WEEK,
                 allowed="?",
