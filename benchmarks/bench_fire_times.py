@@ -18,7 +18,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 from benchmarks.harness import machine, report
-from quartzpy.cron.expression import CronExpression
+from quartzpy.cron_expressions.expression import CronExpression
 
 START = datetime(2026, 1, 15, 10, 20, 30, tzinfo=UTC)
 # Quartz's dialect, and the crontab line that means the same.

@@ -1,5 +1,6 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
+from quartzpy import cron
 from quartzpy.calendars.annual import AnnualCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.cron import CronCalendar
@@ -9,9 +10,9 @@ from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
-from quartzpy.cron.crontab import CrontabExpression
-from quartzpy.cron.expression import CronExpression
-from quartzpy.cron.schedule import DaylightSaving
+from quartzpy.cron_expressions.crontab import CrontabExpression
+from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import JobExecutionError, QuartzpyError
 from quartzpy.factory import Scheduler
 from quartzpy.function_job import JobFunction, job
@@ -89,6 +90,7 @@ __all__ = [
     "TriggerKey",
     "TriggerListener",
     "WeeklyCalendar",
+    "cron",
     "disallow_concurrent_execution",
     "job",
     "persist_job_data_after_execution",

@@ -6,12 +6,13 @@ import difflib
 import math
 import re
 import zoneinfo
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
 from quartzpy.texts import quoted
+from quartzpy.time_zones import fixed_offset
 
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
@@ -131,8 +132,8 @@ def _read_span(value: object) -> timedelta | None:
     return None
 
 
-def zone(name: str) -> zoneinfo.ZoneInfo:
-    """The IANA zone of this name.
+def zone(name: str) -> tzinfo:
+    """The IANA zone of this name, or the zone of a fixed offset such as "+02:00".
 
     Raises:
         UnknownTimeZoneError: no such zone; the message offers the nearest name.
@@ -144,7 +145,10 @@ def zone(name: str) -> zoneinfo.ZoneInfo:
 
 
 @lru_cache(maxsize=1024)
-def _zone(name: str) -> zoneinfo.ZoneInfo:
+def _zone(name: str) -> tzinfo:
+    fixed = fixed_offset(name)
+    if fixed is not None:
+        return fixed
     try:
         # Of a name of hundreds of parts zoneinfo would import as many packages, one within the other.
         if not _ZONE_NAME.fullmatch(name):

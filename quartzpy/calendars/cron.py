@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WallClockCalendar
-from quartzpy.cron.crontab import MAX_LENGTH
-from quartzpy.cron.expression import CronExpression
+from quartzpy.cron_expressions.crontab_parser import MAX_LENGTH
+from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.errors import InvalidCalendarError
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, ClassVar, Self
-from zoneinfo import ZoneInfo
 
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import as_instant, zone
@@ -154,7 +153,7 @@ class WholeDayCalendar(WallClockCalendar):
 
 
 def first_instant(
-    moment: datetime, latest: datetime, time_zone: ZoneInfo, next_wall_time: NextWallTime
+    moment: datetime, latest: datetime, time_zone: tzinfo, next_wall_time: NextWallTime
 ) -> datetime | None:
     """The first instant from `moment` to `latest` with a wall-clock time that `next_wall_time` includes."""
     try:
@@ -181,7 +180,7 @@ def first_instant(
         return None
 
 
-def _next_change(after: datetime, until: datetime, time_zone: ZoneInfo) -> datetime | None:
+def _next_change(after: datetime, until: datetime, time_zone: tzinfo) -> datetime | None:
     """The first instant after `after`, up to `until`, at which another offset holds than at `after`."""
     offset = after.astimezone(time_zone).utcoffset()
     if until.astimezone(time_zone).utcoffset() == offset:

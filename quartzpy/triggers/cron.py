@@ -1,24 +1,30 @@
-"""A cron trigger: fires whenever the clock of a zone shows a time that its expression means."""
+"""A cron trigger: fires whenever the clock of a time zone shows a time that its expression means."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from quartzpy.cron.crontab import MAX_LENGTH, CrontabExpression, crontab_expression
-from quartzpy.cron.expression import CronExpression, checked_text, cron_expression
-from quartzpy.cron.schedule import DaylightSaving
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.cron_expressions.crontab import CrontabExpression, crontab_expression
+from quartzpy.cron_expressions.crontab_parser import MAX_LENGTH
+from quartzpy.cron_expressions.expression import CronExpression, checked_text, cron_expression
+from quartzpy.cron_expressions.field_parser import uses_hash
+from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
-from quartzpy.instants import zone
+from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.time_zones import zone_name
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
 CronMisfire = RecurringMisfire
 
-QUARTZ, CRONTAB, CRONTAB_SECONDS_FIRST = "quartz", "crontab", "crontab_seconds_first"
+QUARTZ, CRONTAB = "quartz", "crontab"
+_MICROSECOND = timedelta(microseconds=1)
+_CRONTAB_FIELDS = 5
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,24 @@ class _Expression:
 
 @dataclass(frozen=True)
 class CronTrigger(RecurringTrigger, _Expression):
-    """Fires by a Quartz cron expression: `CronTrigger("0 0 2 ? * MON-FRI", "at-two", time_zone="Europe/Berlin")`.
+    """Fires by a cron expression: `CronTrigger("0 0 2 ? * MON-FRI", "at-two", time_zone="Europe/Berlin")`.
 
-    Seconds, minutes, hours, day of month, month, day of week and perhaps year. `from_crontab` takes standard
-    five-field expressions. `dst` says what becomes of times that the change of the clock leaps over or repeats.
-    The start's fraction of a second is cut off; the end is inclusive, as in Quartz.
+    Six or seven fields are Quartz's dialect: seconds, minutes, hours, day of month, month, day of week (Sunday is 1)
+    and perhaps the year. Five fields and aliases such as `@daily` are a crontab line, in which Sunday is 0 or 7, as
+    `from_crontab` reads it. `dialect` ("quartz" or "crontab") decides otherwise.
+
+    `dst` is the policy for times that a change of the clock leaps over or repeats, in both dialects. `day_or` says
+    how the two day fields combine where both restrict the days: True means that either must match, False that both
+    must. An `H` in the expression stands for a value that follows from the trigger's key: equal in all
+    nodes, and different from trigger to trigger.
+
+    The fraction of a second of `start_time` is cut off; `end_time` is inclusive, as in Quartz. `time_zone` is an IANA
+    name, an offset such as "+02:00", a `ZoneInfo` or a `datetime.timezone`.
+
+    Raises:
+        InvalidCronError: The expression, `dst` or `day_or` is wrong.
+        UnknownTimeZoneError: There is no such time zone.
+        InvalidTriggerError: `dialect` or a value that all triggers have is wrong.
     """
 
     kind: ClassVar[str] = "cron"
@@ -44,17 +63,27 @@ class CronTrigger(RecurringTrigger, _Expression):
     group: str = DEFAULT_GROUP
     time_zone: str = "UTC"
     dst: DaylightSaving | str = DaylightSaving.ONCE
-    dialect: str = QUARTZ
+    dialect: str = ""
+    day_or: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dialect not in (QUARTZ, CRONTAB, CRONTAB_SECONDS_FIRST):
-            raise InvalidTriggerError(f"dialect: {QUARTZ}, {CRONTAB}, {CRONTAB_SECONDS_FIRST} (got {self.dialect!r})")
+        given = object.__setattr__
+        text = checked_text(self.expression)
+        if not self.dialect:
+            is_crontab = text.lstrip().startswith("@") or len(text.split()) == _CRONTAB_FIELDS
+            given(self, "dialect", CRONTAB if is_crontab else QUARTZ)
+        if self.dialect not in (QUARTZ, CRONTAB):
+            raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
         if self.start_time is not None and self.start_time.microsecond:
-            object.__setattr__(self, "start_time", self.start_time.replace(microsecond=0))
-        # Before the cache of expressions is asked, which takes only what has a hash.
-        checked_text(self.expression)
+            given(self, "start_time", self.start_time.replace(microsecond=0))
+        # All are checked before the cache of expressions is asked, which takes only hashable values.
+        given(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
+        given(self, "dst", checked_policy(self.dst, text))
+        if not (self.day_or is None or isinstance(self.day_or, bool)):
+            raise InvalidCronError(f"day_or: must be True, False or None (got {self.day_or!r})", expression=text)
+        given(self, "_is_seeded", uses_hash(text))
         expression = self.cron.text
         if len(expression) > MAX_LENGTH:
             raise InvalidCronError(
@@ -63,7 +92,7 @@ class CronTrigger(RecurringTrigger, _Expression):
                 position=MAX_LENGTH,
                 allowed=f"{MAX_LENGTH} characters",
             )
-        object.__setattr__(self, "expression", expression)
+        given(self, "expression", expression)
 
     @classmethod
     def from_crontab(
@@ -73,25 +102,40 @@ class CronTrigger(RecurringTrigger, _Expression):
         group: str = DEFAULT_GROUP,
         *,
         time_zone: str = "UTC",
-        seconds_first: bool = False,
+        seconds_last: bool = False,
+        day_or: bool | None = None,
         **common: Any,
     ) -> Self:
-        """A trigger for a crontab expression: five fields, Sunday is 0 or 7, or `@daily` and its kin.
+        """Return a trigger for a crontab line of five fields (Sunday is 0 or 7), or an alias such as `@daily`.
 
-        A sixth field is seconds: the last, as in croniter, or with `seconds_first` the first.
+        Six fields begin with seconds, as in most libraries; with `seconds_last` they end with seconds, as in croniter.
+        Where both day fields restrict the days, either must match; with `day_or=False` both must.
 
         Raises:
-            InvalidCronError: the expression is wrong.
+            InvalidCronError: The line is wrong.
         """
-        dialect = CRONTAB_SECONDS_FIRST if seconds_first else CRONTAB
-        return cls(expression, name, group, time_zone=time_zone, dialect=dialect, **common)
+        if seconds_last and isinstance(expression, str):
+            *others, seconds = expression.split() or [""]
+            if len(others) != _CRONTAB_FIELDS:
+                raise InvalidCronError(
+                    f"crontab: seconds_last needs six fields, the last of them for seconds (got {expression!r})",
+                    expression=expression,
+                    allowed="6 fields",
+                )
+            expression = " ".join([seconds, *others])
+        return cls(expression, name, group, time_zone=time_zone, dialect=CRONTAB, day_or=day_or, **common)
 
     @property
     def cron(self) -> CronExpression | CrontabExpression:
-        """The expression, to ask about its instants."""
-        if self.dialect != QUARTZ:
-            return crontab_expression(self.expression, self.time_zone, self.dialect == CRONTAB_SECONDS_FIRST)
-        return cron_expression(self.expression, self.time_zone, str(self.dst))
+        """The expression in its time zone, with the methods that ask about its instants."""
+        seed = f"{self.group}.{self.name or ''}" if self.__dict__["_is_seeded"] else None
+        if self.dialect == CRONTAB:
+            return crontab_expression(self.expression, self.time_zone, str(self.dst), self.day_or, seed)
+        return cron_expression(self.expression, self.time_zone, str(self.dst), self.day_or, seed)
+
+    def describe(self) -> str:
+        """The expression in plain English, with its time zone."""
+        return self.cron.describe()
 
     def next_after(self, instant: datetime) -> datetime | None:
         if instant < self.anchor:
@@ -108,6 +152,54 @@ class CronTrigger(RecurringTrigger, _Expression):
             return self._bounded(start)
         return self._bounded(cron.next_after(start))
 
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """The last fire time strictly before `instant`, within start and end; None where there is none.
+
+        No calendar is asked. A trigger that has no start time yet has fire times at all times.
+        """
+        instant = as_instant(instant, "instant")
+        if self.end_time is not None and self.end_time < instant:
+            instant = self.end_time + _MICROSECOND
+        found = self.cron.previous_before(instant)
+        return found if found is None or self.start_time is None or found >= self.start_time else None
+
+    def is_satisfied_by(self, instant: datetime) -> bool:
+        """Whether the trigger fires in the second of `instant`, within start and end. No calendar is asked."""
+        second = as_instant(instant, "instant").replace(microsecond=0)
+        is_started = self.start_time is None or second >= self.start_time
+        return is_started and self._bounded(second) is not None and self.cron.is_satisfied_by(second)
+
+    def next_invalid_after(self, instant: datetime) -> datetime | None:
+        """The first whole second after that of `instant` which the expression does not mean; None where it means all.
+
+        Start, end and calendars are not asked.
+        """
+        return self.cron.next_invalid_after(instant)
+
+    def will_fire_on(self, day: date, calendar: Calendar | None = None) -> bool:
+        """Whether the trigger has a fire time that `calendar` includes on a day of its time zone.
+
+        A datetime with a time zone asks about its second instead of a day.
+
+        Raises:
+            InvalidTriggerError: `day` is neither, or a datetime without a time zone.
+        """
+        if isinstance(day, datetime):
+            second = as_instant(day, "day").replace(microsecond=0)
+            return self.is_satisfied_by(second) and (calendar is None or calendar.is_included(second))
+        if not isinstance(day, date):
+            raise InvalidTriggerError(f"day: must be a date or a datetime with a time zone (got {day!r})")
+        place = zone(self.time_zone)
+        # Where the clock leaps over midnight, this is the end of the gap.
+        since = as_instant(datetime.combine(day, time(), place), "day")
+        started = self.anchored(since)
+        found = started.included_from(since, calendar)
+        while found is not None and (shown := found.astimezone(place).date()) <= day:
+            if shown == day:
+                return True
+            found = started.next_included(found, calendar)
+        return False
+
     @property
     def final_fire_time(self) -> datetime | None:
         """The last instant up to the end time; None where there is no end."""
@@ -119,12 +211,13 @@ class CronTrigger(RecurringTrigger, _Expression):
         return last if last is not None and last >= self.anchor else None
 
     def schedule(self) -> dict[str, Any]:
-        return {
+        stored = {
             "expression": self.expression,
             "time_zone": self.time_zone,
             "dialect": self.dialect,
             "dst": str(self.dst),
         }
+        return stored if self.day_or is None else {**stored, "day_or": self.day_or}
 
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
@@ -133,5 +226,6 @@ class CronTrigger(RecurringTrigger, _Expression):
             time_zone=schedule["time_zone"],
             dialect=schedule["dialect"],
             dst=schedule["dst"],
+            day_or=schedule.get("day_or"),
             **common,
         )

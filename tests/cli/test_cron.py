@@ -47,6 +47,48 @@ def test_a_crontab_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[1:] == ["Fri 2026-01-02 00:00:00 UTC", "Sat 2026-01-03 00:00:00 UTC"]
 
 
+def test_five_fields_and_aliases_are_crontab_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("-n", "1", "--after", "2026-01-01T00:00Z", "--zone", "+02:00")
+    assert run(capsys, "30 2 * * 1", *common) == (
+        0,
+        "at 02:30, Monday (+02:00)\nMon 2026-01-05 02:30:00 UTC+02:00   2026-01-05T00:30:00Z\n",
+        "",
+    )
+    assert run(capsys, "@daily", *common)[1].startswith("at 00:00 (+02:00)\n")
+    seconds = run(capsys, "--crontab", "15 30 2 * * 1", *common)[1]
+    assert seconds.startswith("at 02:30:15, Monday (+02:00)\n")
+
+
+def test_both_day_fields_and_hashed_values(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("-n", "1", "--after", "2026-05-01T00:00Z")
+    assert "Fri 2026-05-08" in run(capsys, "0 0 13 * fri", *common)[1]
+    assert "Fri 2026-11-13" in run(capsys, "0 0 13 * fri", "--day-and", *common)[1]
+    assert "Wed 2026-05-13" in run(capsys, "0 0 0 13 * SUN", "--day-or", "-n", "3", "--after", "2026-05-04")[1]
+    assert "at 00:18 (UTC)" in run(capsys, "H 0 * * *", "--seed", "x", *common)[1]
+    assert "'H' stands for a value that follows from a seed" in run(capsys, "H 0 * * *", *common)[2]
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("5-5 * * * *", "croniter reads this line differently: it has Thu 2026-01-01 00:01:00 where quartzpy has Thu"),
+        ("0 0 15 * 5#2", "croniter finds no time at all"),
+        ("0 0 L-3 * *", "croniter does not accept this line"),
+        ("0 0 29 2 *", ""),
+        ("*/5 * * * *", ""),
+        ("H H * * *", ""),
+    ],
+)
+def test_a_line_that_croniter_reads_differently_is_pointed_out(
+    capsys: pytest.CaptureFixture[str], line: str, note: str
+) -> None:
+    status, out, err = run(capsys, line, "-n", "1", "--seed", "x")
+    assert status == 0
+    assert len(out.splitlines()) == 2
+    assert err.startswith(f"note: {note}" if note else "")
+    assert bool(err) == bool(note)
+
+
 def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "0 0 12 * * ?", "--json", "-n", "1", "--after", "2026-01-01T13:00Z")
     assert json.loads(out) == {
@@ -63,7 +105,8 @@ def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
         ("0 60 9-17 ? * MON-FRI", 2, "minutes field '60': allowed 0-59"),
         ("0 0 9 ? * MOO", 10, "day-of-week field 'MOO': 'MOO' is not a name here; allowed 1-7 or SUN-SAT"),
         ("0 0 0 ? * 6#6", 12, "after '#' allowed 1-5"),
-        ("*/5 * * * *", 11, "expected 6 or 7 fields (got 5)"),
+        ("*/5 * * *", 9, "expected 6 or 7 fields (got 4)"),
+        ("0 0 30 2 *", 4, "day-of-month field '30': no such day in any of these months"),
     ],
 )
 def test_a_bad_expression_has_a_caret_under_the_place(
@@ -83,7 +126,8 @@ def test_a_bad_expression_has_a_caret_under_the_place(
         (("0 0 12 * * ?", "--zone", "Nowhere"), "'Nowhere' is not known"),
         (("0 0 12 * * ?", "--after", "tomorrow"), "an instant such as 2026-03-29T01:00"),
         (("0 0 12 * * ?", "--after", "2026-01-01", "--before", "2026-01-01"), "exclude each other"),
-        (("--crontab", "99 * * * *"), "out of range"),
+        (("--crontab", "99 * * * *"), "minutes field '99': allowed 0-59"),
+        (("0 30 2 * * *",), "--crontab reads six fields as a crontab line that begins with seconds"),
     ],
 )
 def test_other_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:

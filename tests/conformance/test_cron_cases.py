@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy.cron.expression import CronExpression
-from quartzpy.cron.schedule import DaylightSaving
+from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidCronError, QuartzpyError
 from tests.conformance.loading import Comparison, at, demanded, family, shown
 

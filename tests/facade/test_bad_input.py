@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"day.of.week.*MOO",
     ),
     "a crontab line given to the Quartz dialect": (
-        lambda c: schedule(c, CronTrigger("*/5 * * * *", "t")),
+        lambda c: schedule(c, CronTrigger("*/5 * * * *", "t", dialect="quartz")),
         errors.InvalidCronError,
         r"6 or 7 fields \(got 5\).*from_crontab",
     ),

@@ -272,7 +272,8 @@ KINDS = [
         catch_up_max=1,
         catch_up_within=HOUR,  # type: ignore[arg-type]
     ),
-    CronTrigger.from_crontab("30 */7 3 * * 1", "t", start_time=LATER, seconds_first=True),
+    CronTrigger.from_crontab("30 */7 3 * * 1", "t", start_time=LATER),
+    CronTrigger("H H(0-6) 13 * FRI", "t", start_time=LATER, time_zone="+05:30", day_or=False),
     CalendarIntervalTrigger("t", interval=2, unit="week", time_zone="Europe/Berlin", start_time=LATER),  # type: ignore[arg-type]
     DailyTimeIntervalTrigger("t", interval=40, unit="minute", days_of_week=[2, 4], start_time=LATER, repeat_count=99),  # type: ignore[arg-type]
     RecurrenceTrigger(

@@ -13,8 +13,8 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.config_sources import PREFIX, load_settings
-from quartzpy.cron.crontab import CrontabExpression
-from quartzpy.cron.expression import CronExpression
+from quartzpy.cron_expressions.crontab import CrontabExpression
+from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.declarations import load_definitions
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.sql import rows

@@ -185,7 +185,7 @@ UNSTORABLE = {
     "a zone of 500 parts": (lambda: zone("Europe/" * 500), "is not known"),
     "a zone that is no text": (
         lambda: CronTrigger("0 0 0 * * ?", time_zone=["UTC"]),  # type: ignore[arg-type]
-        "time zone: must be a name such as 'Europe/Berlin' (got list)",
+        "time zone: must be a name such as 'Europe/Berlin', an offset such as '+02:00'",
     ),
     "an expression that is no text": (lambda: CronTrigger(["0"]), "must be str (got list)"),  # type: ignore[arg-type]
     "a label with an escape": (lambda: SchedulerConfig(labels=("\x1b",)), "labels: a label: control character U+001B"),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quartzpy.cron.expression import CronExpression
-from quartzpy.cron.schedule import DaylightSaving
+from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 
 SECOND = timedelta(seconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

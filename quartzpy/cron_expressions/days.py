@@ -49,9 +49,24 @@ class DayRule:
     nth_weekdays: tuple[NthWeekday, ...] = ()
 
     @property
+    def restricts(self) -> bool:
+        """Whether some day of some month is not meant, though others are."""
+        return self != DayRule() and self.weekly != ALL_WEEKDAYS
+
+    def joined(self, other: DayRule) -> DayRule:
+        """The days that either rule means."""
+        return DayRule(
+            month_days=self.month_days | other.month_days,
+            weekdays=self.weekdays | other.weekdays,
+            nearest_workdays=self.nearest_workdays + other.nearest_workdays,
+            last_days=self.last_days + other.last_days,
+            nth_weekdays=self.nth_weekdays + other.nth_weekdays,
+        )
+
+    @property
     def weekly(self) -> int | None:
         """The weekdays that are meant, where the day of the month makes no difference; else None."""
-        if self.month_days == ALL_MONTH_DAYS:
+        if self.month_days == ALL_MONTH_DAYS or self.weekdays == ALL_WEEKDAYS:
             return ALL_WEEKDAYS
         has_others = self.month_days or self.nearest_workdays or self.last_days or self.nth_weekdays
         return None if has_others else self.weekdays
@@ -83,6 +98,23 @@ class DayRule:
             for length in range(SHORTEST_MONTH, _LONGEST_MONTH + 1)
             for first_weekday in range(7)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CommonDays:
+    """The days that both rules mean: "Friday the 13th"."""
+
+    one: DayRule
+    other: DayRule
+
+    @property
+    def weekly(self) -> None:
+        """Always None: which weekdays are meant differs from week to week."""
+        return None
+
+    def by_shape(self) -> tuple[int, ...]:
+        """The days of each shape of a month, as `DayRule.by_shape` returns them."""
+        return tuple(days & others for days, others in zip(self.one.by_shape(), self.other.by_shape(), strict=True))
 
 
 _SEVENTH_DAYS = sum(1 << 7 * week for week in range(5))

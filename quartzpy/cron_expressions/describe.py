@@ -1,15 +1,18 @@
-"""A cron expression in plain English: "every 15 minutes from 09:00 to 17:59, Monday to Friday"."""
+"""Descriptions of cron expressions in plain English: "every 15 minutes from 09:00 to 17:59, Monday to Friday".
+
+Both dialects' fields number the weekdays as Quartz does, so the words are the same for both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
 
-from quartzpy.cron.days import LastDay, NthWeekday
-from quartzpy.cron.parser import CronFields, Part
+from quartzpy.cron_expressions.days import ALL_WEEKDAYS, DayRule, LastDay, NthWeekday
+from quartzpy.cron_expressions.fields import HOURS, MONTH, CronFields, Part
 
 _MOST_TIMES = 8
-"""So many times of day are listed one by one; more are told as minutes and hours."""
+"""Up to this many times of day are listed one by one; more are described by their minutes and hours."""
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -19,7 +22,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
 
 def description(fields: CronFields) -> str:
-    """The expression in words, without its zone."""
+    """Return the expression in words, without its time zone."""
     seconds, minutes, hours, month_days, months, weekdays, years = fields.parts
     said = [
         _clock(seconds, minutes, hours),
@@ -76,6 +79,9 @@ def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
         first, last = _time(part.first, minute, second), _time(part.last, minute, second)
         if part.is_value:
             said.append(f"at {first}")
+        elif part.last == 23 and 24 % part.step:
+            # From the day's last time to the next day's first, the gap is another one.
+            said.append("at " + listed([_time(hour, minute, second) for hour in part.values(HOURS)]))
         elif part.is_all and part.step == 1:
             past = f" at minute {minute}" if minute or second else ""
             said.append(every + past + (f" and second {second}" if second else ""))
@@ -99,7 +105,8 @@ def _seconds(parts: Sequence[Part], values: list[int] | None, minutes: Sequence[
         return "every second"
     if values is not None:
         return f"at second{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])}"
-    return listed([_stepping(part, "second") for part in parts])
+    said = listed([_stepping(part, "second") for part in parts])
+    return f"at {said}" if parts[0].is_value else said
 
 
 def _minutes(parts: Sequence[Part], values: list[int] | None, seconds: list[int] | None) -> str:
@@ -109,7 +116,9 @@ def _minutes(parts: Sequence[Part], values: list[int] | None, seconds: list[int]
         said = f"minute{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])}"
         return f"at {said}" if seconds == [0] else f"in {said}"
     said = listed([_stepping(part, "minute") for part in parts])
-    return said if seconds == [0] else f"in {said}" if seconds is None else f"of {said}"
+    if seconds == [0]:
+        return f"at {said}" if parts[0].is_value else said
+    return f"in {said}" if seconds is None else f"of {said}"
 
 
 def _hours(parts: Sequence[Part]) -> str:
@@ -133,7 +142,8 @@ def _stepping(part: Part, unit: str) -> str:
         return f"{unit} {part.first}"
     every = f"every {unit}" if part.step == 1 else f"every {part.step} {unit}s"
     if part.is_all or (part.is_open and part.first == 0):
-        return every
+        # 60 minutes are no whole number of such steps: each hour begins anew.
+        return every if 60 % part.step == 0 else f"{every} from {unit} 0"
     return f"{every} from {unit} {part.first}" + ("" if part.is_open else f" to {part.last}")
 
 
@@ -141,21 +151,34 @@ def _stepping(part: Part, unit: str) -> str:
 
 
 def _days(fields: CronFields, month_days: Sequence[Part], weekdays: Sequence[Part]) -> str:
-    said = []
-    if weekdays and not _is_every(weekdays):
-        said.append(listed([_named(part, WEEKDAYS, "day of the week") for part in weekdays]))
-    if month_days and not _is_every(month_days):
-        said.append(_month_days(month_days))
-    rule = fields.days
+    if fields.either_day and fields.days.weekly == ALL_WEEKDAYS:
+        return ""
+    on_month_days = _days_of_month(fields.month_days, month_days)
+    on_weekdays = _days_of_week(fields.weekdays, weekdays)
+    if on_month_days and on_weekdays:
+        return f"on {on_month_days}{' or ' if fields.either_day else ', if that is '}{on_weekdays}"
+    text = on_month_days or on_weekdays
+    return text if not text or (text.startswith((*WEEKDAYS, "every")) and not on_month_days) else f"on {text}"
+
+
+def _days_of_month(rule: DayRule, parts: Sequence[Part]) -> str:
+    """The restriction of the day of the month; empty where there is none."""
+    if not rule.restricts:
+        return ""
+    said = [_month_days(parts)] if parts else []
     said += [f"the weekday (Monday to Friday) nearest to day {day} of the month" for day in rule.nearest_workdays]
     said += [_last(last) for last in rule.last_days]
-    said += [_nth(chosen) for chosen in rule.nth_weekdays]
-    if not weekdays and not month_days and rule.weekdays and not said:
-        said = [WEEKDAYS[6]]
-    if not said:
+    return listed(list(dict.fromkeys(said)))
+
+
+def _days_of_week(rule: DayRule, parts: Sequence[Part]) -> str:
+    """The restriction of the day of the week; empty where there is none."""
+    if not rule.restricts:
         return ""
-    text = listed(said)
-    return text if text.startswith(WEEKDAYS) and not rule.nth_weekdays else f"on {text}"
+    said = [_named(part, WEEKDAYS, "day of the week") for part in parts]
+    said += [_nth(chosen) for chosen in rule.nth_weekdays]
+    # Quartz's "L" alone has no part: it is Saturday.
+    return listed(list(dict.fromkeys(said))) if said else WEEKDAYS[6]
 
 
 def _month_days(parts: Sequence[Part]) -> str:
@@ -205,6 +228,10 @@ def _named(part: Part, names: Sequence[str], what: str) -> str:
 def _months(parts: Sequence[Part]) -> str:
     if _is_every(parts):
         return ""
+    if any(part.step > 1 and 12 % part.step for part in parts):
+        return "in " + listed(
+            [MONTHS[month - 1] for month in sorted({m for part in parts for m in part.values(MONTH)})]
+        )
     said = listed([_named(part, MONTHS, "month") for part in parts])
     return said if said.startswith("every") else f"in {said}"
 

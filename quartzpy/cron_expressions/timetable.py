@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
 
-from quartzpy.cron.days import ALL_WEEKDAYS, DayRule, month_shape
+from quartzpy.cron_expressions.days import ALL_WEEKDAYS, CommonDays, DayRule, month_shape
 
 FIRST_YEAR, LAST_YEAR = 1970, 2199
 """What a year field may name; nothing matches outside."""
@@ -51,12 +51,12 @@ def _minutes_of_day(hours: int, minutes: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _days_by_shape(days: DayRule) -> tuple[int, ...]:
+def _days_by_shape(days: DayRule | CommonDays) -> tuple[int, ...]:
     return days.by_shape()
 
 
 @lru_cache(maxsize=1024)
-def _last_day(days: DayRule, months: int, years: frozenset[int] | None) -> int:
+def _last_day(days: DayRule | CommonDays, months: int, years: frozenset[int] | None) -> int:
     """No day after this one is meant; -1 where none is at all."""
     last_year = LAST_YEAR if years is None else max(years)
     masks = _days_by_shape(days)
@@ -86,7 +86,13 @@ class Timetable:
     )  # fmt: skip
 
     def __init__(
-        self, seconds: int, minutes: int, hours: int, days: DayRule, months: int, years: frozenset[int] | None
+        self,
+        seconds: int,
+        minutes: int,
+        hours: int,
+        days: DayRule | CommonDays,
+        months: int,
+        years: frozenset[int] | None,
     ) -> None:
         self._minutes = _minutes_of_day(hours, minutes)
         self._second_mask = seconds
@@ -107,6 +113,11 @@ class Timetable:
     def is_frequent(self) -> bool:
         """Whether some day matches in every week."""
         return self._weekdays is not None
+
+    @property
+    def matches_never(self) -> bool:
+        """Whether no day of any year matches."""
+        return self._last_day < 0
 
     @property
     def matches_always(self) -> bool:

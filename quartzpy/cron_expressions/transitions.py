@@ -6,11 +6,10 @@ next change is; that is found once by probing and kept, half a year at a time.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from quartzpy.instants import zone
 
@@ -60,14 +59,15 @@ class ZoneWindows:
 
     __slots__ = ("_chunks", "_passes", "_zone", "keeps_all", "latest")
 
-    def __init__(self, time_zone: ZoneInfo, passes: Passes) -> None:
+    def __init__(self, time_zone: tzinfo, passes: Passes) -> None:
         self._zone = time_zone
         self._passes = passes
         self._chunks: dict[int, tuple[Window, ...]] = {}
-        is_utc = time_zone.key == "UTC"
-        self.latest = Window(-_UNBOUNDED, _UNBOUNDED, 0, -_UNBOUNDED, _UNBOUNDED, 0, 0) if is_utc else _NONE
+        is_fixed = isinstance(time_zone, timezone) or getattr(time_zone, "key", None) == "UTC"
+        offset = _offset(time_zone, 0) if is_fixed else 0
+        self.latest = Window(-_UNBOUNDED, _UNBOUNDED, offset, -_UNBOUNDED, _UNBOUNDED, 0, 0) if is_fixed else _NONE
         """The last one that was asked for: as a rule the next one, too."""
-        self.keeps_all = is_utc or passes is Passes.BOTH
+        self.keeps_all = is_fixed or passes is Passes.BOTH
         """Whether every instant counts."""
 
     def at(self, instant: int) -> Window:
@@ -120,14 +120,14 @@ def zone_windows(name: str, passes: Passes) -> ZoneWindows:
     return ZoneWindows(zone(name), passes)
 
 
-def _offset(time_zone: ZoneInfo, instant: int) -> int:
+def _offset(time_zone: tzinfo, instant: int) -> int:
     moment = _EPOCH + timedelta(seconds=min(max(instant, _EARLIEST), _LATEST))
     offset = moment.astimezone(time_zone).utcoffset()
     # Offsets of fractions of a second do not exist; whole ones that are not minutes do, before 1972.
     return 0 if offset is None else offset.days * 86_400 + offset.seconds
 
 
-def _find_changes(time_zone: ZoneInfo, start: int, end: int) -> list[int]:
+def _find_changes(time_zone: tzinfo, start: int, end: int) -> list[int]:
     """The instants after `start` up to `end` at which another offset begins than the one before."""
     changes: list[int] = []
     known, offset = start, _offset(time_zone, start)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from itertools import islice
 
-from quartzpy.cron.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
-from quartzpy.cron.transitions import Passes, Window, ZoneWindows, zone_windows
-from quartzpy.errors import InvalidValueError
+from quartzpy.cron_expressions.fields import CronFields
+from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Timetable
+from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
+from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.instants import as_instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,15 +24,15 @@ _from_timestamp = datetime.fromtimestamp
 
 
 class DaylightSaving(StrEnum):
-    """What becomes of wall-clock times that do not come, or come twice, when the clock is changed.
+    """The policy for wall-clock times that a change of the clock leaps over or repeats.
 
-    ONCE: times of day (seconds, minutes and hours are values or lists of them) fire exactly once: on the
-    first pass, and at the first instant after the gap where the clock leaps over them. Rhythms (a wildcard,
-    step or range in seconds, minutes or hours) follow real time: they go on through both passes, and what is
-    leapt over is left out.
+    ONCE: An expression of times of day (its seconds, minutes and hours are values or lists of values) fires exactly
+    once for each: on the first pass where the time comes twice, and at the first instant after the gap where the clock
+    leaps over it. An expression with a wildcard, a step or a range in seconds, minutes or hours is a rhythm and
+    follows real time: it goes on through both passes, and times that the clock leaps over are left out.
 
-    QUARTZ: as Quartz does it. What is leapt over is left out; what comes twice fires on the second pass, so
-    that a rhythm is silent during the first.
+    QUARTZ: The behaviour of Quartz. Times that the clock leaps over are left out; a time that comes twice fires on the
+    second pass, so that a rhythm is silent during the first.
     """
 
     ONCE = "once"
@@ -193,3 +195,24 @@ class ScheduleExpression:
 def _seconds(instant: datetime) -> int:
     since = as_instant(instant, "instant", InvalidValueError) - _EPOCH
     return since.days * _DAY + since.seconds
+
+
+def checked_policy(dst: object, text: str) -> DaylightSaving:
+    """Return the policy of that name.
+
+    Raises:
+        InvalidCronError: There is no such policy.
+    """
+    try:
+        return DaylightSaving(str(dst))
+    except ValueError:
+        allowed = ", ".join(DaylightSaving)
+        raise InvalidCronError(
+            f"dst: must be one of {allowed} (got {dst!r})", expression=text, allowed=allowed
+        ) from None
+
+
+@lru_cache(maxsize=4096)
+def schedule_of(fields: CronFields, time_zone: str, dst: DaylightSaving) -> Schedule:
+    """The schedule of a parsed expression; equal arguments get the same object."""
+    return Schedule(fields.timetable(), time_zone, dst, is_rhythm=fields.is_interval)
