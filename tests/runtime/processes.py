@@ -64,7 +64,7 @@ def execution_of(
         "scheduled_fire_time": START,
         "previous_fire_time": None,
         "next_fire_time": None,
-        "pending": UpcomingFireTimes((), is_complete=True),
+        "upcoming": UpcomingFireTimes((), is_complete=True),
         "times_triggered": 1,
         "attempt": 1,
         "placement": detail.placement.as_text(),
