@@ -19,6 +19,7 @@ from quartzpy.texts import quoted
 
 AUTO = "AUTO"
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_DURATIONS = re.compile(f"(?:{_DURATION.pattern})+")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
@@ -30,19 +31,23 @@ _A_YEAR = timedelta(days=366)
 
 
 def as_duration(value: object, subject: str) -> timedelta:
-    """A timedelta, or a text such as "500ms", "5s", "2m", "1h", "7d".
+    """Return a span of time: a timedelta, a number of seconds, or a text such as "500ms", "5s", "1h30m", "7d".
 
     Raises:
-        SettingsError: anything else.
+        SettingsError: the value is none of these.
     """
     if isinstance(value, timedelta):
         return value
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        try:
-            return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
-        except OverflowError:
-            raise SettingsError(f"{subject}: longer than any span of time (got {quoted(value)})") from None
-    raise SettingsError(f"{subject}: a timedelta, or 500ms, 5s, 2m, 1h (got {quoted(value)})")
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return timedelta(seconds=value)
+        if isinstance(value, str) and _DURATIONS.fullmatch(text := value.strip()):
+            return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)))
+    except OverflowError:
+        raise SettingsError(f"{subject}: longer than any span of time (got {quoted(value)})") from None
+    except ValueError:  # Not a number (NaN).
+        pass
+    raise SettingsError(f"{subject}: a timedelta, a number of seconds, or 500ms, 5s, 1h30m (got {quoted(value)})")
 
 
 def as_bytes(value: object, subject: str) -> int:
@@ -81,6 +86,7 @@ def checked_schema(schema: object) -> str | None:
     return schema
 
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
 MOST_WORKERS = 5_000
 MOST_OF_A_GROUP = 1_000_000
 
@@ -103,6 +109,17 @@ def _check_name(name: object, subject: str) -> None:
         check_name(name, subject)
     except InvalidKeyError as error:
         raise SettingsError(str(error)) from None
+
+
+class Role(StrEnum):
+    """The part that a started node has in its cluster."""
+
+    BOTH = "both"
+    """It runs jobs and keeps house: handles misfires, deletes old history and repairs rows."""
+    SCHEDULER = "scheduler"
+    """It keeps house, finds dead nodes and recovers their work, and never runs a job."""
+    WORKER = "worker"
+    """It runs jobs, and keeps house only while no node of another role is alive."""
 
 
 class ExecutorKind(StrEnum):
@@ -168,6 +185,10 @@ class SchedulerConfig:
     instance_id: str = AUTO
     """This node's name in the cluster; AUTO makes a unique one at each start."""
 
+    role: str = Role.BOTH
+    """The part of this node in the cluster: "both", "scheduler" (runs no jobs) or "worker" (leaves misfires and the
+    deletion of old history to other nodes while there are any). See "Roles" in docs/operating-a-node.md."""
+
     workers: int = 10
     """How many executions this node runs at once in its default executor: threads, and the event loop beside them."""
 
@@ -231,6 +252,15 @@ class SchedulerConfig:
     schema: str | None = None
     """The database schema of our tables; None is the connection's own default."""
 
+    log_executions: str | None = None
+    """The level at which each execution is logged by the logger "quartzpy.executions": "DEBUG", "INFO" or "WARNING".
+    Failures and misfires are warnings. None logs failures only."""
+
+    debug: bool = False
+    """Whether this process looks for mistakes of its jobs: executions are logged at INFO unless `log_executions` says
+    otherwise, and the event loop runs in asyncio's debug mode, which reports slow steps and coroutines that nobody
+    awaited. It costs time."""
+
     pool_size: int = 5
     """Connections for steps and calls, besides the three that a node keeps for check-in, misfires and LISTEN."""
 
@@ -267,6 +297,16 @@ class SchedulerConfig:
                 )
         _check_name(self.name, "name")
         _check_name(self.instance_id, "instance_id")
+        if self.role not in list(Role):
+            raise SettingsError(f"role: one of {', '.join(Role)} (got {quoted(self.role)})")
+        given(self, "role", Role(self.role))
+        if self.log_executions is not None:
+            if self.log_executions not in LOG_LEVELS:
+                raise SettingsError(
+                    f"log_executions: {', '.join(LOG_LEVELS)}, or None (got {quoted(self.log_executions)})"
+                )
+        elif self.debug:
+            given(self, "log_executions", "INFO")
         self._check_range("workers", 0, MOST_WORKERS)
         self._check_range("batch_size", 1, 10_000)
         self._check_range("misfire_batch_size", 1, 10_000)

@@ -90,6 +90,8 @@ class Capabilities:
     executors: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
     groups: Mapping[str, int] = field(default_factory=dict, hash=False)
+    keeps_house: bool = True
+    """Whether the node handles misfires, deletes old history and repairs rows, also where other nodes could."""
 
     def limit_of(self, group: str) -> int | None:
         """How many executions of a group (empty: of jobs without one) may run there at once; None: any number."""
@@ -113,6 +115,7 @@ class Capabilities:
                 "executors": sorted(self.executors),
                 "labels": sorted(self.labels),
                 "groups": dict(self.groups),
+                "keeps_house": self.keeps_house,
             }
         )
 
@@ -125,4 +128,5 @@ class Capabilities:
             frozenset(stored.get("executors", ())),
             frozenset(stored.get("labels", ())),
             stored.get("groups", {}),
+            stored.get("keeps_house", True),
         )

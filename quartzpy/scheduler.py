@@ -12,12 +12,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig, checked_groups
+from quartzpy.config import SchedulerConfig, as_duration, checked_groups
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import (
-    SchedulerStateError,
-    UnableToInterruptJobError,
-)
+from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError, UnableToInterruptJobError
 from quartzpy.events import (
     Event,
     SchedulerInStandby,
@@ -30,11 +27,13 @@ from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
+from quartzpy.logs import ensure_logging
 from quartzpy.middleware import Middleware
 from quartzpy.plugin import Plugin, call_plugin
 from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
+from quartzpy.runtime.run import RunEnd, run_until_stopped
 from quartzpy.store.protocol import (
     JobStore,
 )
@@ -177,15 +176,21 @@ class BaseScheduler(SchedulingVerbs):
             listeners=self.listeners,
             job_factory=self._job_factory,
             middleware=self._middleware,
+            version=self._version,
         )
         node.start(standby=standby)
         return node
 
-    def start_delayed(self, delay: timedelta) -> None:
-        """Start after `delay`, unless it is shut down before. Returns at once."""
+    def start_delayed(self, delay: timedelta | float | str) -> None:
+        """Start after `delay` (seconds, or a span such as "5s"), unless it is shut down before. Returns at once.
+
+        Raises:
+            SettingsError: `delay` is no span of time, or is below zero.
+        """
+        seconds = _seconds(delay, "delay")
         with self._lock:
             self._check_usable()
-            self._starting = threading.Timer(delay.total_seconds(), self._start_if_still_wanted)
+            self._starting = threading.Timer(seconds, self._start_if_still_wanted)
             self._starting.name = "quartzpy-delayed-start"
             self._starting.daemon = True
             self._starting.start()
@@ -203,40 +208,79 @@ class BaseScheduler(SchedulingVerbs):
         self._node.standby()
         self.listeners.emit(SchedulerInStandby())
 
-    def shutdown(self, *, wait: bool = True, timeout: timedelta | None = None) -> bool:
-        """Stop for good. With `wait`, executions may end within `timeout` (None: however long they take).
+    def run(
+        self,
+        *,
+        drain_timeout: timedelta | float | str | None = "30s",
+        interrupt: bool = False,
+        log_level: str = "INFO",
+    ) -> bool:
+        """Start this node and block until the process is asked to stop, as a program's last line.
 
-        What still runs then is told to stop and left for other nodes to recover. Returns whether all ended.
+        SIGTERM, SIGINT (Ctrl-C) or a call of `shutdown` ends it: then nothing more is fired, and executions may end
+        within `drain_timeout` (None: however long they take); with `interrupt` they are asked to stop at once. A second
+        signal ends the process at once, and other nodes recover what ran. Where the program has configured no logging,
+        messages from `log_level` on go to the standard error. On a thread other than the main one no signal handlers
+        are installed. Returns whether all executions ended and were recorded.
 
         Raises:
-            SchedulerStateError: called with `wait` from a job of this scheduler: it would wait for itself.
+            NodeUnhealthyError: a thread of the node could not be kept alive, so that only a new process helps.
+            SettingsError: `drain_timeout` is no span of time, or `log_level` is no level.
+            SchedulerStateError, StoreUnavailableError, SchemaError, InstanceIdInUseError: as `start`.
         """
+        timeout = None if drain_timeout is None else _seconds(drain_timeout, "drain_timeout")
+        ensure_logging(log_level)
+        end = run_until_stopped(self, timeout, interrupt=interrupt)
+        if end is RunEnd.FAILED:
+            raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
+        return end is RunEnd.DRAINED
+
+    def shutdown(
+        self, *, wait: bool = True, timeout: timedelta | float | str | None = None, interrupt: bool = False
+    ) -> bool:
+        """Stop for good. Return whether all executions of this node ended and were recorded.
+
+        With `wait` it returns when they have ended, or when `timeout` (seconds, or a span such as "30s"; None: however
+        long they take) has passed. What still runs then is asked to stop and left to other nodes to recover. With
+        `interrupt` executions are asked to stop at once (`context.cancelled`, as by `cancel`). A job that asks to be
+        fired again at once is fired by another node. Without `wait` all that goes on in the background. Another call
+        may wait after all, interrupt, or shorten the time.
+
+        Raises:
+            SchedulerStateError: a job of this scheduler called it with `wait`, and would wait for itself.
+            SettingsError: `timeout` is no span of time, or is below zero. Nothing has changed then.
+        """
+        seconds = None if timeout is None else _seconds(timeout, "timeout")
         with self._lock:
-            if self.is_shut_down:
-                return True
             node = self._node
             if wait and node is not None and node.is_worker_thread():
                 raise SchedulerStateError("shutdown(wait=True) in a job would wait for itself; use wait=False")
+            is_first = not self.is_shut_down
             self._shut_down.set()
             if self._starting is not None:
                 self._starting.cancel()
-        self.listeners.emit(SchedulerShuttingDown())
-        self._each_plugin("shutdown")
-        if node is None:
+        if is_first:
+            self.listeners.emit(SchedulerShuttingDown())
+            self._each_plugin("shutdown")
+        if node is not None:
+            return node.stop(
+                wait=wait,
+                timeout=seconds,
+                interrupt=interrupt,
+                ended=lambda drained: self.listeners.emit(SchedulerShutDown(drained)),
+            )
+        if is_first:
             self._store.close()
-            drained = True
-        else:
-            drained = node.stop(wait=wait, timeout=None if timeout is None else timeout.total_seconds())
-        self.listeners.emit(SchedulerShutDown(drained))
-        return drained
+            self.listeners.emit(SchedulerShutDown(drained=True))
+        return True
 
-    def wait_until_shut_down(self, timeout: timedelta | None = None) -> bool:
-        """Sleep until somebody calls `shutdown`; whether that came within `timeout`."""
-        return self._shut_down.wait(None if timeout is None else timeout.total_seconds())
+    def wait_until_shut_down(self, timeout: timedelta | float | str | None = None) -> bool:
+        """Sleep until somebody calls `shutdown`, at most for `timeout`. Return whether somebody has."""
+        return self._shut_down.wait(None if timeout is None else _seconds(timeout, "timeout"))
 
-    def wait_until_recorded(self, executions: int, timeout: timedelta) -> bool:
-        """Wait until this node has run so many executions and recorded all; whether that came in time."""
-        deadline = self._clock.monotonic() + timeout.total_seconds()
+    def wait_until_recorded(self, executions: int, timeout: timedelta | float | str) -> bool:
+        """Wait until this node has run and recorded so many executions. Return whether it has in time."""
+        deadline = self._clock.monotonic() + _seconds(timeout, "timeout")
         while self._node is not None and self._clock.monotonic() < deadline:
             if self._node.recorded >= executions:
                 return True
@@ -368,3 +412,11 @@ class BaseScheduler(SchedulingVerbs):
             workers=self._config.workers,
             jobs_executed=self._node.recorded if self._node else 0,
         )
+
+
+def _seconds(span: timedelta | float | str, subject: str) -> float:
+    """Return the seconds of a span of time. Raises SettingsError where it is none, or below zero."""
+    seconds = as_duration(span, subject).total_seconds()
+    if seconds < 0:
+        raise SettingsError(f"{subject}: must be zero or more (got {span!r})")
+    return seconds

@@ -571,6 +571,13 @@ class JobStore(Protocol):
         """Take back one node death of each job: the node that executed it was silent, and lives."""
         ...
 
+    def describe(self) -> str:
+        """Return in a few words where the data is, for people: the kind and release of the server, and its place.
+
+        It must not ask the server, and must not show a password.
+        """
+        ...
+
     def connections(self) -> ConnectionUsage | None:
         """How many connections for steps and calls are in use; None for a store that has none."""
         ...

@@ -149,6 +149,9 @@ class RamJobStore:
         with self._lock:
             recover.forgive(self._tables, jobs)
 
+    def describe(self) -> str:
+        return "none; everything is in the memory of this process and ends with it"
+
     def connections(self) -> None:
         return None
 
