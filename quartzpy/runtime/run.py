@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from quartzpy.runtime.health import HealthState
 
 if TYPE_CHECKING:
-    from quartzpy.scheduler import BaseScheduler
+    from quartzpy.life import SchedulerLife
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class RunEnd(Enum):
     """A thread of the node could not be kept alive."""
 
 
-def run_until_stopped(scheduler: BaseScheduler, drain_timeout: float | None, *, interrupt: bool = False) -> RunEnd:
+def run_until_stopped(scheduler: SchedulerLife, drain_timeout: float | None, *, interrupt: bool = False) -> RunEnd:
     """Start a scheduler, wait for a signal, a shutdown or a failed node, and drain for `drain_timeout` seconds."""
     with _signals() as received:
         scheduler.start()

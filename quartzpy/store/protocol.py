@@ -673,6 +673,10 @@ class JobStore(Protocol):
         """Ask the execution of this fire_id to stop, on whichever node it runs; whether it runs."""
         ...
 
+    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
+        """Ask all executions of a job to stop, on whichever nodes they run; return their fire_ids."""
+        ...
+
     def cancel_requests(self, node: Node) -> set[int]:
         """The fire_ids of this epoch's executions that somebody asked to stop."""
         ...

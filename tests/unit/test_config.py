@@ -28,8 +28,11 @@ def test_durations(text: str, seconds: float) -> None:
     [
         ({"misfire_treshold": "1s"}, "misfire_treshold is not a setting; did you mean misfire_threshold?"),
         ({"zzz": 1}, "zzz is not a setting; there are batch_size"),
-        ({"checkin_interval": "5"}, "checkin_interval: a timedelta, or 500ms, 5s, 2m, 1h (got '5')"),
-        ({"checkin_interval": 5}, "checkin_interval: a timedelta"),
+        (
+            {"checkin_interval": float("nan")},
+            "checkin_interval: a timedelta, a number of seconds, or 500ms, 5s, 1h30m (got nan)",
+        ),
+        ({"checkin_interval": True}, "checkin_interval: a timedelta"),
         ({"checkin_interval": "0s"}, "checkin_interval=0s must be above zero"),
         ({"checkin_interval": timedelta(seconds=-1)}, "must be above zero"),
         ({"idle_wait": "100000d"}, "at most ten years"),

@@ -212,6 +212,10 @@ class RamJobStore:
         with self._lock:
             return complete.request_cancel(self._tables, fire_id)
 
+    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
+        with self._lock:
+            return complete.request_cancel_of_job(self._tables, job)
+
     def cancel_requests(self, node: Node) -> set[int]:
         with self._lock:
             return complete.cancel_requests(self._tables, node)

@@ -56,6 +56,7 @@ from quartzpy.store.sql import (
     acquire,
     audit,
     calendars,
+    cancel,
     checkin,
     checks,
     complete,
@@ -274,10 +275,13 @@ class SqlJobStore:
         return complete.complete(self._session, node, completions, wakes_others=wakes_others)
 
     def request_cancel(self, fire_id: int) -> bool:
-        return complete.request_cancel(self._session, fire_id)
+        return cancel.request_cancel(self._session, fire_id)
+
+    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
+        return cancel.request_cancel_of_job(self._session, job)
 
     def cancel_requests(self, node: Node) -> set[int]:
-        return complete.cancel_requests(self._session, node)
+        return cancel.cancel_requests(self._session, node)
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
