@@ -64,6 +64,7 @@ def checked_schema(schema: object) -> str | None:
     return schema
 
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
 MOST_WORKERS = 5_000
 MOST_OF_A_GROUP = 1_000_000
 
@@ -86,6 +87,17 @@ def _check_name(name: object, subject: str) -> None:
         check_name(name, subject)
     except InvalidKeyError as error:
         raise SettingsError(str(error)) from None
+
+
+class Role(StrEnum):
+    """The part that a started node has in its cluster."""
+
+    BOTH = "both"
+    """It runs jobs and keeps house: handles misfires, deletes old history and repairs rows."""
+    SCHEDULER = "scheduler"
+    """It keeps house, finds dead nodes and recovers their work, and never runs a job."""
+    WORKER = "worker"
+    """It runs jobs, and keeps house only while no node of another role is alive."""
 
 
 class ExecutorKind(StrEnum):
@@ -151,6 +163,10 @@ class SchedulerConfig:
     instance_id: str = AUTO
     """This node's name in the cluster; AUTO makes a unique one at each start."""
 
+    role: str = Role.BOTH
+    """The part of this node in the cluster: "both", "scheduler" (runs no jobs) or "worker" (leaves misfires and the
+    deletion of old history to other nodes while there are any). See "Roles" in docs/operating-a-node.md."""
+
     workers: int = 10
     """How many executions this node runs at once in its default executor: threads, and the event loop beside them."""
 
@@ -214,6 +230,15 @@ class SchedulerConfig:
     schema: str | None = None
     """The database schema of our tables; None is the connection's own default."""
 
+    log_executions: str | None = None
+    """The level at which each execution is logged by the logger "quartzpy.executions": "DEBUG", "INFO" or "WARNING".
+    Failures and misfires are warnings. None logs failures only."""
+
+    debug: bool = False
+    """Whether this process looks for mistakes of its jobs: executions are logged at INFO unless `log_executions` says
+    otherwise, and the event loop runs in asyncio's debug mode, which reports slow steps and coroutines that nobody
+    awaited. It costs time."""
+
     pool_size: int = 5
     """Connections for steps and calls, besides the three that a node keeps for check-in, misfires and LISTEN."""
 
@@ -248,6 +273,16 @@ class SchedulerConfig:
                 )
         _check_name(self.name, "name")
         _check_name(self.instance_id, "instance_id")
+        if self.role not in list(Role):
+            raise SettingsError(f"role: one of {', '.join(Role)} (got {quoted(self.role)})")
+        given(self, "role", Role(self.role))
+        if self.log_executions is not None:
+            if self.log_executions not in LOG_LEVELS:
+                raise SettingsError(
+                    f"log_executions: {', '.join(LOG_LEVELS)}, or None (got {quoted(self.log_executions)})"
+                )
+        elif self.debug:
+            given(self, "log_executions", "INFO")
         self._check_range("workers", 0, MOST_WORKERS)
         self._check_range("batch_size", 1, 10_000)
         self._check_range("misfire_batch_size", 1, 10_000)

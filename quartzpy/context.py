@@ -51,11 +51,12 @@ class JobExecutionContext:
         scheduler: Any,
         job_instance: Job,
         data_type: type[Any] | None,
-        refire_count: int,
         is_lease_lost: Callable[[], bool],
         cancelled: Cancellation,
         transaction: Callable[[], AbstractContextManager[Connection]],
         fenced_transaction: Callable[[], AbstractContextManager[Connection]],
+        instance_id: str = "",
+        refire_count: int = 0,
     ) -> None:
         self._transaction = transaction
         self._fenced_transaction = fenced_transaction
@@ -66,11 +67,16 @@ class JobExecutionContext:
         self._scratch: dict[Any, Any] = {}
         self.scheduler = scheduler
         self.job_instance = job_instance
+        self.instance_id = instance_id
+        """The id of the node that runs this execution, as `Scheduler.nodes()` and the history show it."""
         self.refire_count = refire_count
+        """How often this execution was fired again at once because it raised
+        `JobExecutionError(refire_immediately=True)`. Each refire gets the same context: what the job changed in
+        `job_detail_data`, in `job_data` or by `put` is still there."""
         self.result: Any = None
-        """What `execute` returned; may be set by the job itself."""
+        """The value that `execute` returned. The job may also set it."""
         self.job_run_time: timedelta | None = None
-        """How long the execution took; None until it ended."""
+        """How long the job ran this time (since the last refire, if there was one). None while it runs."""
 
     @cached_property
     def job_detail_data(self) -> JobDataMap:
@@ -94,6 +100,23 @@ class JobExecutionContext:
         if self._data_type is None:
             return self.job_data
         return build(self._data_type, self.job_data, f"job {self.job_key}, trigger {self.trigger_key}")
+
+    def prepare_refire(self) -> None:
+        """Count a refire, and bring the changes that the job made to its own data into the merged view."""
+        self.refire_count += 1
+        self.job_run_time = None
+        if "job_data" not in self.__dict__ or "job_detail_data" not in self.__dict__:
+            return
+        before, own = decode(self._fired.job_data), self.job_detail_data
+        covered = decode(self._fired.trigger_data)
+        changed = {name: value for name, value in own.items() if name not in before or before[name] != value}
+        changes = {name: value for name, value in changed.items() if name not in covered}
+        removed = before.keys() - own.keys() - covered.keys()
+        if changes or removed:
+            self.job_data.update(changes)
+            for name in removed:
+                self.job_data.pop(name, None)
+            self.__dict__.pop("data", None)
 
     @property
     def trigger(self) -> Trigger:

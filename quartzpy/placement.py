@@ -92,6 +92,8 @@ class Capabilities:
     labels: frozenset[str] = frozenset()
     groups: Mapping[str, int] = field(default_factory=dict, hash=False)
     workers: Mapping[str, int] = field(default_factory=dict, hash=False)
+    keeps_house: bool = True
+    """Whether the node handles misfires, deletes old history and repairs rows, also where other nodes could."""
 
     def limit_of(self, group: str) -> int | None:
         """How many executions of a group (empty: of jobs without one) may run there at once; None: any number."""
@@ -116,6 +118,7 @@ class Capabilities:
                 "labels": sorted(self.labels),
                 "groups": dict(self.groups),
                 "workers": dict(self.workers),
+                "keeps_house": self.keeps_house,
             }
         )
 
@@ -129,4 +132,5 @@ class Capabilities:
             frozenset(stored.get("labels", ())),
             stored.get("groups", {}),
             stored.get("workers", {}),
+            stored.get("keeps_house", True),
         )

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Self
+from datetime import datetime
+from typing import Any
 
-from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig, checked_groups
+from quartzpy.config import checked_groups
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import (
-    SchedulerStateError,
-    UnableToInterruptJobError,
-)
-from quartzpy.events import (
-    Event,
-    SchedulerInStandby,
-    SchedulerShutDown,
-    SchedulerShuttingDown,
-    SchedulerStarted,
-    SchedulerStarting,
-)
-from quartzpy.job import JobTypes
-from quartzpy.job_factory import JobFactory, new_instance
-from quartzpy.keys import JobKey
-from quartzpy.listeners import Listeners
-from quartzpy.middleware import Middleware
-from quartzpy.plugin import Plugin, call_plugin
-from quartzpy.runtime.child_process import is_process_worker
-from quartzpy.runtime.health import HealthState, SchedulerHealth
-from quartzpy.runtime.node import SchedulerNode
-from quartzpy.store.protocol import (
-    JobStore,
-)
+from quartzpy.errors import ExecutionNotFoundError, JobNotFoundError, SchedulerStateError, UnableToInterruptJobError
+from quartzpy.keys import JobKey, checked_key
+from quartzpy.life import SchedulerLife
+from quartzpy.runtime.execution import Execution
+from quartzpy.store.protocol import JobStore
 from quartzpy.transaction_verbs import TransactionVerbs
 from quartzpy.verbs.looking import checked_fire_id
-from quartzpy.verbs.scheduling import SchedulingVerbs
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,221 +34,11 @@ class SchedulerMetadata:
     jobs_executed: int
 
 
-class BaseScheduler(SchedulingVerbs):
+class BaseScheduler(SchedulerLife):
     """Schedules jobs in a store and, once started, runs them as a node of the cluster.
 
-    Without `start` it is a client: everything but running works. It may be used from any thread.
+    Without `start` it is a client: everything but running jobs works. It may be used from any thread.
     """
-
-    def __init__(
-        self,
-        store: JobStore,
-        config: SchedulerConfig,
-        *,
-        clock: Clock,
-        job_types: JobTypes,
-        version: str,
-        job_factory: JobFactory = new_instance,
-        middleware: Sequence[Middleware] = (),
-        plugins: Sequence[Plugin] = (),
-        context: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.context: dict[str, Any] = dict(context or {})
-        """What jobs find in `context.scheduler.context`, in this process (Quartz's `SchedulerContext`)."""
-        self._job_factory = job_factory
-        self._middleware = tuple(middleware)
-        self._plugins = tuple(plugins)
-        self._store = store
-        self._config = config
-        self._clock = clock
-        self._job_types = job_types
-        self._version = version
-        self.listeners = Listeners()
-        """Who is told of what happens on this scheduler."""
-        store.on_event(self._tell)
-        self._lock = threading.RLock()
-        self._opened = False
-        self._node: SchedulerNode | None = None
-        self._running_since: datetime | None = None
-        self._shut_down = threading.Event()
-        self._starting: threading.Timer | None = None
-        self._pid = os.getpid()
-        for plugin in self._plugins:
-            plugin.initialize(self)
-
-    # --- life
-
-    @property
-    def config(self) -> SchedulerConfig:
-        return self._config
-
-    @property
-    def instance_id(self) -> str | None:
-        """This node's id in the cluster; None before `start`."""
-        return self._node.instance_id if self._node else None
-
-    @property
-    def is_started(self) -> bool:
-        """Whether `start` was called and the scheduler was not shut down since."""
-        return self._node is not None and not self.is_shut_down
-
-    @property
-    def is_in_standby(self) -> bool:
-        """Whether this node claims nothing: in standby, or not started."""
-        return self._node is None or self._node.in_standby
-
-    @property
-    def is_shut_down(self) -> bool:
-        return self._shut_down.is_set()
-
-    def start(self, *, standby: bool = False) -> None:
-        """Begin to run jobs on this node, or go on after `standby`.
-
-        With `standby`, one that was not started joins the cluster and claims nothing until it is started again.
-
-        Raises:
-            SchedulerStateError: it was shut down, is used in another process than it was made in, or this is a process
-                worker, which imports the program's main module.
-            StoreUnavailableError: the database did not answer within `start_timeout`.
-            SchemaError: its tables are absent or of another release.
-            InstanceIdInUseError: another living node has this instance id.
-        """
-        if is_process_worker():
-            # A node in a node, and the job that the process is for would wait for ever.
-            raise SchedulerStateError(
-                "a process worker starts no scheduler; in the program's main module, start it under"
-                ' if __name__ == "__main__":'
-            )
-        with self._lock:
-            self._check_usable()
-            if self._starting is not None:
-                self._starting.cancel()
-                self._starting = None
-            self.listeners.emit(SchedulerStarting())
-            is_first = self._node is None
-            if self._node is None:
-                self._node = self._new_node(standby)
-                self._opened = True
-                self._running_since = self._clock.now()
-            elif not standby:
-                self._node.resume()
-        if is_first:
-            self._each_plugin("start")
-        self.listeners.emit(SchedulerStarted())
-
-    def _each_plugin(self, method: str) -> None:
-        for plugin in self._plugins:
-            call_plugin(plugin, method)
-
-    def _new_node(self, standby: bool) -> SchedulerNode:
-        node = SchedulerNode(
-            self._store,
-            self._config,
-            clock=self._clock,
-            job_types=self._job_types,
-            scheduler=self,
-            listeners=self.listeners,
-            job_factory=self._job_factory,
-            middleware=self._middleware,
-        )
-        node.start(standby=standby)
-        return node
-
-    def start_delayed(self, delay: timedelta) -> None:
-        """Start after `delay`, unless it is shut down before. Returns at once."""
-        with self._lock:
-            self._check_usable()
-            self._starting = threading.Timer(delay.total_seconds(), self._start_if_still_wanted)
-            self._starting.name = "quartzpy-delayed-start"
-            self._starting.daemon = True
-            self._starting.start()
-
-    def _start_if_still_wanted(self) -> None:
-        with self._lock:
-            if self._starting is not None and not self.is_shut_down:
-                self.start()
-
-    def standby(self) -> None:
-        """Claim nothing more on this node until `start`. What runs goes on, and the node stays in the cluster."""
-        self._check_usable()
-        if self._node is None:
-            raise SchedulerStateError("the scheduler was not started; standby is for a started one")
-        self._node.standby()
-        self.listeners.emit(SchedulerInStandby())
-
-    def shutdown(self, *, wait: bool = True, timeout: timedelta | None = None) -> bool:
-        """Stop for good. With `wait`, executions may end within `timeout` (None: however long they take).
-
-        What still runs then is told to stop and left for other nodes to recover. Returns whether all ended.
-
-        Raises:
-            SchedulerStateError: called with `wait` from a job of this scheduler: it would wait for itself.
-        """
-        with self._lock:
-            if self.is_shut_down:
-                return True
-            node = self._node
-            if wait and node is not None and node.is_worker_thread():
-                raise SchedulerStateError("shutdown(wait=True) in a job would wait for itself; use wait=False")
-            self._shut_down.set()
-            if self._starting is not None:
-                self._starting.cancel()
-        self.listeners.emit(SchedulerShuttingDown())
-        self._each_plugin("shutdown")
-        if node is None:
-            self._store.close()
-            drained = True
-        else:
-            drained = node.stop(wait=wait, timeout=None if timeout is None else timeout.total_seconds())
-        self.listeners.emit(SchedulerShutDown(drained))
-        return drained
-
-    def wait_until_shut_down(self, timeout: timedelta | None = None) -> bool:
-        """Sleep until somebody calls `shutdown`; whether that came within `timeout`."""
-        return self._shut_down.wait(None if timeout is None else timeout.total_seconds())
-
-    def wait_until_recorded(self, executions: int, timeout: timedelta) -> bool:
-        """Wait until this node has run so many executions and recorded all; whether that came in time."""
-        deadline = self._clock.monotonic() + timeout.total_seconds()
-        while self._node is not None and self._clock.monotonic() < deadline:
-            if self._node.recorded >= executions:
-                return True
-            self._shut_down.wait(0.005)
-        return False
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.shutdown()
-
-    def _check_usable(self) -> None:
-        if self.is_shut_down:
-            raise SchedulerStateError("the scheduler was shut down; make a new one")
-        if os.getpid() != self._pid:
-            raise SchedulerStateError(
-                f"the scheduler was made in process {self._pid} and is used in process {os.getpid()};"
-                " make one in each process"
-            )
-
-    def _usable_store(self) -> JobStore:
-        self._check_usable()
-        if not self._opened:
-            with self._lock:
-                if not self._opened:
-                    self._store.open()
-                    self._opened = True
-        return self._store
-
-    def _tell(self, event: Event) -> None:
-        self.listeners.emit(event)
-
-    def _changed(self, earliest: datetime | None) -> None:
-        if self._node is not None and earliest is not None:
-            self._node.scheduling_changed(earliest)
 
     # --- inside a user's transaction
 
@@ -316,45 +79,68 @@ class BaseScheduler(SchedulingVerbs):
             return []
         return [execution.context for execution in self._node.running() if execution.context is not None]
 
-    def interrupt(self, key: JobKey) -> bool:
-        """Ask all executions of a job on this node to stop (`context.cancelled`); whether there was one."""
-        return self._interrupt(lambda execution: execution.fired.job_key == key)
+    def interrupt(self, key: JobKey | str) -> bool:
+        """Ask all executions of a job on this node to stop (`context.cancelled`). Return whether there was one.
+
+        `cancel_job` does so in the whole cluster.
+
+        Raises:
+            InvalidKeyError: `key` is neither a JobKey nor a name.
+            UnableToInterruptJobError: the scheduler was not started.
+        """
+        job_key = checked_key(key, JobKey)
+        return self._interrupt(lambda execution: execution.fired.job_key == job_key)
 
     def interrupt_execution(self, fire_id: int | str) -> bool:
-        """Ask one execution on this node to stop; whether it runs here."""
+        """Ask one execution on this node to stop. Return whether it runs here.
+
+        Raises:
+            InvalidValueError: `fire_id` is not the id of any execution.
+            UnableToInterruptJobError: the scheduler was not started.
+        """
         wanted = checked_fire_id(fire_id)
         return self._interrupt(lambda execution: execution.fired.fire_id == wanted)
 
     def cancel(self, fire_id: int | str) -> bool:
-        """Ask an execution to stop, on whichever node of the cluster it runs; whether it runs.
+        """Ask an execution to stop, on whichever node of the cluster it runs. Return whether it still runs.
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
         execution that stops so is CANCELLED in the history and is not retried.
 
         Raises:
-            InvalidValueError: no such id can be.
+            InvalidValueError: `fire_id` is not the id of any execution.
+            ExecutionNotFoundError: neither a running execution nor one in the history has this id.
         """
         wanted = checked_fire_id(fire_id)
         asked = self._usable_store().request_cancel(wanted)
         if self._node is not None:
             self._node.interrupt(lambda execution: execution.fired.fire_id == wanted)
+        if not asked and self.execution(str(wanted)) is None:
+            raise ExecutionNotFoundError(f"fire_id {wanted}: no such execution runs, and the history has none")
         return asked
 
-    def _interrupt(self, chosen: Any) -> bool:
+    def cancel_job(self, key: JobKey | str) -> set[int]:
+        """Ask all executions of a job to stop, on all nodes of the cluster, as `cancel` does for one.
+
+        Returns the fire ids of the executions that were asked. What the job's triggers fire later is not affected.
+
+        Raises:
+            InvalidKeyError: `key` is neither a JobKey nor a name.
+            JobNotFoundError: no such job is stored, and none of its executions runs.
+        """
+        job_key = checked_key(key, JobKey)
+        asked = set(self._usable_store().request_cancel_of_job(job_key))
+        if self._node is not None:
+            self._node.interrupt(lambda execution: execution.fired.fire_id in asked)
+        if not asked and not self.check_exists(job_key):
+            raise JobNotFoundError(f"job {job_key} is not stored, and no execution of it runs")
+        return asked
+
+    def _interrupt(self, chosen: Callable[[Execution], bool]) -> bool:
         self._check_usable()
         if self._node is None:
-            raise UnableToInterruptJobError("the scheduler was not started: nothing runs here")
+            raise UnableToInterruptJobError("the scheduler was not started, so that nothing runs here")
         return self._node.interrupt(chosen) > 0
-
-    def health(self) -> SchedulerHealth:
-        """How this scheduler is in this process: its threads, its lease, the database. Asks nothing of the database.
-
-        A node whose state is FAILED needs a new process: `health().raise_if_failed()` says so as an error, and
-        `quartzpy node` ends with exit status 70.
-        """
-        if self._node is None or self.is_shut_down:
-            return SchedulerHealth(HealthState.STOPPED, instance_id=self.instance_id)
-        return self._node.health()
 
     @property
     def metadata(self) -> SchedulerMetadata:

@@ -6,11 +6,8 @@ import importlib
 import inspect
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
-from datetime import timedelta
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,11 +15,13 @@ import click
 from quartzpy.cli.exits import ABANDONED, UNHEALTHY
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
-from quartzpy.runtime.health import HealthState
-from quartzpy.texts import visible
+from quartzpy.logs import LEVELS, ensure_logging
+from quartzpy.runtime.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
     from quartzpy.scheduler import BaseScheduler
+
+EXIT_STATUS = {RunEnd.DRAINED: 0, RunEnd.ABANDONED: ABANDONED, RunEnd.FAILED: UNHEALTHY}
 
 
 def load_app(path: str) -> BaseScheduler:
@@ -51,17 +50,6 @@ def load_app(path: str) -> BaseScheduler:
     return found
 
 
-class VisibleFormatter(logging.Formatter):
-    """A record is a line, and what moves a terminal's cursor an escape: rows and errors bring texts of others."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        record.message = visible(record.message)
-        return super().formatMessage(record)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
-        return "\n".join(visible(line) for line in super().formatException(ei).split("\n"))
-
-
 def _takes_nothing(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind()
@@ -73,54 +61,27 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 @click.command()
 @click.option("--app", required=True, help="The scheduler, or a function that makes it: module:name.")
 @click.option("--drain-timeout", default="30s", show_default=True, help="How long running jobs may take after SIGTERM.")
+@click.option("--interrupt", is_flag=True, help="Ask running jobs to stop as soon as SIGTERM comes.")
 @click.option(
     "--log-level",
     default="INFO",
     show_default=True,
-    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"], case_sensitive=False),
+    type=click.Choice(LEVELS, case_sensitive=False),
     help="What is logged, and all that weighs more.",
 )
-def node(app: str, drain_timeout: str, log_level: str) -> None:
+def node(app: str, drain_timeout: str, interrupt: bool, log_level: str) -> None:
     """Run a node until SIGTERM or SIGINT; then let its jobs end.
 
     A second signal ends it at once, and what ran is recovered by other nodes. Exit status 6 says that executions
     were abandoned, 70 that a thread of the node could not be kept alive.
     """
-    if not logging.getLogger().handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
-        logging.basicConfig(level=log_level.upper(), handlers=[handler])
-    timeout = as_span(drain_timeout, "--drain-timeout", SettingsError)
+    ensure_logging(log_level)
+    timeout = as_span(drain_timeout, "--drain-timeout", SettingsError).total_seconds()
     scheduler = load_app(app)
-    status = run_until_signal(scheduler, timeout)
+    status = EXIT_STATUS[run_until_stopped(scheduler, timeout, interrupt=interrupt)]
     if status == UNHEALTHY:
         # Threads that cannot be kept alive may not end either, and whoever restarts us waits for our end.
         logging.shutdown()
         os._exit(status)
     if status:
         sys.exit(status)
-
-
-def run_until_signal(scheduler: BaseScheduler, drain_timeout: timedelta) -> int:
-    """Start, wait for SIGTERM, SIGINT or a node that cannot go on, drain; the exit status."""
-    signals = [signal.SIGTERM, signal.SIGINT]
-    received: list[int] = []
-
-    def asked_to_stop(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 1:
-            os._exit(128 + number)
-
-    before = {number: signal.signal(number, asked_to_stop) for number in signals}
-    try:
-        scheduler.start()
-        failed = False
-        while not (received or failed or scheduler.wait_until_shut_down(timedelta(seconds=0.2))):
-            failed = scheduler.health().state is HealthState.FAILED
-        drained = scheduler.shutdown(wait=True, timeout=drain_timeout)
-        if failed:
-            return UNHEALTHY
-        return 0 if drained else ABANDONED
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 import threading
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -37,18 +36,16 @@ from quartzpy.job_data import encode_value
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import surrounding
 from quartzpy.retry import RetryPolicy
+from quartzpy.runtime.error_text import MAX_ERROR_LENGTH, can_be_written, describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion
-from quartzpy.texts import storable_text
 
 if TYPE_CHECKING:
     from quartzpy.runtime.job_runner import JobRunner
 
 logger = logging.getLogger(__name__)
 
-MAX_ERROR_LENGTH = 8_192
-"""Characters of an error that the history keeps: the end of the traceback says the most."""
 MAX_RESULT_BYTES = 8_192
 """So large a result, as JSON, is kept in the history."""
 TRUST_REST = 0.05
@@ -65,8 +62,7 @@ class Attempt:
         self._runner = runner
         self._execution = execution
         self._fired = execution.fired
-        self._started_at = runner.store_time.now()
-        self._refires = 0
+        self._started_at = self._attempt_started_at = runner.store_time.now()
         self._error: BaseException | None = None
         self._is_made = False
         self._vetoed = False
@@ -78,10 +74,10 @@ class Attempt:
     def run(self) -> None:
         """Run it to its end, or to where it goes on on the event loop."""
         while True:
-            job = self._instantiate()
-            context = None if job is None else self._begin(job)
-            if job is None or context is None:
+            context = self._begin()
+            if context is None:
                 break
+            job = context.job_instance
             if inspect.iscoroutinefunction(job.execute):
                 # Unless its first step comes: it may be cut off before.
                 self._error = asyncio.CancelledError("it was cut off before it began")
@@ -125,25 +121,36 @@ class Attempt:
         self._is_made = True
         return job
 
-    def _begin(self, job: Job) -> JobExecutionContext | None:
+    def _begin(self) -> JobExecutionContext | None:
+        """Return the context to run the job with, or None where it must not run.
+
+        An execution has one job instance and one context, also when it is fired again at once (as in Quartz).
+        """
         self._error = None
+        if self._context is None:
+            self._context = self._new_context()
+        else:
+            self._context.prepare_refire()
+            self._attempt_started_at = self._runner.store_time.now()
+        context, listeners = self._context, self._runner.listeners
+        if context is not None and listeners:
+            listeners.emit(TriggerFired(context))
+            if listeners.is_vetoed(context):
+                self._vetoed = True
+                listeners.emit(JobExecutionVetoed(context))
+                return None
+            listeners.emit(JobToBeExecuted(context))
+        return context
+
+    def _new_context(self) -> JobExecutionContext | None:
+        job = self._instantiate()
+        if job is None:
+            return None
         try:
-            self._context = self._runner.context_for(
-                self._execution, job, self._refires, self._transaction, self._fenced_transaction
-            )
+            return self._runner.context_for(self._execution, job, self._transaction, self._fenced_transaction)
         except BaseException as error:
             self._error = error
             return None
-        listeners = self._runner.listeners
-        if listeners:
-            if self._refires == 0:
-                listeners.emit(TriggerFired(self._context))
-                if listeners.is_vetoed(self._context):
-                    self._vetoed = True
-                    listeners.emit(JobExecutionVetoed(self._context))
-                    return None
-            listeners.emit(JobToBeExecuted(self._context))
-        return self._context
 
     # --- the body
 
@@ -211,14 +218,19 @@ class Attempt:
             context.result = result
 
     def _goes_again(self) -> bool:
-        wanted = isinstance(self._error, JobExecutionError) and self._error.refire_immediately
-        allowed = not (self._execution.cancelled.is_set() or self._execution.is_over or self._committed)
-        if wanted and allowed and self._context is not None:
-            if self._runner.listeners:
-                self._runner.listeners.emit(JobWasExecuted(self._context, Outcome.FAILED, self._error))
-            self._refires += 1
-            return True
-        return False
+        """Whether the job asked to be fired again at once, and may be."""
+        if not self._asks_to_refire or self._runner.is_closing or self._execution.cancelled.is_set():
+            return False
+        if self._execution.is_over or self._committed or self._context is None:
+            return False
+        self._context.job_run_time = self._runner.store_time.now() - self._attempt_started_at
+        if self._runner.listeners:
+            self._runner.listeners.emit(JobWasExecuted(self._context, Outcome.FAILED, self._error))
+        return True
+
+    @property
+    def _asks_to_refire(self) -> bool:
+        return isinstance(self._error, JobExecutionError) and self._error.refire_immediately
 
     # --- the end
 
@@ -245,7 +257,7 @@ class Attempt:
         except BaseException as error:
             self._error = self._error or error
         if self._context is not None:
-            self._context.job_run_time = completion.ended_at - completion.started_at
+            self._context.job_run_time = completion.ended_at - min(self._attempt_started_at, completion.ended_at)
         if self._execution.timed_out:
             self._error = self._timeout(self._error)
         if self._vetoed:
@@ -341,7 +353,10 @@ class Attempt:
         completion.outcome = Outcome.FAILED
         completion.error = describe(error)
         completion.instruction = self._instruction(error)
-        if self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
+        if self._asks_to_refire and self._runner.is_closing and not self._execution.is_over:
+            # This node is shutting down, so another one fires the job again.
+            completion.retry_after = timedelta()
+        elif self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
             completion.retry_after = self._retry_after(self._fired.retry, error)
         again = "" if completion.retry_after is None else f" (runs again in {completion.retry_after})"
         self._log_failure(error, completion.error, f"failed{again}")
@@ -386,23 +401,3 @@ class Attempt:
 def policy_of(text: str) -> RetryPolicy:
     """A stored retry policy."""
     return RetryPolicy.from_text(text)
-
-
-def can_be_written(error: BaseException) -> bool:
-    """Whether a log can take the error's own text: it is valid Unicode. Never raises."""
-    try:
-        "".join(traceback.format_exception(error)).encode()
-    except BaseException:
-        return False
-    return True
-
-
-def describe(error: BaseException) -> str:
-    """The traceback as text that can be stored, its end where it is long. Never raises."""
-    try:
-        text = "".join(traceback.format_exception(error))
-        if len(text) > MAX_ERROR_LENGTH:
-            text = "[...]" + text[-MAX_ERROR_LENGTH:]
-        return storable_text(text).rstrip()
-    except BaseException:
-        return f"<unprintable {type(error).__name__}>"

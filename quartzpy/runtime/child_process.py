@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import InvalidJobDataError, InvalidValueError, UnknownJobTypeError
+from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecutionError, UnknownJobTypeError
 from quartzpy.job import Job, job_types
 from quartzpy.job_data import encode
 from quartzpy.job_factory import JobFactory
@@ -87,6 +87,7 @@ class _Running:
     """An execution of this process: as `Execution` is in the node."""
 
     refire_count: int
+    instance_id: str
     fired: dict[str, Any]
     cancelled: Cancellation = field(default_factory=Cancellation)
     lease_lost: bool = False
@@ -160,7 +161,8 @@ class ChildProcess:
                     context.result = returned
             except BaseException as raised:
                 error = raised
-            self._keep(ending, fired, context)
+            refires = isinstance(error, JobExecutionError) and error.refire_immediately
+            self._keep(ending, context, keeps_data=fired.persists_data or refires)
         except BaseException as raised:
             error = error or raised
         ending.noticed_stop = running.cancelled.noticed
@@ -190,6 +192,7 @@ class ChildProcess:
             scheduler=_NoScheduler(),
             job_instance=self._job_factory(job_class),
             data_type=job_class.data_type,
+            instance_id=running.instance_id,
             refire_count=running.refire_count,
             is_lease_lost=lambda: running.lease_lost,
             cancelled=running.cancelled,
@@ -205,9 +208,9 @@ class ChildProcess:
         result = job.execute(context)
         return asyncio.run(_awaited(running, result)) if inspect.isawaitable(result) else result
 
-    def _keep(self, ending: Ending, fired: FiredTrigger, context: JobExecutionContext) -> None:
-        """Write down what the node is to know. Raises InvalidJobDataError: it cannot be told."""
-        if fired.persists_data:
+    def _keep(self, ending: Ending, context: JobExecutionContext, *, keeps_data: bool) -> None:
+        """Add the job's data and its result to the answer. Raises InvalidJobDataError: they cannot be sent."""
+        if keeps_data:
             ending.job_data = context.job_detail_data.encode_if_changed(max_bytes=self._max_job_data_bytes)
         if context.result is not None:
             try:

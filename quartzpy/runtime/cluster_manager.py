@@ -43,6 +43,7 @@ class ClusterManager(EpochService):
         recovered: Callable[[RecoveryOutcome], None],
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
+        keeps_house: Callable[[], bool],
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = max(self.period, config.checkin_interval.total_seconds())
@@ -54,6 +55,7 @@ class ClusterManager(EpochService):
         self._checked_in = checked_in
         self._recovered = recovered
         self._rejoin = rejoin
+        self._keeps_house = keeps_house
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
@@ -66,6 +68,12 @@ class ClusterManager(EpochService):
         """Judge the peers by a check-in that left at `asked_at`; what follows happens on this service's thread."""
         with self._turn:
             self._dead = self._peers.saw(answer, epoch.node.epoch, asked_at)
+            self._news = True
+        self.wakeup.set()
+
+    def look_again(self) -> None:
+        """Do at once what follows a check-in: this process has registered another job type."""
+        with self._turn:
             self._news = True
         self.wakeup.set()
 
@@ -97,8 +105,9 @@ class ClusterManager(EpochService):
         if outcome.changed_anything:
             self._recovered(outcome)
         self._checked_in()
-        self._purge(self._clock.monotonic())
-        self._repair(self._clock.monotonic())
+        if self._keeps_house():
+            self._purge(self._clock.monotonic())
+            self._repair(self._clock.monotonic())
         return self.period
 
     def _come_back(self) -> float:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
-from quartzpy.runtime.attempt import describe
+from quartzpy.runtime.error_text import describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import refill_of
 from quartzpy.runtime.outage import StoreWatch

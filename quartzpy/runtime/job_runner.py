@@ -19,9 +19,10 @@ from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
-from quartzpy.runtime.attempt import Attempt, describe
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.error_text import describe
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
@@ -86,6 +87,8 @@ class JobRunner:
         self._freed = freed
         self._name = name
         self._clock = clock
+        self.is_closing = False
+        """Whether the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
         self.unheeded_timeouts = 0
         """How often an execution was found that still ran long after its timeout."""
 
@@ -243,7 +246,6 @@ class JobRunner:
         self,
         execution: Execution,
         job: Job,
-        refire_count: int,
         transaction: Callable[[], AbstractContextManager[Any]],
         fenced_transaction: Callable[[], AbstractContextManager[Any]],
     ) -> JobExecutionContext:
@@ -253,7 +255,7 @@ class JobRunner:
             job_instance=job,
             # Not the instance's: it may stand in for one in another process.
             data_type=self._job_types.data_type(execution.fired.job_type),
-            refire_count=refire_count,
+            instance_id=execution.epoch.node.instance_id,
             is_lease_lost=lambda: execution.lease_lost,
             cancelled=execution.cancelled,
             transaction=transaction,

@@ -57,14 +57,17 @@ class MisfireHandler(EpochService):
         self._listeners = listeners
 
     def run_as(self, epoch: Epoch) -> float:
-        """FireRequest one slice and return how long to rest before the next."""
+        """Move one slice and return how long to rest before the next."""
         rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
         if not epoch.trusted:
             return min(rest, 1.0)
+        dispatch_keys = self._dispatch_keys()
+        if not dispatch_keys:
+            return rest
         began = self._clock.monotonic()
         outcome = self._store.recover_misfires(
             epoch.node,
-            self._dispatch_keys(),
+            dispatch_keys,
             threshold=self._config.misfire_threshold,
             limit=self._config.misfire_batch_size,
         )

@@ -29,7 +29,7 @@ from quartzpy.job import Job, JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import MAIN, MAIN_IN_CHILD
 from quartzpy.retry import dotted_name, type_names
-from quartzpy.runtime.attempt import describe
+from quartzpy.runtime.error_text import describe
 from quartzpy.store.protocol import FiredTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
@@ -54,18 +54,22 @@ def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
 # --- an execution
 
 
-def fired_to_json(fired: FiredTrigger, job_class: type[Job]) -> dict[str, Any]:
+def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | None = None) -> dict[str, Any]:
     """What the child needs to run a fire as the node would.
 
-    The modules of its classes are named because the node has imported them: that makes no stored name code to import.
+    `job_data` replaces the stored data of the job: a refire gets the data as the job left it. The message names the
+    modules of the fire's classes; the node has imported them already, so no stored name is taken for code to import.
     """
     trigger, calendar = fired.trigger, fired.calendar
+    stored = {name: getattr(fired, name) for name in _STORED}
+    if job_data is not None:
+        stored["job_data"] = job_data
     return {
         "fire_id": fired.fire_id,
         "type_name": job_class.type_name,
         "modules": [job_class.__module__, type(trigger).__module__],
         "package_main": _package_main(),
-        "stored": encode({name: getattr(fired, name) for name in _STORED}),
+        "stored": encode(stored),
         "trigger": {
             "kind": trigger.kind,
             "schedule": trigger.schedule(),

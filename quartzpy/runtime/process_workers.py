@@ -147,8 +147,14 @@ class ProcessWorkers:
 
     # --- an execution
 
-    def _run(self, execution: Execution, job_class: type[Job], refire_count: int) -> Ending:
-        task = pack(RUN, fired=fired_to_json(execution.fired, job_class), refire_count=refire_count)
+    def _run(self, execution: Execution, job_class: type[Job], context: JobExecutionContext) -> Ending:
+        changed = context.job_detail_data.encode_if_changed() if context.refire_count else None
+        task = pack(
+            RUN,
+            fired=fired_to_json(execution.fired, job_class, changed),
+            refire_count=context.refire_count,
+            instance_id=context.instance_id,
+        )
         with self._slots:
             while True:
                 run = self._begin_patiently(execution)
@@ -250,14 +256,17 @@ class _StandIn(Job, type_name="<process worker>"):
     """A job that runs elsewhere. Not registered: there is no such type."""
 
     def __init__(
-        self, run: Callable[[Execution, type[Job], int], Ending], execution: Execution, job_class: type[Job]
+        self,
+        run: Callable[[Execution, type[Job], JobExecutionContext], Ending],
+        execution: Execution,
+        job_class: type[Job],
     ) -> None:
         self._run = run
         self._execution = execution
         self._job_class = job_class
 
     def execute(self, context: JobExecutionContext) -> Any:
-        ending = self._run(self._execution, self._job_class, context.refire_count)
+        ending = self._run(self._execution, self._job_class, context)
         if ending.noticed_stop:
             self._execution.cancelled.notice()
         if ending.job_data is not None:

@@ -9,17 +9,17 @@ import os
 import sys
 import threading
 import time
-from datetime import timedelta
 from pathlib import Path
 
 from quartzpy import Scheduler
-from quartzpy.cli.node import run_until_signal
+from quartzpy.cli.node import EXIT_STATUS
 from quartzpy.events import Event, NodesRecovered
+from quartzpy.runtime.run import run_until_stopped
 from tests.chaos import history, jobs
 
 PULSE_SECONDS = 0.05
 STALL_SECONDS = 0.3
-DRAIN = timedelta(seconds=6)
+DRAIN = 6.0
 
 
 def listen(scheduler: Scheduler) -> None:
@@ -71,7 +71,7 @@ def main() -> None:
     listen(scheduler)
     threading.Thread(target=pulse, name="pulse", daemon=True).start()
     history.append("up")
-    status = run_until_signal(scheduler, DRAIN)
+    status = EXIT_STATUS[run_until_stopped(scheduler, DRAIN)]
     history.append("down", status=status)
     # What a job left running is not waited for.
     logging.shutdown()

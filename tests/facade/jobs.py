@@ -228,6 +228,32 @@ class Asking(Job):
             raise JobExecutionError("asks", **{flag: True})
 
 
+class Mending(Job):
+    """Divides by a number of its data. Where that fails it mends the number, and asks to be fired again at once."""
+
+    def execute(self, context: JobExecutionContext) -> float:
+        ran.put((context.refire_count, context.get("attempts", 0), context.job_run_time))
+        context.put("attempts", context.get("attempts", 0) + 1)
+        try:
+            return 42 / context.job_data["denominator"]
+        except ZeroDivisionError as error:
+            context.job_detail_data["denominator"] = 7
+            raise JobExecutionError("mended", refire_immediately=True) from error
+
+
+class MendingAsync(Mending):
+    async def execute(self, context: JobExecutionContext) -> float:
+        return super().execute(context)
+
+
+class AlwaysAgain(Job):
+    """Asks to be fired again at once, for ever."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        ran.put(context.refire_count)
+        raise JobExecutionError("again", refire_immediately=True)
+
+
 @disallow_concurrent_execution
 @persist_job_data_after_execution
 class Counting(Job):

@@ -61,9 +61,9 @@ def test_a_failure_is_told_with_its_error(scheduler: Scheduler) -> None:
 
 
 def test_each_refire_is_told_of(scheduler: Scheduler) -> None:
-    seen = heard(scheduler, events.JobToBeExecuted, events.JobWasExecuted)
+    seen = heard(scheduler, events.TriggerFired, events.JobToBeExecuted, events.JobWasExecuted)
     run(scheduler, JobDetail(jobs.Asking, "job", data={"flag": "refire_immediately"}))
-    assert [type(event).__name__ for event in seen] == ["JobToBeExecuted", "JobWasExecuted"] * 4
+    assert [type(event).__name__ for event in seen] == ["TriggerFired", "JobToBeExecuted", "JobWasExecuted"] * 4
 
 
 @pytest.mark.parametrize("kind", [jobs.Recorded, jobs.RecordedAsync])

@@ -6,16 +6,20 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from quartzpy import (
     JobDetail,
+    JobExecutionContext,
     JobKey,
     PublicState,
     Scheduler,
     SimpleTrigger,
     TriggerKey,
+    TriggerListener,
+    events,
 )
 from quartzpy.errors import InvalidValueError, SchedulerStateError, UnableToInterruptJobError
 from quartzpy.keys import MANUAL_TRIGGERS
@@ -58,6 +62,8 @@ def test_a_context_says_all_about_its_execution(scheduler: Scheduler) -> None:
     assert isinstance(context.job_instance, jobs.Recorded)
     assert context.result == "a result"
     assert context.job_run_time is not None
+    assert isinstance(context.fire_id, int)
+    assert context.instance_id == scheduler.instance_id
     [execution] = scheduler.executions()
     assert execution.outcome is Outcome.SUCCEEDED
     assert execution.fire_id == context.fire_id
@@ -103,10 +109,46 @@ def test_a_job_can_ask_to_be_run_again_at_once(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Asking, "job", data={"flag": "refire_immediately"}), SimpleTrigger("t"))
     contexts = [jobs.next_run() for _ in range(4)]
     recorded(scheduler, 1)
-    assert [context.refire_count for context in contexts] == [0, 1, 2, 3]
-    assert len({context.fire_id for context in contexts}) == 1
-    assert len({id(context.job_instance) for context in contexts}) == 4, "each attempt has a new instance"
+    assert len({id(context) for context in contexts}) == 1, "as in Quartz, it stays the same execution"
+    assert contexts[0].refire_count == 3
     assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
+
+
+@pytest.mark.parametrize("kind", [jobs.Mending, jobs.MendingAsync])
+@pytest.mark.parametrize("persist", [True, False])
+def test_a_refire_sees_what_the_job_has_changed(scheduler: Scheduler, kind: Any, persist: bool) -> None:
+    """Quartz's sixth example: a job mends its data and asks to be fired again, which succeeds."""
+    scheduler.schedule_job(
+        JobDetail(kind, "job", data={"denominator": 0}, persist_data=persist, durable=True), SimpleTrigger("t")
+    )
+    recorded(scheduler, 1)
+    assert [jobs.next_run() for _ in range(2)] == [(0, 0, None), (1, 1, None)]
+    [execution] = scheduler.executions()
+    assert (execution.outcome, execution.result) == (Outcome.SUCCEEDED, 6.0)
+    stored = scheduler.get_job_detail(JobKey("job"))
+    assert stored is not None
+    assert stored.data == {"denominator": 7 if persist else 0}
+
+
+def test_a_refired_attempt_tells_its_own_run_time(scheduler: Scheduler) -> None:
+    times: list[timedelta | None] = []
+    scheduler.listeners.add_listener(lambda event: times.append(event.context.job_run_time), events.JobWasExecuted)
+    scheduler.schedule_job(JobDetail(jobs.Mending, "job", data={"denominator": 0}), SimpleTrigger("t"))
+    recorded(scheduler, 1)
+    assert len(times) == 2
+    assert None not in times
+
+
+def test_each_refire_asks_for_a_veto(scheduler: Scheduler) -> None:
+    class Veto(TriggerListener):
+        def veto_job_execution(self, context: JobExecutionContext) -> bool:
+            return context.refire_count == 5
+
+    scheduler.listeners.add_trigger_listener(Veto())
+    scheduler.schedule_job(JobDetail(jobs.AlwaysAgain, "job"), SimpleTrigger("t"))
+    recorded(scheduler, 1)
+    assert [jobs.next_run() for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SKIPPED]
 
 
 @pytest.mark.parametrize(

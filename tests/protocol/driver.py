@@ -129,7 +129,7 @@ class DrivenNode:
     def register(self) -> None:
         """Begin to live; tried again, as at a start, where the database cannot be reached."""
         self.runtime._epoch = _patiently(lambda: self.runtime._registration.join(self.runtime._capacity.capabilities))
-        _patiently(self.runtime._learn_types)
+        _patiently(self.runtime._known.learn)
 
     # --- one pass of a service, with what its loop does after an error
 

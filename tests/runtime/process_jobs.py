@@ -119,6 +119,14 @@ class Refires(Job):
         return context.refire_count
 
 
+class Mends(Job):
+    def execute(self, context: JobExecutionContext) -> int:
+        if context.job_data["number"] == 0:
+            context.job_detail_data["number"] = 3
+            raise JobExecutionError("mended", refire_immediately=True)
+        return int(context.job_data["number"])
+
+
 class Unschedules(Job):
     def execute(self, context: JobExecutionContext) -> None:
         try:

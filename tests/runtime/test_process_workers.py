@@ -33,8 +33,8 @@ from quartzpy.job import job_types
 from quartzpy.job_data import ORIGINAL_NAME, decode
 from quartzpy.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS
-from quartzpy.runtime.attempt import MAX_ERROR_LENGTH
 from quartzpy.runtime.child_process import serve
+from quartzpy.runtime.error_text import MAX_ERROR_LENGTH
 from quartzpy.runtime.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
 from quartzpy.runtime.process_workers import KILL_AFTER, ProcessWorkers
 from quartzpy.states import CompletionInstruction, Outcome
@@ -319,6 +319,10 @@ def test_a_job_is_fired_again_at_once_where_it_asks(shared: ProcessWorkers) -> N
     assert ended(shared, execution_of(jobs.Refires)).result == 2
 
 
+def test_a_refire_in_a_child_sees_the_data_as_the_job_left_it(shared: ProcessWorkers) -> None:
+    assert ended(shared, execution_of(jobs.Mends, number=0)).result == 3
+
+
 @pytest.mark.parametrize(
     ("flag", "instruction"),
     [
@@ -401,7 +405,7 @@ def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_execution(fifo
     process.start()
     theirs.close()
     fired = execution_of(jobs.Waits, begun=path).fired
-    ours.send_bytes(pack(RUN, fired=fired_to_json(fired, jobs.Waits), refire_count=0))
+    ours.send_bytes(pack(RUN, fired=fired_to_json(fired, jobs.Waits), refire_count=0, instance_id="n1"))
     pid_said(path)
     ours.send_bytes(pack(STOP, fire_id=fired.fire_id - 1, cut_off_after=0.0, lease_lost=True))
     ours.send_bytes(pack(STOP, fire_id=fired.fire_id, cut_off_after=0.0, lease_lost=False))

@@ -13,9 +13,9 @@ import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.cli import main as command_line
-from quartzpy.cli.node import VisibleFormatter
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.errors import InvalidCronError, InvalidValueError
+from quartzpy.logs import VisibleFormatter
 from quartzpy.operations.render import plain, table
 from tests.cluster.app import Quick
 

@@ -160,6 +160,13 @@ class ClusterStore(Protocol):
         """Return the store's time and the records of all nodes."""
         ...
 
+    def describe(self) -> str:
+        """Return in a few words where the data is, for people: the kind and release of the server, and its place.
+
+        It must not ask the server, and must not show a password.
+        """
+        ...
+
     def connections(self) -> ConnectionUsage | None:
         """Return the use of connections for steps and calls; None for a store that has none."""
         ...

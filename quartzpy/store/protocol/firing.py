@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from quartzpy.keys import JobKey
 from quartzpy.store.protocol.cluster import Node
 from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, FireRequest
 from quartzpy.store.protocol.outcomes import (
@@ -184,6 +185,10 @@ class FiringStore(Protocol):
 
     def request_cancel(self, fire_id: int) -> bool:
         """Ask an execution to stop, whichever node runs it. Returns False where no such execution runs."""
+        ...
+
+    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
+        """Ask all executions of a job to stop, on whichever nodes they run; return their fire_ids."""
         ...
 
     def cancel_requests(self, node: Node) -> set[int]:

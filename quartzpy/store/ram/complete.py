@@ -116,6 +116,14 @@ def request_cancel(tables: Tables, fire_id: int) -> bool:
     return True
 
 
+def request_cancel_of_job(tables: Tables, job: JobKey) -> set[int]:
+    """Ask all executions of a job to stop; see `JobStore.request_cancel_of_job`."""
+    rows = [row for row in tables.fired.values() if row.job_key == job and row.state is FiredState.EXECUTING]
+    for row in rows:
+        row.cancel_requested = True
+    return {row.fire_id for row in rows}
+
+
 def cancel_requests(tables: Tables, node: Node) -> set[int]:
     """What was asked to stop; see `JobStore.cancel_requests`."""
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}

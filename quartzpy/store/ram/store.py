@@ -160,6 +160,9 @@ class RamJobStore:
         with self._lock:
             recover.forgive(self._tables, jobs)
 
+    def describe(self) -> str:
+        return "none; everything is in the memory of this process and ends with it"
+
     def connections(self) -> None:
         return None
 
@@ -219,6 +222,10 @@ class RamJobStore:
     def request_cancel(self, fire_id: int) -> bool:
         with self._lock:
             return complete.request_cancel(self._tables, fire_id)
+
+    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
+        with self._lock:
+            return complete.request_cancel_of_job(self._tables, job)
 
     def cancel_requests(self, node: Node) -> set[int]:
         with self._lock:

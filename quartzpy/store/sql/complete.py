@@ -13,9 +13,9 @@ from datetime import timedelta
 from functools import cache
 
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol import Completion, CompletionOutcome, Node, Notification
+from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import channel, news
+from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
 
@@ -287,15 +287,6 @@ DELETE FROM $triggers t
 RETURNING t.job_group, t.job_name
 """
 
-REQUEST_CANCEL = """
-UPDATE $fired_triggers SET cancel_requested = true
- WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s AND state = 'EXECUTING'
-"""
-CANCEL_REQUESTS = """
-SELECT fire_id FROM $fired_triggers
- WHERE sched_name = %(sched)s AND epoch = %(epoch)s::bigint AND cancel_requested
-"""
-
 # The bound is a query of its own: an index is not looked up by what may change from row to row, as the clock does.
 PURGE = """
 DELETE FROM $executions
@@ -410,17 +401,6 @@ def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send
     keys = sorted(set(jobs))
     values = {"job_groups": [group for group, _ in keys], "job_names": [name for _, name in keys]}
     return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
-
-
-def request_cancel(session: SqlSession, fire_id: int) -> bool:
-    """Ask an execution to stop; see `JobStore.request_cancel`."""
-    asked, _ = session.unlocked(session.send(REQUEST_CANCEL, fire_id=fire_id), news(session, Notification.CANCELLED))
-    return asked.touched > 0
-
-
-def cancel_requests(session: SqlSession, node: Node) -> set[int]:
-    """What was asked to stop; see `JobStore.cancel_requests`."""
-    return {fire_id for (fire_id,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}
 
 
 def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:

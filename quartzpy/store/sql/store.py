@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import psycopg
+
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SchemaError, StoreUnavailableError
@@ -54,6 +56,7 @@ from quartzpy.store.sql import (
     acquire,
     audit,
     calendars,
+    cancel,
     checkin,
     checks,
     complete,
@@ -91,6 +94,7 @@ class SqlJobStore:
         self._left_to_others: set[int] = set()
         self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
+        self._described = "PostgreSQL"
         self._control = ControlConnection(self._connections)
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
@@ -147,6 +151,7 @@ class SqlJobStore:
         """What a node needs besides its tables; told once in this process."""
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._config)
+            self._described = _described(connection, self._config.schema)
         checks.raise_first(found)
         for finding in found:
             if finding not in self._told:
@@ -210,6 +215,9 @@ class SqlJobStore:
     def forgive(self, jobs: Collection[JobKey]) -> None:
         checkin.forgive(self._session, jobs)
 
+    def describe(self) -> str:
+        return self._described
+
     def connections(self) -> ConnectionUsage:
         return self._connections.usage
 
@@ -268,10 +276,13 @@ class SqlJobStore:
         return complete.complete(self._session, node, completions, wakes_others=wakes_others)
 
     def request_cancel(self, fire_id: int) -> bool:
-        return complete.request_cancel(self._session, fire_id)
+        return cancel.request_cancel(self._session, fire_id)
+
+    def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
+        return cancel.request_cancel_of_job(self._session, job)
 
     def cancel_requests(self, node: Node) -> set[int]:
-        return complete.cancel_requests(self._session, node)
+        return cancel.cancel_requests(self._session, node)
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
@@ -454,3 +465,14 @@ class SqlJobStore:
         return Listener(
             self._connections.connect_apart("listen"), self._config.name, is_current=self._connections.is_current
         )
+
+
+def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
+    """Return the server and the database that a connection leads to, as its own handshake told them."""
+    info = connection.info
+    place = (
+        f"{info.host}:{info.port}" if info.host and not info.host.startswith("/") else f"{info.host}, port {info.port}"
+    )
+    tables = "" if schema is None else f", schema {schema}"
+    version = info.parameter_status("server_version") or "of an unknown release"
+    return f"PostgreSQL {version} at {place}, database {info.dbname} as {info.user}{tables}"

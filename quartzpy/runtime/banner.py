@@ -1,0 +1,84 @@
+"""The lines that a node logs when it has started: what it is, where it works and what it can run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Sequence
+
+from quartzpy.config import ExecutorConfig, Role, SchedulerConfig
+
+LONGEST_LIST = 20
+"""The most job types that are named. A program may have hundreds."""
+
+
+def log_banner(
+    logger: logging.Logger,
+    config: SchedulerConfig,
+    *,
+    version: str,
+    instance_id: str,
+    epoch: int,
+    database: str,
+    job_types: Sequence[str],
+) -> None:
+    """Log the lines of `banner`, each as a record at level INFO."""
+    if logger.isEnabledFor(logging.INFO):
+        for line in banner(
+            config, version=version, instance_id=instance_id, epoch=epoch, database=database, job_types=job_types
+        ):
+            logger.info("%s", line)
+
+
+def banner(
+    config: SchedulerConfig,
+    *,
+    version: str,
+    instance_id: str,
+    epoch: int,
+    database: str,
+    job_types: Sequence[str],
+) -> list[str]:
+    """Return what a person wants to know of a node that starts, one line for each subject."""
+    lines = [
+        f"quartzpy {version}: node {instance_id} of cluster {config.name!r} has started"
+        f" (epoch {epoch}, pid {os.getpid()} on {socket.gethostname()})",
+        f"  database: {database}",
+    ]
+    if config.role is Role.SCHEDULER:
+        lines.append("  role: scheduler; this node runs no jobs")
+    else:
+        housekeeping = "; housekeeping is left to other nodes" if config.role is Role.WORKER else ""
+        lines.append(f"  workers: {_workers(config)}{housekeeping}")
+        lines.append(f"  job types: {_listed(job_types)}")
+        if config.labels:
+            lines.append(f"  labels: {', '.join(config.labels)}")
+        if config.execution_groups:
+            limits = ", ".join(f"{group}={limit}" for group, limit in config.execution_groups.items())
+            lines.append(f"  concurrency limits per execution group on this node: {limits}")
+    lines.append(
+        f"  checks in every {_seconds(config.checkin_interval.total_seconds())};"
+        f" other nodes take over its work after {_seconds(config.failure_window.total_seconds())} without a check-in"
+    )
+    return lines
+
+
+def _workers(config: SchedulerConfig) -> str:
+    pools = [f"default {config.workers} threads"]
+    for name, value in config.executors.items():
+        pool = ExecutorConfig.of(value)
+        unit = "event loop slots" if pool.kind == "asyncio" else pool.kind
+        pools.append(f"{name} {pool.workers} {unit}")
+    return ", ".join(pools)
+
+
+def _listed(job_types: Sequence[str]) -> str:
+    if not job_types:
+        return "none (import the modules that define this program's jobs)"
+    more = len(job_types) - LONGEST_LIST
+    return ", ".join(job_types[:LONGEST_LIST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:g} s"

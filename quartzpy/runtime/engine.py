@@ -1,0 +1,370 @@
+"""The threads of a node, and what they tell each other. How they are started and stopped is in `node`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from quartzpy.clock import Clock
+from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
+from quartzpy.events import NodesRecovered
+from quartzpy.job import JobTypes
+from quartzpy.job_factory import JobFactory
+from quartzpy.keys import JobKey
+from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
+from quartzpy.runtime.capacity import Capacity
+from quartzpy.runtime.checkin_thread import CheckInThread
+from quartzpy.runtime.cluster_manager import ClusterManager
+from quartzpy.runtime.completer import Completer
+from quartzpy.runtime.deadlines import Deadlines
+from quartzpy.runtime.drain import Allowance
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.event_loop import EventLoopThread
+from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.executors import Executors
+from quartzpy.runtime.health import SchedulerHealth, health_of
+from quartzpy.runtime.job_runner import JobRunner
+from quartzpy.runtime.known_types import KnownTypes
+from quartzpy.runtime.misfire_handler import MisfireHandler
+from quartzpy.runtime.notification_listener import NotificationListener
+from quartzpy.runtime.outage import StoreWatch
+from quartzpy.runtime.process_workers import ProcessWorkers
+from quartzpy.runtime.registration import Registration
+from quartzpy.runtime.scheduler_thread import SchedulerThread
+from quartzpy.runtime.service import Service
+from quartzpy.runtime.store_time import StoreTime
+from quartzpy.runtime.supervisor import Supervisor
+from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.runtime.watchdog import Watchdog
+from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
+
+logger = logging.getLogger(__name__)
+
+LATE_SECONDS = 0.1
+"""What became ready so late may have misfired: a trigger's own threshold may be short."""
+
+
+class Engine:
+    """Puts the threads of one scheduler in one process together."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        *,
+        clock: Clock,
+        job_types: JobTypes,
+        scheduler: Any,
+        listeners: Listeners,
+        job_factory: JobFactory,
+        middleware: Sequence[Middleware],
+        version: str = "",
+    ) -> None:
+        self._listeners = listeners
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self._job_types = job_types
+        self._version = version
+        self._pid = os.getpid()
+        self._epoch: Epoch | None = None
+        self._epoch_lock = threading.Lock()
+        self._aborted = Wakeup()
+        self._registration = Registration(store, config, clock, self._aborted)
+        self.store_time = StoreTime(clock)
+        self._name = name = f"quartzpy-{self.instance_id}"
+        self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
+        self._to_be_forgiven: set[JobKey] = set()
+        self._loop = EventLoopThread(f"{name}-event-loop")
+        self._leaving = False
+        self._allowance: Allowance | None = None
+        self._stop_lock = threading.Lock()
+        self._interrupts = False
+        self._drained = False
+        self._ended_event = threading.Event()
+        runs_jobs = config.role is not Role.SCHEDULER
+        self._deadlines = Deadlines(f"{name}-deadlines", clock)
+        self._executors = Executors(
+            config.workers if runs_jobs else 0,
+            {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
+            f"{name}-worker",
+            partial(self._new_processes, job_factory),
+        )
+        self._capacity = Capacity(self._executors, config.labels, config.execution_groups, Role(config.role))
+        self._known = KnownTypes(
+            store=store,
+            job_types=job_types,
+            job_modules=config.job_modules,
+            capacity=self._capacity,
+            node=lambda: self._present_epoch().node,
+            changed=lambda: self._scheduler.wakeup.set(),
+        )
+        self._runner = JobRunner(
+            job_types=job_types,
+            job_factory=job_factory,
+            middleware=middleware,
+            store_time=self.store_time,
+            loop=self._loop,
+            deadlines=self._deadlines,
+            listeners=listeners,
+            store=store,
+            unblocked=self._unblocked,
+            scheduler=scheduler,
+            ended=self._ended,
+            freed=self._freed,
+            name=config.name,
+            clock=clock.monotonic,
+            max_job_data_bytes=config.max_job_data_bytes,
+        )
+        common: dict[str, Any] = {"store": store, "clock": clock, "store_time": self.store_time}
+        self._completer = Completer(
+            f"{name}-completer",
+            **common,
+            unblocked=self._unblocked,
+            takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
+            epoch_lost=lambda execution: self._lost(execution.epoch),
+            watch=watch,
+        )
+        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost, "watch": watch}
+        self._scheduler = SchedulerThread(
+            f"{name}-scheduler",
+            **common,
+            capacity=self._capacity,
+            hand_over=self._hand_over,
+            cancelled=self._stop_local,
+            running=self._runner.fire_ids_of,
+            disown=self._disown,
+            backlog=lambda: self._completer.pending,
+            listeners=listeners,
+        )
+        self._misfires = MisfireHandler(
+            f"{name}-misfire-handler",
+            **common,
+            dispatch_keys=lambda: self._capacity.misfire_keys,
+            scheduling_changed=self.scheduling_changed,
+            listeners=listeners,
+        )
+        self._checkin = CheckInThread(
+            f"{name}-check-in",
+            **common,
+            answered=self._check_in_answered,
+            failed=lambda: self._cluster.check_in_failed(),
+        )
+        del common["store_time"]
+        self._cluster = ClusterManager(
+            f"{name}-cluster-manager",
+            **common,
+            checked_in=self._checked_in,
+            recovered=self._recovered,
+            rejoin=self._rejoin,
+            keeps_house=lambda: self._capacity.keeps_house,
+        )
+        self._news = NotificationListener(f"{name}-news", store=store, heard=self._heard, watch=watch)
+        self._watchdog = Watchdog(
+            f"{name}-watchdog",
+            (
+                self._deadlines.keep_running,
+                self._executors.keep_running,
+                self._loop.look,
+                self._runner.look,
+                listeners.look,
+            ),
+        )
+        self._supervisor = Supervisor(f"{name}-supervisor", clock)
+        self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
+
+    @property
+    def instance_id(self) -> str:
+        """This node's id in the cluster. An automatic one may change when the node lost its place."""
+        return self._registration.instance_id
+
+    def _services(self) -> tuple[Service, ...]:
+        return (
+            self._checkin,
+            self._cluster,
+            self._completer,
+            self._watchdog,
+            self._misfires,
+            self._news,
+            self._scheduler,
+        )
+
+    # --- the epoch
+
+    def _present_epoch(self) -> Epoch:
+        assert self._epoch is not None
+        return self._epoch
+
+    def _lost(self, epoch: Epoch) -> None:
+        """The cluster declared this epoch dead: start nothing more of it, tell what runs, and begin another."""
+        with self._epoch_lock:
+            if epoch.lost:
+                return
+            epoch.lose()
+        self._to_be_forgiven.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
+        count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
+        logger.warning(
+            "node %s: epoch %d was declared dead; %d running executions no longer count",
+            self.instance_id,
+            epoch.node.epoch,
+            count,
+        )
+        self._cluster.wakeup.set()
+
+    def _rejoin(self) -> None:
+        self._epoch = self._registration.rejoin(self._capacity.capabilities)
+        logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
+        self._checkin.wakeup.set()
+        self._scheduler.wakeup.set()
+        # Whoever declared this node dead took these for what it died of.
+        forgiven, self._to_be_forgiven = self._to_be_forgiven, set()
+        self._store.forgive(forgiven)
+
+    def _store_is_back(self) -> None:
+        for service in self._services():
+            if service is not self._checkin:
+                service.wakeup.set()
+
+    # --- between the threads
+
+    def scheduling_changed(self, earliest: datetime | None = None) -> None:
+        """Something may be due sooner than the scheduler thread waits for."""
+        self._scheduler.wakeup.set()
+        if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
+            # Perhaps too late to be fired, by its own threshold: the misfire handler decides.
+            self._misfires.wakeup.set()
+
+    def _heard(self, news: Collection[Notification]) -> None:
+        if Notification.SCHEDULED in news:
+            self._look_again()
+        if Notification.CANCELLED in news:
+            self._obey_cancel_requests()
+
+    def _look_again(self) -> None:
+        self._scheduler.wakeup.set()
+        self._misfires.wakeup.set()
+
+    def _disown(self, fire_ids: Collection[int]) -> None:
+        """The store no longer has the rows of these executions: whatever took them, others may run them again."""
+        logger.warning("node %s: executions %s are no longer this node's", self.instance_id, sorted(fire_ids))
+        for execution in self._runner.running():
+            if execution.fired.fire_id in fire_ids:
+                execution.disown()
+
+    def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
+        # Not behind whatever the cluster manager does after a check-in, which may be slow.
+        self._scheduler.compare()
+        self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
+        self._cluster.check_in_answered(answer, epoch, asked_at)
+
+    def _checked_in(self) -> None:
+        self._known.learn()
+        # The net under the news.
+        self._obey_cancel_requests()
+
+    def _obey_cancel_requests(self) -> None:
+        if self._runner.running():
+            asked = self._store.cancel_requests(self._present_epoch().node)
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
+
+    def _unblocked(self, earliest: datetime) -> None:
+        self.scheduling_changed(earliest)
+
+    def _recovered(self, outcome: RecoveryOutcome) -> None:
+        logger.warning(
+            "recovery: nodes %s; %d executions will run again, %d are lost, %d claims were released, %d rows repaired",
+            ", ".join(outcome.nodes) or "-",
+            outcome.recovered,
+            outcome.lost,
+            outcome.released,
+            outcome.repaired,
+        )
+        for key in outcome.quarantined:
+            logger.error("job %s is set to ERROR: node after node died while executing it (max_node_deaths)", key)
+        self._look_again()
+        self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
+
+    def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        self._capacity.take([one.placement for one in fired])
+        self._executors.submit(
+            [
+                (executor, partial(self._runner.run, Execution(one, epoch, executor)))
+                for one in fired
+                for executor in (self._executors.of(one.placement),)
+            ]
+        )
+
+    def _ended(self, execution: Execution, completion: Completion | None) -> None:
+        if completion is None:
+            execution.epoch.put_down([execution.fired.fire_id])
+        else:
+            self._completer.put(execution, completion)
+
+    def _freed(self, execution: Execution) -> None:
+        placement = execution.fired.placement
+        group_was_full = self._capacity.give_back(placement)
+        if self._executors.of(placement).pool.release() or group_was_full:
+            self._scheduler.wakeup.set()
+
+    def _stop_local(self, fire_ids: Collection[int]) -> None:
+        if fire_ids:
+            self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
+
+    def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
+        return ProcessWorkers(
+            f"quartzpy-{self.instance_id}-process-{name}",
+            config.workers,
+            memory_limit=None if config.memory_limit is None else as_bytes(config.memory_limit, name),
+            job_types=self._job_types,
+            job_factory=job_factory,
+            max_job_data_bytes=self._config.max_job_data_bytes,
+            clock=self._clock,
+        )
+
+    # --- for the facade
+
+    def set_groups(self, groups: Mapping[str, int]) -> None:
+        """Limit execution groups on this node anew."""
+        self._capacity.set_groups(groups)
+        self._known.publish()
+
+    @property
+    def in_standby(self) -> bool:
+        return self._scheduler.in_standby
+
+    @property
+    def recorded(self) -> int:
+        """How many executions of this node have ended and are recorded."""
+        return self._completer.recorded
+
+    def running(self) -> list[Execution]:
+        return self._runner.running()
+
+    def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
+        return self._runner.interrupt(chosen)
+
+    def is_worker_thread(self) -> bool:
+        """Whether the caller is a job of this node."""
+        name = threading.current_thread().name
+        return name.startswith((f"{self._name}-worker", f"{self._name}-event-loop"))
+
+    def health(self) -> SchedulerHealth:
+        """How this node is now."""
+        self._supervisor.ensure_alive()
+        return health_of(
+            instance_id=self.instance_id,
+            epoch=self._present_epoch(),
+            now=self._clock.monotonic(),
+            answered_at=self._checkin.answered_at,
+            outage=self._store_watch.outage,
+            refusal=self._cluster.refusal,
+            failure=self._supervisor.failure,
+            connections=self._store.connections(),
+            threads=self._supervisor.threads(),
+        )

@@ -1,0 +1,76 @@
+"""Run a scheduler until its process is asked to stop: signals, the drain, and the end of a node that cannot go on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from quartzpy.runtime.health import HealthState
+
+if TYPE_CHECKING:
+    from quartzpy.life import SchedulerLife
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LOOK_EVERY = 0.2
+"""Seconds between two looks whether a signal came, or the node has failed."""
+
+
+class RunEnd(Enum):
+    """How a run ended."""
+
+    DRAINED = auto()
+    """All executions ended and were recorded."""
+    ABANDONED = auto()
+    """Some executions did not end in time."""
+    FAILED = auto()
+    """A thread of the node could not be kept alive."""
+
+
+def run_until_stopped(scheduler: SchedulerLife, drain_timeout: float | None, *, interrupt: bool = False) -> RunEnd:
+    """Start a scheduler, wait for a signal, a shutdown or a failed node, and drain for `drain_timeout` seconds."""
+    with _signals() as received:
+        scheduler.start()
+        failed = False
+        while not (received or failed or scheduler.wait_until_shut_down(LOOK_EVERY)):
+            failed = scheduler.health().state is HealthState.FAILED
+        if received:
+            limit = "however long they take" if drain_timeout is None else f"within {drain_timeout:g} s"
+            logger.info(
+                "%s: stopping; running executions may end %s, and a second signal ends this process at once",
+                signal.Signals(received[0]).name,
+                limit,
+            )
+        drained = scheduler.shutdown(wait=True, timeout=drain_timeout, interrupt=interrupt)
+    if failed:
+        return RunEnd.FAILED
+    return RunEnd.DRAINED if drained else RunEnd.ABANDONED
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop. The second one ends the process; the old handlers come back at the end."""
+    received: list[int] = []
+
+    def asked_to_stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            os._exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = {number: signal.signal(number, asked_to_stop) for number in SIGNALS}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
