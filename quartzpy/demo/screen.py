@@ -18,7 +18,7 @@ from rich.text import Text
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary
 from quartzpy.demo.spans import OURS
-from quartzpy.demo.story import DEAD_NODE, OWN_JOB, Look, Scene, Stretch, narrate, seconds, until_removal
+from quartzpy.demo.story import BURST, DEAD_NODE, OWN_JOB, Look, Scene, Stretch, narrate, seconds, until_removal
 from quartzpy.demo.views import NEXT_STEPS, headline, summary_rows, verdict
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey
 from quartzpy.states import TriggerState
@@ -186,7 +186,7 @@ def _rank(stretch: Stretch) -> int:
 
 def _cell(scene: Scene, node: str, stretches: list[Stretch], moment: tuple[datetime, datetime]) -> tuple[str, str]:
     died = scene.killed.get(node)
-    if moment[0] > scene.now:
+    if moment[0] >= scene.now:
         return " ", ""
     if died is not None and moment[1] > died:
         return ("✗", "bold white on red") if moment[0] <= died else ("·", "dim red")
@@ -215,7 +215,7 @@ def draw_jobs(scene: Scene) -> RenderableType:
     table.add_column("job", no_wrap=True, min_width=13)
     table.add_column("", no_wrap=True, overflow="ellipsis")
     table.add_column("now", no_wrap=True, min_width=21)
-    for column in ("done", "failed", "late for own job", "for dead node", OURS):
+    for column in ("done", "failed", "late: own job", "dead node", "burst", OURS):
         table.add_column(column, no_wrap=True, min_width=len(column), justify="right")
     for job, text in (
         (jobs.HEARTBEAT, "every 2 s"),
@@ -232,7 +232,7 @@ def draw_jobs(scene: Scene) -> RenderableType:
             job_state(scene, job),
             str(len(ended) - failed),
             Text(str(failed), "red") if failed else "-",
-            *(_delay(delays, cause) for cause in (OWN_JOB, DEAD_NODE, OURS)),
+            *(_delay(delays, cause) for cause in (OWN_JOB, DEAD_NODE, BURST, OURS)),
         )
     return table
 

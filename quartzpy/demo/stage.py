@@ -76,7 +76,6 @@ class Demo:
         self._seen_recovering: set[int] = set()
         self._notes: list[str] = []
         self._planned: list[Trigger] = []
-        self._burst_due: datetime | None = None
         self._burst_told = False
         self._why: TriggerKey | None = None
 
@@ -171,7 +170,7 @@ class Demo:
             self._report_recovery(scene)
             if len(scene.alive) > 1 and not cluster.killed:
                 self._kill_in_the_middle(scene, cluster)
-            if self._burst_due is None and elapsed >= BURST_AT * self._duration and not scene.paused:
+            if self._memory.burst_due is None and elapsed >= BURST_AT * self._duration and not scene.paused:
                 self._begin_burst(client, scene.now)
             self._report_burst(scene)
             self._audience.scene(scene)
@@ -194,7 +193,7 @@ class Demo:
             list(self._memory.executions.values()),
             self._memory.lanes(running, answer.now),
             self._memory.delays(cluster.killed),
-            None if self._burst_due is None else self._memory.burst(self._burst_size, self._burst_due),
+            self._memory.burst(self._burst_size),
             self._memory.paused_since is not None,
             self._notes[-NOTES:],
             why,
@@ -252,7 +251,7 @@ class Demo:
     def _begin_burst(self, client: Scheduler, now: datetime) -> None:
         triggers = jobs.schedule_burst(client, now, self._burst_size)
         self._planned += triggers
-        self._burst_due = triggers[0].start_time
+        self._memory.burst_due = triggers[0].start_time
         self._tell("burst", f"{len(triggers)} thumbnails are due at the same instant", size=len(triggers))
 
     # --- what is told

@@ -18,6 +18,8 @@ from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 OWN_JOB = "its own job"
 DEAD_NODE = "the dead node"
 PAUSE = "the pause"
+BURST = "the burst"
+"""A burst takes all workers."""
 KILL_AFTER = timedelta(seconds=2)
 """The node dies when its long export has run for so long."""
 SEEN_LATE = timedelta(seconds=1)
@@ -96,6 +98,7 @@ class Memory:
     """When the other nodes removed each dead node."""
     pauses: list[Span] = field(default_factory=list)
     paused_since: datetime | None = None
+    burst_due: datetime | None = None
 
     def see(self, executions: Sequence[ExecutionRecord]) -> list[ExecutionRecord]:
         """Remember ended executions. Returns those that are new, the earliest first."""
@@ -152,6 +155,7 @@ class Memory:
             # A removal is seen some time after it happened.
             DEAD_NODE: [outage for outage in outages if outage[1] - SEEN_LATE <= begun],
             PAUSE: self.pauses_until(begun),
+            BURST: [] if self.burst_due is None else [(self.burst_due, self._burst_end(self.burst_due))],
         }
         return explain_delay((execution.scheduled_fire_time, begun), causes)
 
@@ -180,12 +184,19 @@ class Memory:
                 so_far[cause] = max(so_far.get(cause, timedelta()), part)
         return longest
 
-    def burst(self, size: int, due: datetime) -> Burst:
-        """Return how far the burst has got."""
-        done = [one for one in self.executions.values() if one.job_key == jobs.THUMBNAILS]
-        nodes = Counter(one.instance_id for one in done if one.instance_id is not None)
-        last = max((one.ended_at for one in done if one.ended_at is not None), default=due)
-        return Burst(size, dict(sorted(nodes.items())), (last - due).total_seconds())
+    def burst(self, size: int) -> Burst | None:
+        """Return how far the burst has got, or None before it begins."""
+        if self.burst_due is None:
+            return None
+        nodes = Counter(one.instance_id for one in self._thumbnails() if one.instance_id is not None)
+        lasted = self._burst_end(self.burst_due) - self.burst_due
+        return Burst(size, dict(sorted(nodes.items())), lasted.total_seconds())
+
+    def _thumbnails(self) -> list[ExecutionRecord]:
+        return [one for one in self.executions.values() if one.job_key == jobs.THUMBNAILS]
+
+    def _burst_end(self, due: datetime) -> datetime:
+        return max((one.ended_at for one in self._thumbnails() if one.ended_at is not None), default=due)
 
 
 def _span(execution: ExecutionRecord) -> Span | None:
