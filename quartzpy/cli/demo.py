@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from quartzpy.cli.exits import PROMISE_BROKEN
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
+
+if TYPE_CHECKING:
+    from quartzpy.demo.stage import Audience
+
+
+def _audience(json_output: bool) -> Audience:
+    """Return the view that suits standard output."""
+    from quartzpy.demo.views import JsonLines, PlainLines
+
+    if json_output:
+        return JsonLines()
+    if not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+        return PlainLines()
+    try:
+        from quartzpy.demo.screen import LiveScreen
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("rich"):
+            raise
+        click.echo("plain lines only: pip install 'quartzpy[embedded]' brings the live screen (rich)", err=True)
+        return PlainLines()
+    return LiveScreen()
 
 
 @click.command()
@@ -23,17 +46,18 @@ from quartzpy.instants import as_span
 def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, dsn: str | None) -> None:
     """Run a real cluster on an embedded PostgreSQL, kill a node, and check the promises.
 
-    Exit status 1 says that one of the promises was broken.
+    On a terminal it draws one screen, and keys kill a node, start one, pause, ask why, and quit. Elsewhere it writes a
+    line for each event. Exit status 1 means that one of the promises was broken.
     """
-    from quartzpy.demo.stage import Audience, Demo, stop_database
-    from quartzpy.demo.views import JsonLines, LiveScreen, PlainLines
+    from quartzpy.demo.database import stop_database
+    from quartzpy.demo.stage import Demo
 
     if stop:
         click.echo("stopped" if stop_database() else "no database of the demo is running")
         return
-    audience: Audience = JsonLines() if json_output else LiveScreen() if sys.stdout.isatty() else PlainLines()
     seconds = f"{duration}s" if duration.isdigit() else duration
-    show = Demo(audience, nodes=nodes, duration=as_span(seconds, "--duration", SettingsError), dsn=dsn, keep=keep)
+    length = as_span(seconds, "--duration", SettingsError)
+    show = Demo(_audience(json_output), nodes=nodes, duration=length, dsn=dsn, keep=keep)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         show.interrupt()

@@ -1,4 +1,4 @@
-"""What the demo promises, checked from the database when all has come to rest."""
+"""The demo's promises, checked from the database when nothing runs any more."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from quartzpy.demo.jobs import GROUP
+from quartzpy.demo.spans import Span, within
 from quartzpy.keys import RECOVERING_JOBS, JobKey
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 LATE = timedelta(seconds=5)
-"""A trigger that still waits this long after its instant counts as lost."""
+"""A trigger that still waits so long after its instant counts as lost."""
+PAUSE_SLACK = timedelta(seconds=2)
+"""An instant so shortly before a pause may be held by the pause."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What happened, and what should not have."""
+    """The executions of a run, and the promises that were broken."""
 
     nodes: int
     fires: int = 0
     fires_by_job: dict[str, int] = field(default_factory=dict)
     failed: int = 0
+    retried: int = 0
+    """Retries that succeeded."""
     recovered: int = 0
     overlaps: int = 0
     lost: int = 0
@@ -36,13 +41,13 @@ class Summary:
 
 
 def overlaps(executions: Iterable[ExecutionRecord], job: JobKey) -> int:
-    """How many executions of a job began before the one before them had ended."""
+    """Count the executions of a job that began before the previous one had ended."""
     spans = sorted((e.started_at, e.ended_at) for e in executions if e.job_key == job and e.started_at and e.ended_at)
     return sum(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
 def expected(trigger: Trigger, until: datetime | None) -> list[datetime]:
-    """The instants of a trigger before `until`; all of them where that is None."""
+    """Return the instants of a trigger before `until`, or all of them if `until` is None."""
     instants: list[datetime] = []
     progress = trigger.started()
     while progress.next_fire_time is not None and (until is None or progress.next_fire_time < until):
@@ -58,11 +63,14 @@ def summarize(
     planned: Sequence[Trigger],
     serial_job: JobKey,
     paused_at: datetime,
+    pauses: Sequence[Span] = (),
 ) -> Summary:
-    """Compare what was executed with what the triggers `planned` up to where each has got (`stored`).
+    """Compare the executions with the instants of the `planned` triggers, each up to its stored next fire time.
 
-    A trigger that is no longer stored has come to its end.
+    A trigger that is no longer stored has fired for the last time. The spans in which the spectator paused the triggers
+    (`pauses`) owe no fire.
     """
+    held = [(start - PAUSE_SLACK, end) for start, end in pauses]
     summary = Summary(nodes)
     fired: Counter[tuple[JobKey, str, datetime]] = Counter()
     recovered: Counter[tuple[JobKey, datetime]] = Counter()
@@ -70,6 +78,7 @@ def summarize(
         by_job = summary.fires_by_job
         by_job[execution.job_key.name] = by_job.get(execution.job_key.name, 0) + 1
         summary.failed += execution.outcome == "FAILED"
+        summary.retried += execution.attempt > 1 and execution.outcome == "SUCCEEDED"
         if execution.trigger_key.group == RECOVERING_JOBS:
             summary.recovered += 1
             recovered[execution.job_key, execution.scheduled_fire_time] += 1
@@ -82,10 +91,10 @@ def summarize(
     for trigger in planned:
         assert trigger.job_key is not None
         following = reached.get(trigger.key)
-        if following is not None and following < paused_at - LATE:
+        if following is not None and following < paused_at - LATE and not within(following, held):
             summary.lost += 1
         for instant in expected(trigger, following):
-            # The fire whose node died is in the history as its recovery.
+            # A fire whose node died is in the history as its recovery.
             happened = fired[trigger.job_key, trigger.key.name, instant] or recovered[trigger.job_key, instant]
-            summary.lost += not happened
+            summary.lost += not happened and not within(instant, held)
     return summary

@@ -1,4 +1,4 @@
-"""The demo's jobs and triggers: one of each kind that a cluster has to get right."""
+"""The jobs and triggers of the demo: one of each kind that a cluster has to get right."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.factory import Scheduler
 from quartzpy.job import Job, JobDetail, disallow_concurrent_execution
 from quartzpy.keys import JobKey
+from quartzpy.retry import RetryPolicy
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
@@ -20,11 +21,12 @@ HEARTBEAT = JobKey("heartbeat", GROUP)
 SERIAL_REPORT = JobKey("serial-report", GROUP)
 LONG_EXPORT = JobKey("long-export", GROUP)
 FLAKY_IMPORT = JobKey("flaky-import", GROUP)
+THUMBNAILS = JobKey("thumbnails", GROUP)
 
 DSN_VARIABLE = "QUARTZPY_DEMO_DSN"
 INSTANCE_VARIABLE = "QUARTZPY_DEMO_INSTANCE"
 
-# Quick settings, so that half a minute shows a death and a recovery. The defaults are four times as patient.
+# With these settings half a minute is enough for a death and a recovery. The defaults wait four times as long.
 SETTINGS: dict[str, Any] = {
     "name": "demo",
     "workers": 5,
@@ -36,7 +38,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Heartbeat(Job):
-    """Quick, every two seconds."""
+    """Runs every two seconds and takes no time."""
 
     def execute(self, context: JobExecutionContext) -> None:
         context.result = context.scheduled_fire_time
@@ -44,14 +46,14 @@ class Heartbeat(Job):
 
 @disallow_concurrent_execution
 class SerialReport(Job):
-    """Slower than its two triggers come; no two may overlap."""
+    """Has two triggers that fire at the same instant; its executions may not overlap."""
 
     def execute(self, context: JobExecutionContext) -> None:
         context.wait_cancelled(0.7)
 
 
 class LongExport(Job):
-    """Long, and run again by another node when its node dies."""
+    """Runs for seconds, and another node runs it again when its node dies."""
 
     def execute(self, context: JobExecutionContext) -> None:
         context.wait_cancelled(float(context.job_data["seconds"]))
@@ -59,14 +61,22 @@ class LongExport(Job):
 
 
 class FlakyImport(Job):
-    """Always fails: its schedule goes on."""
+    """Fails on purpose at its first attempt; its retry succeeds."""
 
     def execute(self, context: JobExecutionContext) -> None:
-        raise RuntimeError("the supplier's server answered 503")
+        if context.attempt == 1:
+            raise RuntimeError("failed on purpose: the supplier's server answered 503")
+
+
+class Thumbnail(Job):
+    """One of many that are due at the same instant."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        context.wait_cancelled(0.25)
 
 
 def schedule_all(scheduler: BaseScheduler, now: datetime) -> None:
-    """Register everything, to begin a moment after `now`."""
+    """Schedule everything but the burst, to begin two seconds after `now`."""
     soon = now + timedelta(seconds=2)
     serial: list[Trigger] = [
         SimpleTrigger(name, GROUP, interval=timedelta(seconds=2), repeat_count=None, start_time=soon)
@@ -76,27 +86,45 @@ def schedule_all(scheduler: BaseScheduler, now: datetime) -> None:
     scheduler.schedule_jobs(
         [
             (
-                JobDetail(Heartbeat, HEARTBEAT.name, GROUP, description="quick, every 2 s"),
+                JobDetail(Heartbeat, HEARTBEAT.name, GROUP, description="every 2 s"),
                 [CronTrigger("*/2 * * * * ?", "every-2s", GROUP, start_time=soon)],
             ),
-            (JobDetail(SerialReport, SERIAL_REPORT.name, GROUP, description="never overlaps"), serial),
+            (JobDetail(SerialReport, SERIAL_REPORT.name, GROUP, description="never overlaps itself"), serial),
             (
                 JobDetail(
                     LongExport,
                     LONG_EXPORT.name,
                     GROUP,
-                    description="recovered when its node dies",
+                    description="runs again when its node dies",
                     requests_recovery=True,
                     durable=True,
                 ),
                 [export],
             ),
             (
-                JobDetail(FlakyImport, FLAKY_IMPORT.name, GROUP, description="always fails"),
+                JobDetail(
+                    FlakyImport,
+                    FLAKY_IMPORT.name,
+                    GROUP,
+                    description="fails on purpose, then its retry succeeds",
+                    retry=RetryPolicy(attempts=2, delay=timedelta(seconds=1)),
+                ),
                 [CronTrigger("*/5 * * * * ?", "every-5s", GROUP, start_time=soon)],
             ),
         ]
     )
+
+
+def schedule_burst(scheduler: BaseScheduler, now: datetime, size: int) -> list[Trigger]:
+    """Schedule `size` fires of one job for the same instant, half a second after `now`. Returns their triggers."""
+    due = now + timedelta(milliseconds=500)
+    triggers: list[Trigger] = [
+        SimpleTrigger(f"thumbnail-{number:03}", GROUP, job_key=THUMBNAILS, start_time=due, repeat_count=0)
+        for number in range(1, size + 1)
+    ]
+    detail = JobDetail(Thumbnail, THUMBNAILS.name, GROUP, description="all due at the same instant", durable=True)
+    scheduler.schedule_jobs([(detail, triggers)])
+    return triggers
 
 
 def make_scheduler() -> Scheduler:

@@ -1,59 +1,52 @@
-"""The demo's course: a real cluster on a real PostgreSQL, a node killed in the middle of a job, and the audit."""
+"""The course of the demo: a real cluster on a real PostgreSQL, a node killed in the middle of a job, and the audit."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from quartzpy.clock import Clock, SystemClock
 from quartzpy.demo import jobs
 from quartzpy.demo.audit import Summary, summarize
-from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.demo.cluster import Cluster
+from quartzpy.demo.database import demo_database
+from quartzpy.demo.keyboard import Keyboard
+from quartzpy.demo.story import KILL_AFTER, Memory, Scene, describe_delay
 from quartzpy.errors import QuartzpyError, StoreUnavailableError
 from quartzpy.factory import Scheduler
-from quartzpy.keys import unique_name
+from quartzpy.keys import TriggerKey
 from quartzpy.states import FiredState
-from quartzpy.store.protocol import CheckIn
-from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord
 from quartzpy.store.sql import migrations
+from quartzpy.triggers.trigger import Trigger
 
 TICK = 0.25
 """Seconds between two looks at the database."""
-KILL_AFTER = timedelta(seconds=2)
-"""The node dies when the recovering job has run so long."""
+BURST_AT = 0.6
+"""The part of the duration after which the burst comes."""
 SETTLE_SECONDS = 30.0
 START_SECONDS = 30.0
-HISTORY = 100_000
-
-
-@dataclass(slots=True)
-class Scene:
-    """What the cluster looks like at one moment."""
-
-    elapsed: float
-    duration: float
-    now: datetime
-    alive: Mapping[str, int]
-    killed: tuple[str, ...]
-    cluster: CheckIn
-    triggers: list[TriggerRecord]
-    running: list[RunningRecord]
-    executions: list[ExecutionRecord]
-    notes: list[str] = field(default_factory=list)
+RECENT = 500
+"""Ended executions that one look at the database reads."""
+NOTES = 200
+WHY_LINES = 6
 
 
 class Audience(Protocol):
-    """Whoever watches: the terminal, plain lines, or JSON."""
+    """Whoever watches: a terminal, plain lines, or JSON."""
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Return the context in which the show takes place."""
+        ...
 
     def event(self, name: str, text: str, **facts: Any) -> None: ...
 
@@ -62,82 +55,47 @@ class Audience(Protocol):
     def summary(self, summary: Summary) -> None: ...
 
 
-class Cluster:
-    """Node processes, by instance id."""
-
-    def __init__(self, dsn: str, logs: Path) -> None:
-        self._dsn = dsn
-        self._logs = logs
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.killed: list[str] = []
-
-    def start(self, instance_id: str) -> None:
-        environment = {**os.environ, jobs.DSN_VARIABLE: self._dsn, jobs.INSTANCE_VARIABLE: instance_id}
-        command = [sys.executable, "-m", "quartzpy", "node", "--app", f"{jobs.__name__}:make_scheduler"]
-        with (self._logs / f"{instance_id}.log").open("wb") as log:
-            # A session of its own: Ctrl-C is for the demo, which then drains its nodes.
-            self.processes[instance_id] = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def alive(self) -> dict[str, int]:
-        return {name: process.pid for name, process in self.processes.items() if process.poll() is None}
-
-    def kill(self, instance_id: str) -> int:
-        process = self.processes[instance_id]
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        self.killed.append(instance_id)
-        return process.pid
-
-    def stop(self) -> None:
-        """Drain all nodes; those that do not end are killed."""
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def log_tail(self, instance_id: str) -> str:
-        return (self._logs / f"{instance_id}.log").read_text(errors="replace")[-2_000:]
-
-
 class Demo:
     """One run of the demo."""
 
-    def __init__(self, audience: Audience, *, nodes: int, duration: timedelta, dsn: str | None, keep: bool) -> None:
+    def __init__(
+        self, audience: Audience, *, nodes: int, duration: timedelta, dsn: str | None, keep: bool, burst: int = 60
+    ) -> None:
         self._audience = audience
         self._nodes = nodes
         self._duration = duration.total_seconds()
         self._dsn = dsn
         self._keep = keep
+        self._burst_size = burst
         self._clock: Clock = SystemClock()
         self._stopped = threading.Event()
-        self._seen: set[int | None] = set()
+        self._keys: SimpleQueue[str] = SimpleQueue()
+        self._memory = Memory()
         self._seen_recovering: set[int] = set()
-        self._declared_dead: set[str] = set()
+        self._notes: list[str] = []
+        self._planned: list[Trigger] = []
+        self._burst_told = False
+        self._why: TriggerKey | None = None
 
     def interrupt(self) -> None:
-        """End the show early; the audit is made all the same."""
+        """End the show early. The audit is made all the same. Signal handlers may call it."""
         self._stopped.set()
+        self._keys.put("")
+
+    def press(self, key: str) -> None:
+        """Take a key that the spectator pressed."""
+        self._keys.put(key)
 
     def run(self) -> Summary:
-        """The whole course, from an empty machine to the audit.
+        """Run the whole course, from an empty database to the audit.
 
         Raises:
             QuartzpyError: PostgreSQL or the nodes did not start.
         """
         with ExitStack() as stack:
-            dsn = stack.enter_context(self._database())
+            stack.enter_context(self._audience.opened())
+            stack.enter_context(Keyboard(sys.stdin, self.press))
+            dsn = stack.enter_context(demo_database(self._dsn, self._keep, self._audience.event))
             migrations.upgrade(dsn)
             self._audience.event("schema", "schema created")
             logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quartzpy-demo-")))
@@ -146,46 +104,37 @@ class Demo:
             client.clear()
             cluster = Cluster(dsn, logs)
             stack.callback(cluster.stop)
-            for number in range(1, self._nodes + 1):
-                cluster.start(f"node-{number}")
+            for _ in range(self._nodes):
+                cluster.start_another()
             self._wait_for_nodes(client, cluster)
             jobs.schedule_all(client, client.nodes().now)
-            planned = [record.trigger for record in client.triggers()]
-            self._audience.event("scheduled", f"{len(planned)} triggers of 4 jobs scheduled", triggers=len(planned))
-            before = {execution.fire_id for execution in client.executions()}
-            self._seen = set(before)
-            self._show(client, cluster)
-            client.pause_all()
+            self._planned = [record.trigger for record in client.triggers()]
+            text = f"{len(self._planned)} triggers of 4 jobs scheduled"
+            self._audience.event("scheduled", text, triggers=len(self._planned))
+            earlier = self._memory.see(list(client.executions()))
+            before = {execution.fire_id for execution in earlier}
+            self._memory.executions.clear()
+            self._show(client, cluster, before)
             paused_at = client.nodes().now
-            self._audience.event("paused", "triggers paused; waiting for what still runs")
+            client.pause_trigger_group(jobs.GROUP)
+            self._audience.event("paused", "the triggers are paused; waiting for what still runs")
             self._settle(client)
             executions = [e for e in client.executions() if e.fire_id not in before]
-            self._report(executions)
+            self._report(executions, cluster)
             summary = summarize(
-                self._nodes, executions, list(client.triggers()), planned, jobs.SERIAL_REPORT, paused_at
+                self._nodes,
+                executions,
+                list(client.triggers()),
+                self._planned,
+                jobs.SERIAL_REPORT,
+                paused_at,
+                self._memory.pauses_until(paused_at),
             )
             if self._keep:
                 text = f"the database is left as it is (`quartzpy demo --stop` stops an embedded one):\n{dsn}"
                 self._audience.event("kept", text, dsn=dsn)
-            self._audience.summary(summary)
-            return summary
-
-    @contextmanager
-    def _database(self) -> Iterator[str]:
-        if self._dsn is not None:
-            yield self._dsn
-            return
-        directory = default_data_dir()
-        self._audience.event("starting", "starting PostgreSQL")
-        with EmbeddedPostgres(directory, durable=True) as server:
-            self._audience.event("postgres", f"PostgreSQL {server.version} is running", version=server.version)
-            # Of its own: two demos at once share the server and nothing else.
-            name = f"demo_{unique_name()[:12]}"
-            yield server.create_database(name)
-            if self._keep:
-                server.keep_running()
-            else:
-                server.drop_database(name)
+        self._audience.summary(summary)
+        return summary
 
     def _wait_for_nodes(self, client: Scheduler, cluster: Cluster) -> None:
         deadline = self._clock.monotonic() + START_SECONDS
@@ -206,112 +155,166 @@ class Demo:
                     raise QuartzpyError(f"{name} ended at its start:\n{cluster.log_tail(name)}")
             if self._clock.monotonic() > deadline:
                 raise StoreUnavailableError(f"only {len(known)} of {self._nodes} nodes joined in {START_SECONDS} s")
-            self._stopped.wait(0.05)
+            threading.Event().wait(0.05)
 
-    def _show(self, client: Scheduler, cluster: Cluster) -> None:
+    # --- the show
+
+    def _show(self, client: Scheduler, cluster: Cluster, before: set[int | None]) -> None:
         began = self._clock.monotonic()
-        notes: list[str] = []
         while (elapsed := self._clock.monotonic() - began) < self._duration and not self._stopped.is_set():
-            scene = self._look(client, cluster, elapsed, notes)
-            self._report_recovery(scene, notes)
-            self._report(scene.executions)
-            if self._nodes > 1 and not cluster.killed:
-                self._kill_in_the_middle(scene, cluster, notes)
+            recent = [one for one in client.executions().page(RECENT) if one.fire_id not in before]
+            self._report(recent, cluster)
+            scene = self._look(client, cluster, elapsed)
+            self._report_recovery(scene)
+            if len(scene.alive) > 1 and not cluster.killed:
+                self._kill_in_the_middle(scene, cluster)
+            if self._memory.burst_due is None and elapsed >= BURST_AT * self._duration and not scene.paused:
+                self._begin_burst(client, scene.now)
+            self._report_burst(scene)
             self._audience.scene(scene)
-            self._stopped.wait(TICK)
+            with suppress(Empty):
+                self._obey(self._keys.get(timeout=TICK), client, cluster, scene)
 
-    def _look(self, client: Scheduler, cluster: Cluster, elapsed: float, notes: list[str]) -> Scene:
+    def _look(self, client: Scheduler, cluster: Cluster, elapsed: float) -> Scene:
         answer = client.nodes()
+        triggers, running = list(client.triggers(order_by="next_fire_time")), client.running()
+        why = None if self._why is None else (str(self._why), client.why(self._why)[:WHY_LINES])
         return Scene(
             elapsed,
             self._duration,
             answer.now,
             cluster.alive(),
-            tuple(cluster.killed),
+            dict(cluster.killed),
             answer,
-            list(client.triggers(order_by="next_fire_time")),
-            client.running(),
-            list(client.executions().page(200)),
-            notes,
+            triggers,
+            running,
+            list(self._memory.executions.values()),
+            self._memory.lanes(running, answer.now),
+            self._memory.delays(cluster.killed),
+            self._memory.burst(self._burst_size),
+            self._memory.paused_since is not None,
+            self._notes[-NOTES:],
+            why,
         )
 
-    def _report(self, executions: Sequence[ExecutionRecord]) -> None:
-        """Tell of what ended since the last look."""
-        for execution in reversed(executions):
-            if execution.fire_id in self._seen:
-                continue
-            self._seen.add(execution.fire_id)
-            recovered = " (recovery)" if execution.recovering else ""
+    def _tell(self, name: str, text: str, **facts: Any) -> None:
+        """Report an event, and keep its text for the screen."""
+        self._notes.append(text)
+        self._audience.event(name, text, **facts)
+
+    def _obey(self, key: str, client: Scheduler, cluster: Cluster, scene: Scene) -> None:
+        match key:
+            case "q":
+                self.interrupt()
+            case "k":
+                self._kill_busiest(scene, cluster)
+            case "n":
+                name = cluster.start_another()
+                self._tell("node_added", f"{name} is being started", node=name)
+            case "p":
+                if self._memory.toggle_pause(client.nodes().now):
+                    client.pause_trigger_group(jobs.GROUP)
+                    self._tell("held", "you paused all triggers")
+                else:
+                    client.resume_trigger_group(jobs.GROUP)
+                    self._tell("resumed", "you resumed all triggers")
+            case "w":
+                keys = sorted(record.key for record in scene.triggers)
+                # The next one after the one that is shown; after the last one none.
+                self._why = next((one for one in keys if self._why is None or one > self._why), None)
+
+    def _kill_busiest(self, scene: Scene, cluster: Cluster) -> None:
+        if len(cluster.alive()) < 2:
+            self._notes.append("the last node is not killed: nobody would be left to notice (n starts another)")
+            return
+        busy = Counter(one.instance_id for one in scene.running if one.state == FiredState.EXECUTING)
+        self._kill(max(cluster.alive(), key=lambda name: (busy[name], name)), "at your request", scene, cluster)
+
+    def _kill_in_the_middle(self, scene: Scene, cluster: Cluster) -> None:
+        for record in scene.running:
+            runs_long = record.state == FiredState.EXECUTING and scene.now - record.fire_time >= KILL_AFTER
+            if record.job_key == jobs.LONG_EXPORT and runs_long and record.instance_id in scene.alive:
+                self._kill(record.instance_id, f"in the middle of {record.job_key.name}", scene, cluster)
+                return
+
+    def _kill(self, name: str, when: str, scene: Scene, cluster: Cluster) -> None:
+        pid = cluster.kill(name, scene.now)
+        self._memory.see_kill(name, scene.running, scene.now)
+        jobs_lost = {one.job for one in self._memory.interrupted.values() if one.node == name}
+        job = jobs.LONG_EXPORT.name if jobs.LONG_EXPORT.name in jobs_lost else next(iter(sorted(jobs_lost)), None)
+        self._tell("node_killed", f"killed {name} (pid {pid}) with SIGKILL {when}", node=name, pid=pid, job=job)
+        window = jobs.SETTINGS["failure_window"]
+        self._audience.event("node_silent", f"{name} is silent: {window} to its removal by the others", node=name)
+
+    def _begin_burst(self, client: Scheduler, now: datetime) -> None:
+        triggers = jobs.schedule_burst(client, now, self._burst_size)
+        self._planned += triggers
+        self._memory.burst_due = triggers[0].start_time
+        self._tell("burst", f"{len(triggers)} thumbnails are due at the same instant", size=len(triggers))
+
+    # --- what is told
+
+    def _report(self, executions: Sequence[ExecutionRecord], cluster: Cluster) -> None:
+        """Tell of the executions that ended since the last look."""
+        for execution in self._memory.see(executions):
+            delay = {} if execution.recovering else self._memory.delay(execution, cluster.killed)
+            what = "recovery" if execution.recovering else describe_delay(delay)
+            outcome = str(execution.outcome)
+            if execution.job_key == jobs.FLAKY_IMPORT:
+                outcome += " on purpose" if execution.outcome == "FAILED" else f" at attempt {execution.attempt}"
             self._audience.event(
                 "executed",
                 f"{execution.job_key.name} of {execution.scheduled_fire_time:%H:%M:%S}"
-                f" {execution.outcome} on {execution.instance_id}{recovered}",
+                f" {outcome} on {execution.instance_id} ({what})",
                 fire=execution.fire_id,
                 job=execution.job_key.name,
                 trigger=str(execution.trigger_key),
                 node=execution.instance_id,
                 scheduled=execution.scheduled_fire_time,
                 outcome=execution.outcome,
+                attempt=execution.attempt,
                 recovering=execution.recovering,
+                delay=delay,
             )
 
-    def _report_recovery(self, scene: Scene, notes: list[str]) -> None:
-        """Tell when the others noticed the death, and who runs again what it interrupted."""
+    def _report_recovery(self, scene: Scene) -> None:
+        """Tell when the other nodes have noticed a death, and which node repeats what was interrupted."""
         registered = {node.instance_id for node in scene.cluster.nodes}
-        for name in set(scene.killed) - registered - self._declared_dead:
-            self._declared_dead.add(name)
-            notes.append(f"the others declared {name} dead and freed what it held")
-            self._audience.event("node_removed", notes[-1], node=name)
+        for name in sorted(set(scene.killed) - registered - set(self._memory.removed)):
+            self._memory.removed[name] = scene.now
+            took = (scene.now - scene.killed[name]).total_seconds()
+            text = f"the others removed {name} {took:.1f} s after its death and freed what it held"
+            self._tell("node_removed", text, node=name)
         for record in scene.running:
-            if (
-                record.recovering
-                and record.state == FiredState.EXECUTING
-                and record.fire_id not in self._seen_recovering
-            ):
+            executing = record.recovering and record.state == FiredState.EXECUTING
+            if executing and record.fire_id not in self._seen_recovering:
                 self._seen_recovering.add(record.fire_id)
-                notes.append(f"{record.instance_id} runs {record.job_key.name} again")
-                self._audience.event(
-                    "recovering", notes[-1], node=record.instance_id, job=record.job_key.name, fire=record.fire_id
+                self._tell(
+                    "recovering",
+                    f"{record.instance_id} runs {record.job_key.name} again",
+                    node=record.instance_id,
+                    job=record.job_key.name,
+                    fire=record.fire_id,
                 )
 
-    def _kill_in_the_middle(self, scene: Scene, cluster: Cluster, notes: list[str]) -> None:
-        for record in scene.running:
-            runs_long = record.state == FiredState.EXECUTING and scene.now - record.fire_time >= KILL_AFTER
-            if record.job_key == jobs.LONG_EXPORT and runs_long and record.instance_id in scene.alive:
-                pid = cluster.kill(record.instance_id)
-                text = f"killed {record.instance_id} (pid {pid}) with SIGKILL in the middle of {record.job_key.name}"
-                notes.append(text)
-                self._audience.event("node_killed", text, node=record.instance_id, pid=pid, job=record.job_key.name)
+    def _report_burst(self, scene: Scene) -> None:
+        burst = scene.burst
+        if burst is None or burst.count < burst.size or self._burst_told:
+            return
+        self._burst_told = True
+        shares = ", ".join(f"{node} {count}" for node, count in burst.done.items())
+        text = f"the burst is over: {burst.size} thumbnails in {burst.seconds:.1f} s ({shares}), each once"
+        self._tell("burst_ended", text, seconds=burst.seconds, nodes=dict(burst.done))
 
     def _settle(self, client: Scheduler) -> None:
-        """Wait until nothing runs and everything that is owed was recovered."""
-        client.resume_trigger_group("RECOVERING_JOBS")
+        """Wait until nothing runs, and everything that is to be recovered or tried again has been."""
         deadline = self._clock.monotonic() + SETTLE_SECONDS
         while self._clock.monotonic() < deadline:
-            recovering = [r for r in client.triggers() if r.key.group == "RECOVERING_JOBS"]
-            for record in recovering:
-                client.resume_trigger(record.key)
-            if not client.running() and not recovering:
+            if not client.running() and all(record.key.group == jobs.GROUP for record in client.triggers()):
                 return
-            self._stopped.wait(TICK) if not self._stopped.is_set() else threading.Event().wait(TICK)
-
-
-def default_data_dir() -> Path:
-    """Where the demo's database lives: the user's data directory; for root one that others can reach."""
-    if os.geteuid() == 0:
-        return Path("/var/tmp/quartzpy/demo")  # noqa: S108 - its parent is checked by the server's wrapper
-    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(base) / "quartzpy" / "demo"
-
-
-def stop_database() -> bool:
-    """Stop the database that a demo left running; whether there was one."""
-    server = EmbeddedPostgres(default_data_dir())
-    if server.postmaster_pid is None:
-        return False
-    with server:
-        return True
+            threading.Event().wait(TICK)
 
 
 def summary_facts(summary: Summary) -> dict[str, Any]:
+    """Return the summary as plain values."""
     return asdict(summary)

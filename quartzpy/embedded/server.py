@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 import psycopg
 from psycopg import sql
 
-from quartzpy.embedded.binaries import Programs, find_programs
+from quartzpy.embedded.binaries import VARIABLE, Programs, find_programs
 from quartzpy.errors import StoreUnavailableError
 
 USER = "quartzpy"
@@ -132,7 +132,8 @@ class EmbeddedPostgres:
 
         Raises:
             SettingsError: there are no programs of PostgreSQL.
-            StoreUnavailableError: it did not start; the message ends with its log.
+            StoreUnavailableError: it did not start, and the message ends with its log; or the directory holds the data
+                of another major version of PostgreSQL.
         """
         if self._lease is not None:
             return
@@ -247,6 +248,7 @@ class EmbeddedPostgres:
 
     def _initialise(self) -> None:
         if (self._data / _DATA_VERSION).exists():
+            self._check_version()
             return
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(mode=0o700)
@@ -266,6 +268,16 @@ class EmbeddedPostgres:
             raise StoreUnavailableError(f"initdb in {self._data} failed:\n{done.stdout.strip()}")
         with (self._data / "postgresql.conf").open("a") as settings:
             settings.write("include_if_exists 'quartzpy.conf'\n")
+
+    def _check_version(self) -> None:
+        """Refuse data that a server of another major version has left. Each version reads its own data only."""
+        found = (self._data / _DATA_VERSION).read_text().strip()
+        ours = self.version.partition(".")[0]
+        if found != ours:
+            raise StoreUnavailableError(
+                f"{self._data} holds the data of PostgreSQL {found}, and PostgreSQL {ours} cannot read them: remove"
+                f" {self._root} if nobody needs them, or set {VARIABLE} to the programs of PostgreSQL {found}"
+            )
 
     def _start_server(self) -> None:
         self.log_path.touch(mode=0o600)

@@ -1,5 +1,7 @@
-"""For users' tests: a scheduler whose time they move."""
+"""For tests of one's own jobs and schedules: a scheduler whose clock the test moves."""
 
-from quartzpy.testing.scheduler import ManualClock, SchedulerHarness
+from quartzpy.testing.clock import ManualClock
+from quartzpy.testing.scheduler import SchedulerHarness
+from quartzpy.testing.transactions import JobTransaction
 
-__all__ = ["ManualClock", "SchedulerHarness"]
+__all__ = ["JobTransaction", "ManualClock", "SchedulerHarness"]

@@ -1,69 +1,59 @@
 """A scheduler in memory that runs jobs on the calling thread when its clock is moved: a month in milliseconds.
 
-The store, the triggers and the running of jobs are those of production; what is left out is threads and waiting.
+The store, the triggers and the execution of jobs are those of production. Threads and real waiting are left out.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from quartzpy.config import SchedulerConfig
+from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidValueError
-from quartzpy.events import Event
-from quartzpy.instants import Span, as_instant, as_span
+from quartzpy.events import Event, JobSkipped, TriggerFinalized, TriggerMisfired
+from quartzpy.instants import Span, as_span
 from quartzpy.job import JobTypes, job_types
 from quartzpy.job_factory import JobFactory, new_instance
+from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.placement import Capabilities, placement_from_text
-from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobStore
-from quartzpy.store.queries import ExecutionQuery
-from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobStore, SkippedTrigger
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.testing.clock import DEFAULT_START, ManualClock
+from quartzpy.testing.passing import ClockCancellation, ClockDeadlines, ClockLoop
+from quartzpy.testing.transactions import JobTransaction, TransactionalStore
+from quartzpy.transaction_verbs import TransactionVerbs
+from quartzpy.verbs.looking import checked_fire_id
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
-DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
 A_CENTURY = 100 * 366 * 86_400.0
 MOST_AT_ONCE = 1_000
 MOST_EXECUTIONS = 1_000_000
-
-
-class ManualClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, start: datetime = DEFAULT_START) -> None:
-        self._start = self._now = as_instant(start, "start")
-
-    def now(self) -> datetime:
-        return self._now
-
-    def monotonic(self) -> float:
-        return (self._now - self._start).total_seconds()
-
-    def move_to(self, instant: datetime) -> None:
-        """Set the clock. Raises InvalidValueError: it would go back."""
-        if instant < self._now:
-            raise InvalidValueError(f"clock: {instant.isoformat()} is before {self._now.isoformat()}")
-        self._now = instant
+INSTANCE_ID = "testing"
 
 
 class SchedulerHarness(SchedulingVerbs):
-    """All scheduling verbs on a store in memory, and a clock: `harness.advance(timedelta(days=30))`.
+    """A scheduler for tests: all verbs on a store in memory, and a clock that `advance` moves.
 
-    Jobs run on the calling thread, one after the other, each at its instant of the moved clock; `async def` jobs in
-    an event loop of their own. Nothing misfires while the clock is advanced; `advance(..., running=False)` is a time in
-    which no node is up, and what is late afterwards is handled as its misfire instruction says. Timeouts never strike,
-    as the clock stands still while a job runs.
+    Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
+    event loop whose time is the clock's. Waiting takes no real time: `context.wait_cancelled(...)` and `asyncio.sleep`
+    move the clock, and a job's timeout strikes when the clock passes it. While a job takes time, others that become due
+    wait for it; they run late, and do not misfire. `advance(..., running=False)` is a time in which no node is up:
+    what is late afterwards is handled according to its misfire instruction.
+
+    `database` is what `context.transaction()` works on: a SQLAlchemy engine, or a connection, on which each transaction
+    is a savepoint. `transactions` lists them with their outcomes. Event listeners are called at once.
     """
 
     def __init__(
@@ -74,17 +64,18 @@ class SchedulerHarness(SchedulingVerbs):
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
         context: Mapping[str, Any] | None = None,
+        database: Engine | Connection | None = None,
         **settings: Any,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         self.clock = ManualClock(start)
         self.listeners = Listeners()
         self._clock = self.clock
-        self._config = SchedulerConfig.of({"name": "testing", **settings})
-        self._store = RamJobStore(self.clock)
+        self._config = SchedulerConfig.of({"name": INSTANCE_ID, **settings})
+        self._store = TransactionalStore(self.clock, database)
         self._job_types = job_types
         self._node = self._store.register(
-            "testing",
+            INSTANCE_ID,
             host="testing",
             pid=0,
             checkin_interval=self._config.checkin_interval,
@@ -92,13 +83,17 @@ class SchedulerHarness(SchedulingVerbs):
         )
         self._epoch = Epoch(self._node, self.clock, A_CENTURY, 0.0)
         self._ended: list[Completion] = []
+        self._recorded = 0
+        self._loop = ClockLoop(self.clock)
+        self._busy = timedelta()
+        """How long jobs have held up the clock since the last moment at which nothing was late."""
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
             middleware=middleware,
             store_time=StoreTime(self.clock),
-            loop=_OwnLoop(),
-            deadlines=_NoDeadlines("no deadlines", self.clock),
+            loop=self._loop,
+            deadlines=ClockDeadlines(self.clock),
             listeners=self.listeners,
             store=self._store,
             unblocked=lambda earliest: None,
@@ -107,87 +102,200 @@ class SchedulerHarness(SchedulingVerbs):
             max_job_data_bytes=self._config.max_job_data_bytes,
         )
 
+    # --- what it is
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The settings."""
+        return self._config
+
+    @property
+    def instance_id(self) -> str:
+        """The name of the one node: "testing"."""
+        return INSTANCE_ID
+
+    @property
+    def is_started(self) -> bool:
+        """True: jobs run whenever the clock is moved."""
+        return True
+
+    @property
+    def transactions(self) -> Sequence[JobTransaction]:
+        """The transactions that jobs have begun, the first one first, with their outcomes."""
+        return self._store.transactions
+
     # --- time
 
     @property
     def now(self) -> datetime:
-        """What the clock shows."""
+        """The time that the clock shows."""
         return self.clock.now()
 
     def advance(self, span: Span, *, running: bool = True) -> list[ExecutionRecord]:
-        """Move the clock on by `span`, a length of time; the executions of that time, in order. See `advance_to`."""
+        """Move the clock on by `span`, and return the executions of that time in order. See `advance_to`."""
         return self.advance_to(self.now + as_span(span, "span"), running=running)
 
     def advance_to(self, instant: datetime, *, running: bool = True) -> list[ExecutionRecord]:
-        """Move the clock to `instant` and run what is due on the way; these executions, in order.
+        """Move the clock to `instant`, run what becomes due on the way, and return these executions in order.
 
-        With `running=False` nothing runs, as if no node were up.
+        With `running=False` nothing runs, as if no node were up. The clock ends later than `instant` where the last job
+        took longer.
 
         Raises:
-            InvalidValueError: `instant` is in the past, or more than a million executions came.
+            InvalidValueError: `instant` is in the past, or there were more than a million executions.
         """
-        if not running:
+        if not running or instant < self.now:
             self.clock.move_to(instant)
             return []
+        executions = self._run_until(instant, MOST_EXECUTIONS)
+        if len(executions) >= MOST_EXECUTIONS:
+            raise InvalidValueError(f"advance: more than {MOST_EXECUTIONS} executions; advance in smaller steps")
+        return executions
+
+    def _run_until(self, instant: datetime, enough: int) -> list[ExecutionRecord]:
+        """Run what becomes due up to `instant`, or until there were enough executions."""
         executions: list[ExecutionRecord] = []
-        if instant < self.now:
-            self.clock.move_to(instant)
-        while True:
+        while len(executions) < enough:
             self._handle_misfires()
-            due = self._store.acquire(
-                self._node,
-                [AvailableSlots(*dispatch_key) for dispatch_key in self._dispatch_keys()],
-                limit=MOST_AT_ONCE,
-                look_ahead=timedelta(),
-                misfire_threshold=self._config.misfire_threshold,
-            )
-            moves = [fire_request_of(claim, self.now) for claim in due.acquired]
-            fired = [*due.fired, *(self._store.fire(self._node, moves).fired if moves else ())]
+            fired, skipped, next_due = self._fire_what_is_due()
+            executions += skipped
             executions += [record for one in fired for record in self._run(one)]
-            if len(executions) > MOST_EXECUTIONS:
-                raise InvalidValueError(f"advance: more than {MOST_EXECUTIONS} executions; advance in smaller steps")
-            if fired:
+            self._recorded += len(fired) + len(skipped)
+            if fired or skipped:
                 continue
-            if due.next_due is None or due.next_due > instant:
-                self.clock.move_to(instant)
-                return executions
-            self.clock.move_to(max(due.next_due, self.now))
+            self._busy = timedelta()
+            call = self.clock.next_call()
+            following = min((one for one in (call, next_due) if one is not None), default=None)
+            if following is None or following > instant:
+                self.clock.move_to(max(instant, self.now))
+                break
+            self.clock.move_to(max(following, self.now))
+        return executions
 
     def run_pending(self) -> list[ExecutionRecord]:
-        """Run what is due now, without moving the clock."""
+        """Run what is due now, without moving the clock. Returns these executions in order."""
         return self.advance_to(self.now)
+
+    def wait_until_recorded(self, executions: int, timeout: timedelta) -> bool:
+        """Move the clock on until so many executions have ended since the start, or `timeout` has passed.
+
+        Returns True if they have. The clock stops at the end of the last one.
+        """
+        self._run_until(self.now + timeout, executions - self._recorded)
+        return self._recorded >= executions
+
+    def start(self) -> None:
+        """Do nothing: jobs run whenever the clock is moved."""
+
+    def shutdown(self, **_: Any) -> bool:
+        """Do nothing, and return True: nothing runs in the background."""
+        return True
+
+    def _fire_what_is_due(self) -> tuple[list[FiredTrigger], list[ExecutionRecord], datetime | None]:
+        """Fire one batch. Returns it, the records of fires that were skipped, and when the next trigger is due."""
+        due = self._store.acquire(
+            self._node,
+            [AvailableSlots(*dispatch_key) for dispatch_key in self._dispatch_keys()],
+            limit=MOST_AT_ONCE,
+            look_ahead=timedelta(),
+            misfire_threshold=self._threshold,
+        )
+        skipped = self._skipped(due.skipped)
+        requests = [fire_request_of(claim, self.now) for claim in due.acquired]
+        if not requests:
+            return list(due.fired), skipped, due.next_due
+        firing = self._store.fire(self._node, requests)
+        return [*due.fired, *firing.fired], skipped + self._skipped(firing.skipped), due.next_due
+
+    def _skipped(self, skipped: Sequence[SkippedTrigger]) -> list[ExecutionRecord]:
+        for one in skipped:
+            self.listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
+        return self._store.recorded_last(len(skipped))
+
+    @property
+    def _threshold(self) -> timedelta:
+        """What is late only because a job took its time has not misfired: in production it runs beside that job."""
+        return self._config.misfire_threshold + self._busy
 
     def _handle_misfires(self) -> None:
         more = True
         while more:
             outcome = self._store.recover_misfires(
-                self._node,
-                self._dispatch_keys(),
-                threshold=self._config.misfire_threshold,
-                limit=self._config.misfire_batch_size,
+                self._node, self._dispatch_keys(), threshold=self._threshold, limit=self._config.misfire_batch_size
             )
+            for key, missed in outcome.misfired.items():
+                self.listeners.emit(TriggerMisfired(key, tuple(missed)))
+            for key in outcome.finalized:
+                self.listeners.emit(TriggerFinalized(key))
             more = outcome.more
 
     def _dispatch_keys(self) -> list[DispatchKey]:
-        """All that wait for a job that is known here: wherever it may run, it runs here."""
+        """Return all that triggers wait for, of jobs that are known here: whatever they ask for, they run here."""
         names = set(self._job_types.names())
         return sorted(dispatch_key for dispatch_key in self._store.waiting_lanes() if dispatch_key.job_type in names)
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
-        self._runner.run(Execution(fired, self._epoch))
+        execution = Execution(fired, self._epoch)
+        execution.cancelled = ClockCancellation(self.clock)
+        began, outer = self.now, self._loop.execution
+        self._loop.execution = execution
+        try:
+            self._runner.run(execution)
+        finally:
+            self._loop.execution = outer
+        self._busy += self.now - began
         completions, self._ended = self._ended, []
-        for completion in completions:
+        unrecorded = [one for one in completions if not one.is_recorded]
+        for completion in unrecorded:
             completion.refill = refill_of(fired)
-        self._store.complete(self._node, completions)
-        return self._store.find_executions(ExecutionQuery(), len(completions))
+        self._store.complete(self._node, unrecorded)
+        return [one for each in completions if (one := self._store.execution(each.fired.fire_id)) is not None]
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:
         if completion is not None:
             self._ended.append(completion)
 
+    # --- executions
+
+    def currently_executing_jobs(self) -> list[JobExecutionContext]:
+        """Return the contexts of the executions that run: the job that asks is one of them."""
+        return [one.context for one in self._runner.running() if one.context is not None]
+
+    def interrupt(self, key: JobKey) -> bool:
+        """Ask all executions of a job to stop. Returns True if there was one."""
+        return self._interrupt(lambda execution: execution.fired.job_key == key)
+
+    def interrupt_execution(self, fire_id: int | str) -> bool:
+        """Ask one execution to stop. Returns True if it runs.
+
+        Raises:
+            InvalidValueError: no execution can have such an id.
+        """
+        number = checked_fire_id(fire_id)
+        return self._interrupt(lambda execution: execution.fired.fire_id == number)
+
+    def cancel(self, fire_id: int | str) -> bool:
+        """Ask one execution to stop, as `interrupt_execution` does: all executions are those of this node."""
+        return self.interrupt_execution(fire_id)
+
+    def _interrupt(self, chosen: Callable[[Execution], bool]) -> bool:
+        return self._runner.interrupt(chosen) > 0
+
+    # --- inside a user's transaction
+
+    def using(self, connection: Any) -> TransactionVerbs:
+        """Return the scheduling verbs inside a transaction of the caller.
+
+        Where that is rolled back, all that was stored since this call is undone. This works for SQLAlchemy connections
+        and sessions, their asynchronous forms among them. Connections of other kinds do not tell of a rollback: what is
+        scheduled by them stays.
+        """
+        self._usable_store()
+        return TransactionVerbs(self._store.within(connection), self._config, self._clock)
+
     # --- what the verbs need
 
-    def _usable_store(self) -> RamJobStore:
+    def _usable_store(self) -> TransactionalStore:
         self._store.check_in(self._node)
         wanted = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys()]
         can = Capabilities(
@@ -199,26 +307,10 @@ class SchedulerHarness(SchedulingVerbs):
         return self._store
 
     def _changed(self, earliest: datetime | None) -> None:
-        """It runs when the clock is moved."""
+        """Do nothing: what was scheduled runs when the clock is moved."""
 
     def _inside(self, store: JobStore) -> SchedulingVerbs:
         return self
 
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
-
-
-class _OwnLoop:
-    """Runs an `async def` job at once, to its end."""
-
-    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
-        asyncio.run(work)
-        done()
-        return None
-
-
-class _NoDeadlines(Deadlines):
-    """The clock stands still while a job runs."""
-
-    def add(self, seconds: float, action: Any) -> int:
-        return 0

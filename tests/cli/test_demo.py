@@ -14,6 +14,7 @@ import pytest
 from quartzpy import JobKey, SimpleTrigger
 from quartzpy.demo.audit import summarize
 from quartzpy.demo.jobs import GROUP, SERIAL_REPORT
+from quartzpy.demo.spans import Span
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.records import ExecutionRecord, TriggerRecord
@@ -38,7 +39,11 @@ def test_the_demo_kills_a_node_recovers_its_job_and_finds_every_promise_kept(pos
     assert summary["event"] == "summary"
     assert (summary["nodes"], summary["recovered"]) == (3, 1)
     assert (summary["overlaps"], summary["lost"], summary["duplicated"]) == (0, 0, 0)
-    assert set(summary["fires_by_job"]) == {"heartbeat", "serial-report", "long-export", "flaky-import"}
+    assert set(summary["fires_by_job"]) == {"heartbeat", "serial-report", "long-export", "flaky-import", "thumbnails"}
+    assert summary["fires_by_job"]["thumbnails"] == 60
+    assert summary["retried"] == summary["failed"] > 0, "each failure on purpose was followed by a retry that succeeded"
+    [over] = [event for event in events if event["event"] == "burst_ended"]
+    assert sum(over["nodes"].values()) == 60
     assert summary["fires"] == sum(summary["fires_by_job"].values()) == sum(e["event"] == "executed" for e in events)
 
 
@@ -92,6 +97,18 @@ def test_the_audit_finds_what_was_lost_doubled_or_overlapped(
     summary = summarize(3, executions, [STORED], [TRIGGER], SERIAL_REPORT, START + 3 * SECOND)
     assert (summary.lost, summary.duplicated, summary.overlaps) == (lost, duplicated, overlaps)
     assert summary.promises_kept == (lost == duplicated == overlaps == 0)
+
+
+def test_instants_of_a_pause_are_not_owed() -> None:
+    pause = (START + SECOND * 10, START + SECOND * 20)
+    trigger = replace(STORED, progress=TriggerProgress(START + 15 * SECOND, START + 2 * SECOND, 3))
+    executions = [executed(second) for second in range(3)]
+
+    def lost(pauses: list[Span]) -> int:
+        return summarize(3, executions, [trigger], [TRIGGER], SERIAL_REPORT, START + 60 * SECOND, pauses).lost
+
+    assert lost([]) == 13, "the seconds from 3 to 14, and the trigger that was left behind"
+    assert lost([pause]) == 5, "the seconds from 3 to 7: those from 8 on may have been held by the pause"
 
 
 def test_a_trigger_that_was_left_behind_counts_as_lost() -> None:

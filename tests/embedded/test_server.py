@@ -14,12 +14,18 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from quartzpy.demo import database
 from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.embedded.binaries import find_programs
+from quartzpy.errors import StoreUnavailableError
 
 USER = """
 import sys
 from pathlib import Path
+from quartzpy.demo import database
 from quartzpy.embedded import EmbeddedPostgres
+from quartzpy.embedded.binaries import find_programs
+from quartzpy.errors import StoreUnavailableError
 
 with EmbeddedPostgres(Path(sys.argv[1]), durable=False) as server:
     print(server.postmaster_pid, server.port, flush=True)
@@ -167,3 +173,23 @@ def test_it_listens_on_loopback_only_and_wants_the_password(directory: Path) -> 
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(f"{user.rsplit(':', 1)[0]}:wrong@{host}")
         assert (directory / "password").stat().st_mode & 0o077 == 0
+
+
+def test_data_of_another_major_version_are_refused_with_words_and_left_alone(tmp_path: Path) -> None:
+    data = tmp_path / "server" / "data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("9.6\n")
+    with pytest.raises(StoreUnavailableError, match=r"holds the data of PostgreSQL 9\.6, and PostgreSQL \d+ cannot"):
+        EmbeddedPostgres(tmp_path / "server").start()
+    assert [path.name for path in data.iterdir()] == ["PG_VERSION"]
+
+
+def test_the_demo_has_a_directory_for_each_major_version_and_stops_servers_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "data_home", lambda: tmp_path)
+    older = tmp_path / "postgresql-9" / "data"
+    older.mkdir(parents=True)
+    (older / "PG_VERSION").write_text("9.6\n")
+    assert database.data_directory().name == f"postgresql-{find_programs().version.partition('.')[0]}"
+    assert not database.stop_database(), "nothing runs"

@@ -96,6 +96,17 @@ class RamJobStore:
     def begin_job_transaction(self) -> Work:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
 
+    def snapshot(self) -> Callable[[], None]:
+        """Copy all rows. The function that is returned puts them back."""
+        with self._lock:
+            kept = self._tables.copied()
+
+        def put_back() -> None:
+            with self._lock:
+                self._tables = kept
+
+        return put_back
+
     # --- a node's life
 
     def open(self) -> None:

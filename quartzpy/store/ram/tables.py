@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -264,6 +265,11 @@ class Tables:
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self._running: Counter[JobKey] = Counter()
         self._numbers = count(1)
+
+    def copied(self) -> Tables:
+        """Return a copy of all rows. It shares the clock, and the numbers, which are never given twice."""
+        shared = (self._clock, self._numbers)
+        return deepcopy(self, {id(one): one for one in shared})
 
     def now(self) -> datetime:
         return self._clock.now()

@@ -1,0 +1,161 @@
+"""Transactions of jobs and of their callers, with the memory store beside a database of the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.orm import Session
+
+from quartzpy.clock import Clock
+from quartzpy.errors import InvalidValueError
+from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.records import ExecutionRecord
+
+
+@dataclass(slots=True)
+class JobTransaction:
+    """A transaction that a job began by `context.transaction()` or `context.fenced_transaction()`."""
+
+    outcome: Literal["open", "committed", "rolled back"] = "open"
+    ends_the_execution: bool = False
+    """True for a committed `context.transaction()`: its commit and the success of the execution are one."""
+
+
+class TransactionalStore(RamJobStore):
+    """The memory store, whose jobs have transactions on a database of the test's.
+
+    `database` is a SQLAlchemy engine; or a connection, on which each transaction is a savepoint, so that the test can
+    roll everything back at its end.
+    """
+
+    def __init__(self, clock: Clock, database: Engine | Connection | None) -> None:
+        super().__init__(clock)
+        self._database = database
+        self.transactions: list[JobTransaction] = []
+
+    def begin_job_transaction(self) -> _Work:
+        if self._database is None:
+            raise InvalidValueError(
+                "transaction: the test scheduler has no database; give it one, as in"
+                " SchedulerHarness(database=sqlalchemy.create_engine('sqlite://'))"
+            )
+        record = JobTransaction()
+        self.transactions.append(record)
+        return _Work(self, self._database, record)
+
+    def recorded_last(self, number: int) -> list[ExecutionRecord]:
+        """Return the last executions of the history, in the order in which they were recorded."""
+        return list(islice(reversed(self._tables.history), number))[::-1]
+
+    def within(self, connection: Any) -> TransactionalStore:
+        """Return this store. What is stored from now on is undone if the transaction is rolled back."""
+        put_back = self.snapshot()
+        if isinstance(found := _tells_of_its_end(connection), Connection):
+            _UndoneByConnection(put_back).listen(found)
+        elif found is not None:
+            undo = _Undo(put_back)
+            event.listen(found, "after_commit", undo.committed)
+            event.listen(found, "after_rollback", undo.rolled_back)
+        return self
+
+
+class _Undo:
+    """Puts rows back where their transaction is rolled back, once."""
+
+    def __init__(self, put_back: Callable[[], None]) -> None:
+        self._put_back: Callable[[], None] | None = put_back
+
+    def committed(self, *_: Any) -> None:
+        self._put_back = None
+
+    def rolled_back(self, *_: Any) -> None:
+        if self._put_back is not None:
+            self._put_back()
+        self._put_back = None
+
+
+class _UndoneByConnection(_Undo):
+    """Puts rows back where the transaction, or a savepoint around what was stored, is rolled back."""
+
+    def __init__(self, put_back: Callable[[], None]) -> None:
+        super().__init__(put_back)
+        self._inner = 0
+        """Savepoints that were begun later and have not ended."""
+
+    def listen(self, connection: Connection) -> None:
+        for name, heard in (
+            ("commit", self.committed),
+            ("rollback", self.rolled_back),
+            ("savepoint", self._savepoint_begun),
+            ("release_savepoint", self._savepoint_released),
+            ("rollback_savepoint", self._savepoint_rolled_back),
+        ):
+            event.listen(connection, name, heard)
+
+    def _savepoint_begun(self, connection: Connection, name: str | None) -> None:
+        self._inner += 1
+
+    def _savepoint_released(self, connection: Connection, name: str, context: None) -> None:
+        self._inner = max(0, self._inner - 1)
+
+    def _savepoint_rolled_back(self, connection: Connection, name: str, context: None) -> None:
+        if self._inner == 0:
+            self.rolled_back()
+        self._inner = max(0, self._inner - 1)
+
+
+def _tells_of_its_end(connection: Any) -> Connection | Session | None:
+    """Return the SQLAlchemy connection or session in what a caller gave; None for anything else."""
+    # Asynchronous connections and sessions stand before plain ones, and a scoped_session before that of its scope.
+    for name in ("sync_connection", "sync_session"):
+        connection = getattr(connection, name, None) or connection
+    if callable(registry := getattr(connection, "registry", None)):
+        connection = registry()
+    return connection if isinstance(connection, Connection | Session) else None
+
+
+class _Work:
+    """A job's transaction; see `quartzpy.store.protocol.Work`."""
+
+    def __init__(self, store: TransactionalStore, database: Engine | Connection, record: JobTransaction) -> None:
+        self._store = store
+        self._record = record
+        self._close: Callable[[], None]
+        if isinstance(database, Engine):
+            self.connection = database.connect()
+            self._transaction: Any = self.connection.begin()
+            self._close = self.connection.close
+        else:
+            self.connection = database
+            self._transaction = database.begin_nested()
+            self._close = lambda: None
+
+    def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
+        """Commit, and record the execution."""
+        self._commit()
+        self._record.ends_the_execution = True
+        return self._store.complete(node, [completion])
+
+    def commit(self, node: Node, fire_id: int) -> None:
+        """Commit; the execution goes on."""
+        self._commit()
+
+    def _commit(self) -> None:
+        if not self._transaction.is_active:
+            raise InvalidValueError(
+                "transaction: the block has ended its transaction itself; leave commit and rollback to the block's end"
+            )
+        self._transaction.commit()
+        self._record.outcome = "committed"
+
+    def close(self) -> None:
+        """Roll back what was not committed."""
+        if self._record.outcome == "open":
+            self._record.outcome = "rolled back"
+            self._transaction.rollback()
+        self._close()
