@@ -11,7 +11,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def decisions() -> str:
     """The index of the decision records."""
-    lines = ["# Decisions", "", "Choices that a later reader may question: the context, the choice, its consequences.", ""]
+    lines = [
+        "# Decisions",
+        "",
+        "Choices that a later reader may question: the context, the choice, its consequences.",
+        "",
+    ]
     for path in sorted((DOCS / "decisions").glob("0*.md")):
         title = path.read_text().split("\n", 1)[0].removeprefix("# ")
         lines.append(f"- [{title.replace('. ', ': ', 1)}]({path.name})")

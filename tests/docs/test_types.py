@@ -14,7 +14,8 @@ strict = true
 python_version = 3.11
 namespace_packages = true
 explicit_package_bases = true
-cache_dir = {cache}
+cache_dir = {root}/.mypy_cache
+mypy_path = {root}/examples/service
 
 # These bring no types.
 [mypy-django.*,celery.*]
@@ -37,9 +38,9 @@ def test_documented_code_passes_mypy_strict(tmp_path: Path) -> None:
         path = files / (block.title or f"{block.module_name}.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.code)
-    (tmp_path / "mypy.ini").write_text(CONFIG.format(cache=ROOT / ".mypy_cache"))
+    (tmp_path / "mypy.ini").write_text(CONFIG.format(root=ROOT))
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", "."],
+        [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", ".", ROOT / "examples" / "service"],
         cwd=files,
         capture_output=True,
         text=True,
