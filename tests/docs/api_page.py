@@ -241,6 +241,8 @@ def _shown(value: Any) -> str:
         return repr(duration(value))
     if inspect.isclass(value) or inspect.isroutine(value):
         return str(value.__name__)
+    if isinstance(value, (frozenset, set)):
+        return f"{{{', '.join(sorted(map(_shown, value)))}}}" if value else "frozenset()"
     text = repr(value)
     return "..." if text.startswith("<") else text
 

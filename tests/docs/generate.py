@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.docs import api_page, reference_pages, settings_page
+from tests.docs import api_page, comparison, reference_pages, settings_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -28,6 +28,7 @@ def generated() -> dict[Path, str]:
     reference = {**api_page.pages(), **reference_pages.pages()}
     return {
         DOCS / "decisions" / "index.md": decisions(),
+        DOCS / "explanation" / "comparison.md": comparison.page(),
         DOCS / "settings.md": settings_page.page(),
         **{DOCS / "reference" / name: text for name, text in reference.items()},
     }
