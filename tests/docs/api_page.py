@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -148,8 +148,8 @@ def _class(name: str, cls: type[Any]) -> Iterator[str]:
     for member, value in members(cls):
         yield f"### {name}.{member}"
         yield ""
-        function = inspect.unwrap(value.fget if isinstance(value, property) else getattr(value, "__func__", value))
-        if isinstance(value, property):
+        function = inspect.unwrap(_function_of(value))
+        if isinstance(value, property | cached_property):
             returned = inspect.signature(function).return_annotation
             yield from _code(f"{member}: {_annotation(returned)}  # property")
         else:
@@ -186,10 +186,16 @@ def members(cls: type[Any]) -> Iterator[tuple[str, Any]]:
         if base in documented or not base.__module__.startswith("quartzpy"):
             continue
         for name, value in vars(base).items():
-            function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-            if not name.startswith("_") and name not in seen and inspect.isroutine(function):
+            if not name.startswith("_") and name not in seen and inspect.isfunction(_function_of(value)):
                 seen.add(name)
                 yield name, value
+
+
+def _function_of(value: Any) -> Any:
+    """The function behind a property, a class method or a static method."""
+    if isinstance(value, property):
+        return value.fget
+    return value.func if isinstance(value, cached_property) else getattr(value, "__func__", value)
 
 
 def _signature_text(start: str, subject: Any) -> str:
