@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,10 @@ import pytest
 
 import quartzpy
 from quartzpy.cli.main import cli
-from tests.docs.settings_page import page
+from quartzpy.scheduler import BaseScheduler
+from tests.docs.code_blocks import PAGES, ROOT, Block, blocks
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 README = (ROOT / "README.md").read_text()
-
-
-def test_the_page_of_settings_is_that_of_the_code() -> None:
-    assert (ROOT / "docs" / "settings.md").read_text() == page(), (
-        "python -m tests.docs.settings_page > docs/settings.md"
-    )
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -34,20 +28,18 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), target
 
 
-def python_blocks() -> list[Any]:
-    return [
-        pytest.param(block, id=f"{path.relative_to(ROOT)}-{number}")
-        for path in PAGES
-        for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.S | re.M))
-    ]
+@pytest.mark.parametrize("block", [block for block in blocks() if block.title is None], ids=lambda block: block.id)
+def test_examples_run(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start_and_stop(scheduler: BaseScheduler, *args: Any, **kwargs: Any) -> None:
+        scheduler.start()
+        scheduler.shutdown()
 
-
-@pytest.mark.parametrize("block", python_blocks())
-def test_examples_run(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    block = re.sub(r'"postgresql[^"]*"', '"memory://"', block)
-    module = type(quartzpy)("documented_example")
-    monkeypatch.setitem(__import__("sys").modules, module.__name__, module)
-    exec(compile(block, "example", "exec"), module.__dict__)
+    # A node would run until Ctrl-C; the tutorial's test runs the real one.
+    monkeypatch.setattr(BaseScheduler, "run", start_and_stop, raising=False)
+    code = re.sub(r'"postgresql[^"]*"', '"memory://"', block.code)
+    module = type(quartzpy)(block.module_name)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code, block.id, "exec"), module.__dict__)
     scheduler = module.__dict__.get("scheduler")
     if isinstance(scheduler, quartzpy.Scheduler):
         scheduler.shutdown()

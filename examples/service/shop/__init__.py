@@ -1,0 +1,1 @@
+"""A shop that sends invoices and writes a nightly report."""

@@ -1,0 +1,51 @@
+"""The Python code in the documentation: blocks that run alone, and files that a page builds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+
+_BLOCK = re.compile(r"^```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```", re.S | re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of Python; one with a title is a file, and belongs to the files of its page."""
+
+    page: Path
+    number: int
+    title: str | None
+    code: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.page.relative_to(ROOT)}-{self.title or self.number}"
+
+    @property
+    def module_name(self) -> str:
+        """A name for a block without a title, unique in the documentation."""
+        return re.sub(r"\W", "_", f"block_{self.page.relative_to(ROOT).with_suffix('')}_{self.number}")
+
+
+def blocks(pages: list[Path] = PAGES) -> list[Block]:
+    return [
+        Block(page, number, found["title"], found["code"])
+        for page in pages
+        for number, found in enumerate(_BLOCK.finditer(page.read_text()))
+    ]
+
+
+def write_files(page: str, directory: Path) -> list[Path]:
+    """Write the files that a page builds; a block with `# ...` first is a part of a file that exists."""
+    written = []
+    for block in blocks([ROOT / "docs" / page]):
+        if block.title:
+            path = directory / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.code)
+            written.append(path)
+    return written

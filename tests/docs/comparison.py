@@ -1,0 +1,73 @@
+"""Counts the lines and names of the tasks in docs/explanation/comparison.md."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tests.docs.code_blocks import ROOT
+
+PAGE = ROOT / "docs" / "explanation" / "comparison.md"
+SYSTEMS = ["quartzpy", "APScheduler 3", "APScheduler 4", "Celery beat", "Quartz"]
+
+_BLOCK = re.compile(r"^(?P<system>[\w ]+):\n\n```\w+\n(?P<code>.*?)^```", re.S | re.M)
+_TEXTS = re.compile(r'"[^"]*"')
+_NAMES = re.compile(r"[A-Za-z_]\w*")
+
+LANGUAGE = {"for", "in", "print", "class", "def", "public", "implements", "System", "out", "println"} | {
+    "True",
+    "False",
+    "None",
+    "Exception",
+}
+"""Words of Python and Java, which one knows already."""
+
+PROGRAM = {"scheduler", "report", "Report", "when", "session", "each", "detail", "plan", "app", "engine", "db"}
+"""The program's own names."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long the code of a task is."""
+
+    lines: int
+    names: int
+
+
+def tasks() -> dict[str, dict[str, str]]:
+    """The code of each task, by system."""
+    found = {}
+    for section in PAGE.read_text().split("\n## ")[1:]:
+        title, _, body = section.partition("\n")
+        code = {each["system"]: each["code"] for each in _BLOCK.finditer(body)}
+        if code:
+            found[title] = code
+    return found
+
+
+def effort(code: str) -> Effort:
+    lines = [line for line in code.splitlines() if line.strip(" })")]
+    names = set(_NAMES.findall(_TEXTS.sub("", code))) - LANGUAGE - PROGRAM
+    return Effort(len(lines), len(names))
+
+
+def table() -> str:
+    rows = ["| task | " + " | ".join(SYSTEMS) + " |", "|---" * (len(SYSTEMS) + 1) + "|"]
+    for title, code in tasks().items():
+        cells = []
+        for system in SYSTEMS:
+            if system not in code:
+                cells.append("none")
+                continue
+            found = effort(code[system])
+            cells.append(f"{found.lines} line{'s' * (found.lines > 1)}, {found.names} name{'s' * (found.names > 1)}")
+        rows.append(
+            f"| [{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')}) | {' | '.join(cells)} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def page() -> str:
+    """The page with the table as it is counted."""
+    text = PAGE.read_text()
+    return re.sub(r"<!-- table -->\n\n?(?:\|.*\n)*\n*", lambda _: f"<!-- table -->\n\n{table()}\n", text)

@@ -1,0 +1,95 @@
+"""Our side of docs/explanation/comparison.md runs, and no other system needs less."""
+
+from __future__ import annotations
+
+import sys
+import types
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import quartzpy
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
+from tests.docs.comparison import SYSTEMS, effort, tasks
+
+TASKS = tasks()
+
+
+def test_the_page_has_fifteen_tasks_and_each_has_our_code() -> None:
+    assert len(TASKS) == 15
+    assert all(SYSTEMS[0] in code and set(code) <= set(SYSTEMS) for code in TASKS.values())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_other_system_needs_less(task: str) -> None:
+    ours, *others = [effort(TASKS[task][system]) for system in SYSTEMS if system in TASKS[task]]
+    assert all(ours.lines <= other.lines and ours.names <= other.names for other in others)
+
+
+def test_efforts_are_counted_by_the_rule_of_the_page() -> None:
+    assert effort('scheduler.add_job(report, "cron", hour=2)\n').names == 2
+    assert effort("for each in scheduler.triggers():\n    print(each.key)\n").lines == 2
+    assert effort("@A\nclass Report implements Job {\n}\n").lines == 2
+
+
+def example(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names that the page's code takes for granted: a job that is stored, and a scheduler."""
+    module = types.ModuleType("compared")
+    monkeypatch.setitem(sys.modules, "compared", module)
+    names = module.__dict__
+    exec("def report() -> None: ...\n", names)
+    names.update({name: getattr(quartzpy, name) for name in quartzpy.__all__})
+    names["scheduler"] = Scheduler("memory://")
+    names["when"] = datetime.now(UTC) + timedelta(days=1)
+    return names
+
+
+def source(task: str) -> str:
+    """Our code of a task, made whole: a decorator gets a function, a class a body."""
+    code = TASKS[task]["quartzpy"]
+    if code.rstrip().endswith("report:") or code.rstrip().endswith("(Job):"):
+        return code + "    def execute(self, context: JobExecutionContext) -> None: ...\n"
+    return code + "def other() -> None: ...\n" if code.startswith("@") else code
+
+
+class Stored(Job):
+    """What the tasks about a stored job are about."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        raise ConnectionError
+
+
+@pytest.mark.parametrize("task", [each for each in TASKS if "session" not in TASKS[each]["quartzpy"]])
+def test_our_code_runs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = example(monkeypatch)
+    scheduler: Scheduler = names["scheduler"]
+    code = source(task)
+    if '"report"' in code or "for each" in code:
+        trigger = SimpleTrigger("report", start_time=names["when"])
+        scheduler.schedule_job(JobDetail(Stored, "report", durable=True), trigger)
+    if "FAILED" in code:
+        scheduler.start()
+        scheduler.trigger_job(quartzpy.JobKey("report"))
+        assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    exec(compile(code.replace("postgresql+psycopg://app@db/app", "memory://"), task, "exec"), names)
+    scheduler.shutdown()
+
+
+def test_our_code_schedules_in_a_transaction(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> None:
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import Session
+
+    names = example(monkeypatch)
+    names["scheduler"] = scheduler = Scheduler(postgres_dsn)
+    engine = create_engine(postgres_dsn)
+    [task] = [each for each in TASKS if "session" in TASKS[each]["quartzpy"]]
+    with Session(engine) as names["session"]:
+        exec(compile(TASKS[task]["quartzpy"], task, "exec"), names)
+        names["session"].rollback()
+        assert not list(scheduler.jobs())
+        exec(compile(TASKS[task]["quartzpy"], task, "exec"), names)
+        names["session"].commit()
+        assert list(scheduler.jobs())
+    engine.dispose()
+    scheduler.shutdown()

@@ -1,0 +1,287 @@
+"""The programs of the how-to pages do what the pages say, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import configparser
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import MetaData, create_engine, text
+
+import quartzpy.errors
+from quartzpy import Scheduler
+from quartzpy.cli.main import cli
+from tests.docs.code_blocks import ROOT, write_files
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def files(tmp_path: Path, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Writes a page's files where they can be imported, with QUARTZPY_URL in the environment."""
+    monkeypatch.setenv("QUARTZPY_URL", postgres_dsn)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def write(page: str) -> None:
+        assert write_files(page, tmp_path)
+        importlib.invalidate_caches()
+
+    yield write
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def orders_table(postgres_dsn: str) -> Iterator[None]:
+    engine = create_engine(postgres_dsn)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)"))
+    yield
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE orders"))
+    engine.dispose()
+
+
+def run_one(scheduler: Scheduler) -> None:
+    """Start a node in this process until one job has run."""
+    scheduler.start()
+    assert scheduler.wait_until_recorded(1, 30 * SECOND)
+    [execution] = scheduler.executions()
+    assert execution.outcome == "SUCCEEDED", execution
+
+
+def test_fastapi_schedules_in_the_transaction_of_a_request(files: Callable[[str], None], orders_table: None) -> None:
+    from fastapi.testclient import TestClient
+
+    files("how-to/fastapi.md")
+    api: Any = importlib.import_module("orders_api")
+    with TestClient(api.app) as client:
+        order_id = client.post("/orders").json()
+        assert [each.key.name for each in api.scheduler.jobs()] == [f"invoice-{order_id}"]
+        run_one(api.scheduler)
+
+
+def test_fastapi_runs_a_node_and_answers_probes(files: Callable[[str], None]) -> None:
+    from fastapi.testclient import TestClient
+
+    files("how-to/fastapi.md")
+    api: Any = importlib.import_module("mails_api")
+    with TestClient(api.app) as client:
+        assert client.post("/mails/ada").status_code == 202
+        assert api.scheduler.wait_until_recorded(1, 30 * SECOND)
+        assert client.get("/ready").status_code == client.get("/live").status_code == 200
+    assert api.scheduler.is_shut_down
+    assert TestClient(api.app).get("/ready").status_code == 503
+
+
+def test_flask_schedules_in_the_transaction_of_a_request(files: Callable[[str], None], orders_table: None) -> None:
+    files("how-to/flask.md")
+    shop: Any = importlib.import_module("flask_shop")
+    order_id = shop.app.test_client().post("/orders").json["id"]
+    assert [each.key.name for each in shop.scheduler.jobs()] == [f"invoice-{order_id}"]
+    run_one(shop.node())
+    assert [each.key.name for each in shop.scheduler.triggers()] == ["nightly-report"]
+    shop.scheduler.shutdown()
+    shop.engine.dispose()
+
+
+DJANGO = """
+import os, sys, threading, time
+import django
+from django.conf import settings
+from sqlalchemy import make_url
+
+url = make_url(os.environ["QUARTZPY_URL"])
+settings.configure(
+    INSTALLED_APPS=["billing"],
+    USE_TZ=True,
+    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": url.database, "USER": url.username,
+        "PASSWORD": url.password, "HOST": url.host or url.query.get("host"), "PORT": url.port}},
+)
+django.setup()
+from django.core.management import call_command, get_commands
+from django.db import connection, transaction
+from billing.models import Order
+from billing.orders import place_order
+from billing.scheduling import scheduler
+
+with connection.schema_editor() as editor:
+    editor.create_model(Order)
+try:
+    with transaction.atomic():
+        place_order("rolled back")
+        raise LookupError
+except LookupError:
+    pass
+assert not list(scheduler.jobs())
+placed = place_order("Ada")
+assert [each.key.name for each in scheduler.jobs()] == [f"invoice-{placed}"]
+
+def stop_when_done():
+    deadline = time.monotonic() + 30
+    while not Order.objects.filter(pk=placed, invoiced=True).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(os.getpid(), 15)
+
+threading.Thread(target=stop_when_done, daemon=True).start()
+assert get_commands()["run_scheduler"] == "billing"
+call_command("run_scheduler")
+assert Order.objects.get(pk=placed).invoiced
+print("done")
+"""
+
+
+def test_django_schedules_inside_atomic_and_runs_a_node(tmp_path: Path, fresh_database: Callable[[], str]) -> None:
+    from quartzpy.store.sql import migrations
+
+    write_files("how-to/django.md", tmp_path)
+    for package in ("billing", "billing/management", "billing/management/commands"):
+        (tmp_path / package / "__init__.py").touch()
+    url = fresh_database()
+    migrations.upgrade(url)
+    assert python(tmp_path, "-c", DJANGO, url=url).strip().endswith("done")
+
+
+def test_celery_gets_one_task_with_the_id_of_the_fire(
+    tmp_path: Path, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files("how-to/celery.md", tmp_path)
+    program = """
+import json
+from datetime import timedelta
+from celery_sender import celery_app, node
+from quartzpy import JobKey
+scheduler = node()
+scheduler.start()
+scheduler.trigger_job(JobKey("nightly-report"))
+assert scheduler.wait_until_recorded(1, timedelta(seconds=30))
+with celery_app.connection_for_read() as connection:
+    message = connection.SimpleQueue("celery").get(timeout=30)
+print(json.dumps([message.headers["task"], message.payload[1]]))
+scheduler.shutdown()
+"""
+    printed = python(tmp_path, "-c", program, url=postgres_dsn).splitlines()[-1]
+    assert json.loads(printed) == ["shop.tasks.report", {"region": "eu"}]
+
+
+def test_the_schedules_are_declared_once(tmp_path: Path, postgres_dsn: str) -> None:
+    write_files("how-to/rolling-releases.md", tmp_path)
+    first = python(tmp_path, "declare_schedules.py", url=postgres_dsn)
+    again = python(tmp_path, "declare_schedules.py", url=postgres_dsn)
+    assert "nightly-report" in first
+    assert "nightly-report" not in again
+
+
+def test_alembic_passes_over_the_tables_of_the_scheduler(files: Callable[[str], None], postgres_dsn: str) -> None:
+    files("how-to/alembic.md")
+    include_name = importlib.import_module("scheduler_tables").include_name
+    engine = create_engine(postgres_dsn)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), MetaData()), "these would be dropped"
+        context = MigrationContext.configure(connection, opts={"include_name": include_name})
+        assert compare_metadata(context, MetaData()) == []
+    engine.dispose()
+
+
+def test_the_fixtures_for_pytest_work(tmp_path: Path) -> None:
+    write_files("how-to/testing.md", tmp_path)
+    assert "3 passed" in python(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+def test_the_gunicorn_hooks_start_and_drain_the_node(files: Callable[[str], None]) -> None:
+    files("how-to/flask.md")
+    files("how-to/gunicorn.md")
+    config: Any = importlib.import_module("gunicorn_conf")
+    shop: Any = importlib.import_module("flask_shop")
+    config.post_worker_init(None)
+    assert shop.scheduler.is_started
+    config.worker_exit(None, None)
+    assert shop.scheduler.is_shut_down
+    shop.engine.dispose()
+
+
+# --- files of other tools
+
+
+def code(page: str, language: str) -> str:
+    [found] = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.S | re.M)
+    return str(found)
+
+
+def check_command(words: list[str]) -> None:
+    """A command line of ours names a command and options that exist."""
+    assert Path(words[0]).name == "quartzpy"
+    command: Any = cli
+    arguments = words[1:]
+    while hasattr(command, "commands"):
+        command = command.commands[arguments.pop(0)]
+    options = {name for each in command.params for name in each.opts}
+    assert {each for each in arguments if each.startswith("--")} <= options
+
+
+def test_the_systemd_unit_starts_a_node_and_leaves_it_time_to_drain() -> None:
+    unit = configparser.ConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(code("how-to/systemd.md", "ini"))
+    command = shlex.split(unit["Service"]["ExecStart"])
+    check_command(command)
+    assert int(unit["Service"]["TimeoutStopSec"]) > int(command[-1].removesuffix("s"))
+
+
+def test_the_image_starts_a_node() -> None:
+    [command] = re.findall(r"^CMD (.*)$", code("how-to/systemd.md", "dockerfile"), re.M)
+    check_command(json.loads(command))
+
+
+def test_the_manifests_upgrade_and_start_nodes_that_may_drain() -> None:
+    job, deployment = yaml.safe_load_all(code("how-to/kubernetes.md", "yaml"))
+    for manifest in (job, deployment):
+        [container] = manifest["spec"]["template"]["spec"]["containers"]
+        check_command(container["command"])
+    pod = deployment["spec"]["template"]["spec"]
+    drain = pod["containers"][0]["command"][-1]
+    assert pod["terminationGracePeriodSeconds"] > int(drain.removesuffix("s"))
+
+
+def test_the_errors_of_the_troubleshooting_page_exist() -> None:
+    named = re.findall(r"`(\w+Error)`", (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text())
+    assert len(set(named)) > 8
+    for name in named:
+        assert hasattr(quartzpy.errors, name), name
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.stem)
+def test_commands_on_the_pages_exist(page: Path) -> None:
+    for line in re.findall(r"^(?:    |\$ )(quartzpy [a-z].+)$", page.read_text(), re.M):
+        if "[" not in line and "..." not in line and "|" not in line:
+            check_command(shlex.split(line.removesuffix("&"), comments=True))
+
+
+def python(directory: Path, *arguments: str, url: str = "") -> str:
+    """Run Python in a directory; what it printed."""
+    ran = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        env={**os.environ, "QUARTZPY_URL": url, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+    return ran.stdout

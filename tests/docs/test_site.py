@@ -1,0 +1,113 @@
+"""The documentation is one site: it builds without a warning, every page has its place, and the reference is whole."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quartzpy.cli.main import cli
+from quartzpy.store.sql import tables
+from tests.docs import api_page, reference_pages
+from tests.docs.generate import DOCS, generated
+
+ROOT = DOCS.parent
+
+
+def pages_of(entries: list[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        for value in entry.values():
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from pages_of(value)
+
+
+def build(directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict", "--clean"],
+        cwd=directory,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def copy_of_the_site(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    shutil.copytree(DOCS, tmp_path / "docs")
+    return tmp_path
+
+
+def test_the_site_builds_and_no_link_is_broken(copy_of_the_site: Path) -> None:
+    built = build(copy_of_the_site)
+    assert built.returncode == 0, (built.stdout + built.stderr)[-3000:]
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).with_suffix("")
+        folder = name.parent if name.name == "index" else name
+        assert (copy_of_the_site / "site" / folder / "index.html").exists(), page
+
+
+@pytest.mark.parametrize("link", ["missing.md", "cluster.md#no-such-heading"])
+def test_a_broken_link_fails_the_build(copy_of_the_site: Path, link: str) -> None:
+    with (copy_of_the_site / "docs" / "index.md").open("a") as page:
+        page.write(f"\n[broken]({link})\n")
+    assert build(copy_of_the_site).returncode != 0
+
+
+def test_every_page_has_a_place_in_the_navigation() -> None:
+    config = tomllib.loads((ROOT / "zensical.toml").read_text())
+    named = list(pages_of(config["project"]["nav"]))
+    assert len(named) == len(set(named)), "a page has one place"
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    reached_by_their_index = {page for page in there if re.fullmatch(r"decisions/\d.*", page)}
+    assert there - reached_by_their_index == set(named)
+
+
+@pytest.mark.parametrize(("path", "text"), generated().items(), ids=lambda each: getattr(each, "name", ""))
+def test_the_generated_pages_are_those_of_the_code(path: Path, text: str) -> None:
+    assert path.read_text() == text, "python -m tests.docs.generate"
+
+
+def test_no_generated_page_is_left_over() -> None:
+    assert set((DOCS / "reference").rglob("*.md")) <= set(generated())
+
+
+def test_every_public_name_is_in_the_reference_once() -> None:
+    text = "\n".join(api_page.pages().values())
+    for documented in api_page.public_names():
+        assert text.count(f"\n## {documented.name}\n") == 1, documented
+
+
+def test_every_public_class_method_and_function_says_what_it_does() -> None:
+    silent = []
+    for documented in api_page.public_names():
+        value = documented.value
+        if inspect.isclass(value):
+            names = [documented.name, *(f"{documented.name}.{name}" for name, _ in api_page.members(value))]
+            values = [value, *(getattr(value, name) for name, _ in api_page.members(value))]
+            silent += [name for name, each in zip(names, values, strict=True) if not inspect.getdoc(each)]
+        elif inspect.isroutine(value) and not inspect.getdoc(value):
+            silent.append(documented.name)
+    assert not silent
+
+
+def test_every_command_table_and_event_is_in_the_reference() -> None:
+    for path, _ in reference_pages.every_command(cli, "quartzpy"):
+        assert f"## {path}\n" in reference_pages.commands()
+    for table in tables.metadata.tables:
+        assert f"## {table}\n" in reference_pages.database_tables()
+    for event in reference_pages.event_classes():
+        assert f"| `{event.__name__}` |" in reference_pages.events()
+        assert inspect.getdoc(event)

@@ -1,0 +1,122 @@
+"""The first lesson of the tutorial works word by word: its files, its commands, two nodes, and a kill."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.code_blocks import ROOT, write_files
+
+PAGE = ROOT / "docs" / "tutorial" / "first-cluster.md"
+
+
+class Shell:
+    """The lesson's directory and environment."""
+
+    def __init__(self, directory: Path, url: str) -> None:
+        self.directory = directory
+        programs = Path(sys.executable).parent
+        self._environment = {
+            **os.environ,
+            "QUARTZPY_URL": url,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def run(self, command: str) -> str:
+        ran = subprocess.run(
+            shlex.split(command),
+            cwd=self.directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
+        return ran.stdout
+
+    def start(self, command: str, output: str) -> subprocess.Popen[bytes]:
+        with (self.directory / output).open("wb") as file:
+            process = subprocess.Popen(
+                shlex.split(command), cwd=self.directory, env=self._environment, stdout=file, stderr=subprocess.STDOUT
+            )
+        self.started.append(process)
+        return process
+
+    def text(self, output: str) -> str:
+        return (self.directory / output).read_text()
+
+    def ticks(self, output: str) -> list[str]:
+        return re.findall(r"^tick of (.*)$", self.text(output), re.M)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, fresh_database: Callable[[], str]) -> Iterator[Shell]:
+    opened = Shell(tmp_path, fresh_database())
+    yield opened
+    for process in opened.started:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.05)
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+
+
+def test_two_nodes_share_the_ticks_and_one_goes_on(shell: Shell) -> None:
+    write_files("tutorial/first-cluster.md", shell.directory)
+    assert "quartzpy db upgrade" in commands()
+    shell.run("quartzpy db upgrade")
+    first = shell.start("python app.py", "first")
+    second = shell.start("python app.py", "second")
+
+    def both() -> list[str]:
+        return shell.ticks("first") + shell.ticks("second")
+
+    def said() -> str:
+        return shell.text("first") + shell.text("second")
+
+    until(lambda: len(both()) >= 2, said)
+    assert len(both()) == len(set(both())), "each instant in one of the two"
+    for command in commands():
+        if command.startswith(("quartzpy nodes", "quartzpy triggers")):
+            assert "tick" in shell.run(command) or command.startswith("quartzpy nodes")
+    first.kill()
+    before = len(shell.ticks("second"))
+    until(lambda: len(shell.ticks("second")) > before, said)
+    second.send_signal(signal.SIGINT)
+    assert second.wait(timeout=30) == 0, shell.text("second")
+    assert len(both()) == len(set(both()))
+
+
+def test_the_database_of_the_lesson_starts_and_stops(tmp_path: Path) -> None:
+    write_files("tutorial/first-cluster.md", tmp_path)
+    opened = Shell(tmp_path, "")
+    server = opened.start("python database.py", "server")
+    try:
+        until(lambda: "is ready" in opened.text("server"), lambda: opened.text("server"))
+        assert (tmp_path / "database-url").read_text().startswith("postgresql+psycopg://")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=30) == 0
+    finally:
+        server.kill()
+        server.wait()
