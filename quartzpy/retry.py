@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +10,7 @@ from typing import Self
 
 from quartzpy.errors import InvalidJobError, RemoteJobError
 from quartzpy.instants import Converted, Span, as_span
+from quartzpy.jitter import uniform
 from quartzpy.keys import module_of
 from quartzpy.texts import check_storable, quoted, reason, stored_object
 
@@ -62,7 +62,7 @@ class RetryPolicy:
         # In floats, which do not overflow: a day times 100^64.
         grown = self.delay.total_seconds() * self.factor ** min(attempt - 1, 64)
         wait = self.max_delay if grown >= self.max_delay.total_seconds() else timedelta(seconds=grown)
-        return wait * (1 - self.jitter * random.random())
+        return wait * (1 - self.jitter * uniform(0, 1))
 
     def _covers(self, error: BaseException) -> bool:
         names = type_names(error)

@@ -8,12 +8,12 @@ connection share one schedule, and all of them are woken when a check-in is answ
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Callable
 
 from quartzpy.clock import Clock
 from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
+from quartzpy.jitter import uniform
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""
@@ -36,7 +36,7 @@ def is_without_connection(error: BaseException) -> bool:
 def back_off(failures: int, longest: float) -> float:
     """Seconds to wait after so many failures, with jitter, so that nodes spread."""
     most = min(longest, FIRST_WAIT * 2 ** min(failures, 16))
-    return random.uniform(0.75 * most, most)
+    return uniform(0.75 * most, most)
 
 
 class Outage:
@@ -128,5 +128,5 @@ class StoreWatch:
             # While check-ins are answered, trying is cheap and soon right; else the check-in is the try that counts.
             first = FIRST_WAIT if self._first_failure is None else LONGEST_PROBE_WAIT
             most = min(LONGEST_WAIT, max(first, FIRST_WAIT * 2 ** min(self._tries, 16)))
-            self._next_try = max(self._next_try, now) + random.uniform(0.75 * most, most)
+            self._next_try = max(self._next_try, now) + uniform(0.75 * most, most)
             return self._next_try - now

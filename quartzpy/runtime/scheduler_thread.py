@@ -8,7 +8,6 @@ that were edited by hand, a bug), each difference is ended then.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
@@ -17,6 +16,7 @@ from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events import JobSkipped
+from quartzpy.jitter import uniform
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.epoch import Epoch
@@ -172,10 +172,10 @@ class SchedulerThread(EpochService):
 
     def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
         # Not all nodes at the same moment.
-        rest = self._config.idle_wait.total_seconds() * random.uniform(0.8, 1.0)
+        rest = self._config.idle_wait.total_seconds() * uniform(0.8, 1.0)
         shortest = SHORTEST_REST
         if next_due is not None:
-            ahead = self._config.look_ahead.total_seconds() * random.uniform(0.5, 1.0)
+            ahead = self._config.look_ahead.total_seconds() * uniform(0.5, 1.0)
             until = self._store_time.seconds_until(next_due) - ahead
             # It is due, and cannot be taken: somebody's transaction holds its row, for who knows how long.
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
