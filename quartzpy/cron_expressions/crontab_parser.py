@@ -108,7 +108,7 @@ class _CrontabParser(FieldParser):
         )
         if found.timetable().matches_never:
             token, start = tokens[3]
-            self._wrong(fields.DAY_OF_MONTH, token, start, "no such day in any of these months", allowed="1-31, L")
+            self._wrong(fields.DAY_OF_MONTH, token, start, "no day of any of these months matches", allowed="1-31, L")
         return found
 
     def _special_weekday(self, kind: FieldKind, item: str, at: int, *, alone: bool) -> DayRule | None:
