@@ -10,6 +10,7 @@ from quartzpy.cron_expressions.crontab_parser import parse_crontab
 from quartzpy.cron_expressions.describe import description
 from quartzpy.cron_expressions.schedule import DaylightSaving, ScheduleExpression, checked_policy, schedule_of
 from quartzpy.errors import InvalidCronError
+from quartzpy.time_zones import zone_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class CrontabExpression(ScheduleExpression):
         fields = parse_crontab(self.text, self.seed, self.day_or)
         given = object.__setattr__
         given(self, "text", fields.text)
+        given(self, "time_zone", zone_name(self.time_zone))
         given(self, "dst", checked_policy(self.dst, self.text))
         given(self, "_schedule", schedule_of(fields, self.time_zone, self.dst))
 

@@ -373,6 +373,22 @@ def test_a_zone_may_be_a_zone_object() -> None:
     assert CronTrigger("30 2 * * *", "t", time_zone=timezone(-timedelta(hours=3, minutes=30))).time_zone == "-03:30"  # type: ignore[arg-type]
 
 
+def test_an_expression_takes_a_zone_object_too() -> None:
+    for expression in (CronExpression, CrontabExpression):
+        text = "0 30 2 ? * 2" if expression is CronExpression else "30 2 * * 1"
+        found = expression(text, timezone(timedelta(hours=-8)))  # type: ignore[arg-type]
+        assert found == expression(text, "-08:00")
+        assert found.next_after(START) == datetime(2026, 5, 18, 10, 30, tzinfo=UTC)
+        with pytest.raises(UnknownTimeZoneError, match=r"^time zone: "):
+            expression(text, ["UTC"])  # type: ignore[arg-type]
+
+
+def test_a_trigger_in_a_zone_of_a_fixed_offset_is_stored_and_read_back() -> None:
+    trigger = CronTrigger.from_crontab("30 2 * * *", "t", time_zone=timezone(timedelta(hours=5, minutes=45)))
+    assert trigger.schedule()["time_zone"] == "+05:45"
+    assert CronTrigger.from_schedule(trigger.schedule(), name="t") == trigger
+
+
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "+19:00", "+01:60", "+1", 3, timezone(timedelta(seconds=30))])
 def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
     with pytest.raises(UnknownTimeZoneError, match=r"^time zone: "):
