@@ -67,6 +67,7 @@ class _CrontabParser(FieldParser):
     subject = "crontab"
     strict_names = False
     accepts_bare_step = False
+    accepts_leading_letters = True
 
     def fields(self, *, day_or: bool) -> CronFields:
         tokens = self._tokens()

@@ -13,6 +13,7 @@ from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.time_zones import zone_name
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import MAX_REPEAT_COUNT, TriggerProgress
@@ -75,6 +76,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if not days:
             raise InvalidTriggerError("days_of_week: at least one day")
         object.__setattr__(self, "days_of_week", days)
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
 
     def next_after(self, instant: datetime) -> datetime | None:

@@ -65,6 +65,7 @@ def test_a_range_of_one_value_is_that_value_in_each_field(field: str) -> None:
         ("0 0 L-2W * *", "2026-05-29"),
         ("0 0 L-1W * *", "2026-05-29"),  # the 30th is a Saturday
         ("0 0 17W * *", "2026-05-18"),
+        ("0 0 W17 * *", "2026-05-18"),  # as croniter writes it
         ("0 0 * * 5#3", "2026-06-19"),
         ("0 0 * * FRI#3", "2026-06-19"),
         ("0 0 * * 5L", "2026-05-29"),
@@ -421,6 +422,9 @@ def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
         ("0 0 31 2 */2", "no day of any of these months matches"),
         ("0 0 * * L", "5L is the last Friday of the month; Saturday is SAT"),
         ("0 0 * * 5#6", "after '#' allowed 1-5"),
+        ("0 0 * * MON-FRI#1", "one day stands before '#', and a number from 1 to 5 after it"),
+        ("0 0 W * *", "'W' is not possible here"),
+        ("0\u00a00 * * *", r"got 4\)"),
         ("0 0 * * 8", "allowed 0-7 or SUN-SAT"),
         ("0 0 * * MOND", "'MOND' is not a name here; allowed 0-7 or SUN-SAT"),
         ("0 0 L-31 * *", "at most L-30"),
