@@ -18,8 +18,8 @@ class CrontabExpression(ScheduleExpression):
     """A crontab line in a time zone: `CrontabExpression("30 2 * * mon-fri", "Europe/Berlin")`.
 
     A line has five fields: minutes, hours, day of month, month, day of week (Sunday is 0 or 7). Six fields begin with
-    seconds. The aliases are `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually`. `text`
-    is kept in capitals with single spaces, an alias in small letters.
+    seconds. The aliases are `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`,
+    `@every_minute` and `@every_second`. `text` is kept in capitals with single spaces, an alias in small letters.
 
     Where both day fields restrict the days, a day matches if either does; if one of them begins with "*", or with
     `day_or=False`, both must match (Debian's crontab(5); Celery and APScheduler always require both). `seed` decides

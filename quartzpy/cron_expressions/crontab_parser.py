@@ -19,6 +19,8 @@ from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_ru
 
 MAX_LENGTH = 250
 ALIASES = {
+    "@EVERY_SECOND": "* * * * * *",
+    "@EVERY_MINUTE": "* * * * *",
     "@HOURLY": "0 * * * *",
     "@DAILY": "0 0 * * *",
     "@MIDNIGHT": "0 0 * * *",

@@ -31,6 +31,9 @@ def days(text: str, count: int, start: datetime = START, **options: bool) -> lis
         ("5,10 11 * * *", ["11:05:00", "11:10:00", "11:05:00"]),
         ("@hourly", ["11:00:00", "12:00:00", "13:00:00"]),
         ("@daily", ["00:00:00"] * 3),
+        (" @every_minute ", ["10:21:00", "10:22:00", "10:23:00"]),
+        ("@EVERY_SECOND", ["10:20:31", "10:20:32", "10:20:33"]),
+        ("56-4/4 11 * * *", ["11:00:00", "11:04:00", "11:56:00"]),
         ("@MIDNIGHT", ["00:00:00"] * 3),
         ("*/20 * * * * *", ["10:20:40", "10:21:00", "10:21:20"]),  # six fields begin with seconds
         ("5-5 * * * *", ["11:05:00", "12:05:00", "13:05:00"]),  # croniter reads every minute
@@ -409,7 +412,7 @@ def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
         ("0 r(1-5) * * *", "would differ from node to node"),
         ("@reboot", "a cluster has no reboot; trigger the job where your program starts"),
         ("@every 5m", r"write every\('5m'\)"),
-        ("@never", "allowed @hourly, @daily"),
+        ("@never", "allowed @every_second, @every_minute, @hourly, @daily"),
         ("", r"got 0"),
         (None, "must be str"),
         ("a b c d e", "minutes field 'A': 'A' is not a name here"),
