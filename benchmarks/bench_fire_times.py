@@ -18,6 +18,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 from benchmarks.harness import machine, report
+from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 
 START = datetime(2026, 1, 15, 10, 20, 30, tzinfo=UTC)
@@ -65,6 +66,18 @@ ZONES = ("UTC", "Europe/Berlin")
 
 def quartzpy(text: str, zone: str) -> Callable[[], None]:
     expression = CronExpression(text, zone)
+
+    def chain() -> None:
+        at: datetime | None = START
+        for _ in range(TIMES):
+            assert at is not None
+            at = expression.next_after(at)
+
+    return chain
+
+
+def quartzpy_crontab(line: str, zone: str) -> Callable[[], None]:
+    expression = CrontabExpression(line, zone)
 
     def chain() -> None:
         at: datetime | None = START
@@ -144,6 +157,7 @@ def main() -> None:
     peers = {"croniter": with_croniter, "cronsim": with_cronsim, "apscheduler": with_apscheduler}
     for zone in ZONES:
         ours = {q: microseconds(quartzpy(q, zone), options.repeats) for q, _ in MIX}
+        lines = {line: microseconds(quartzpy_crontab(line, zone), options.repeats) for _, line in MIX}
         report(
             "fire times, a mix of 20",
             zone=zone,
@@ -151,6 +165,11 @@ def main() -> None:
                 "median": round(statistics.median(ours.values()), 2),
                 "most": round(max(ours.values()), 2),
                 "slowest": max(ours, key=ours.__getitem__),
+            },
+            crontab={
+                "median": round(statistics.median(lines.values()), 2),
+                "most": round(max(lines.values()), 2),
+                "slowest": max(lines, key=lines.__getitem__),
             },
             **machine(),
         )

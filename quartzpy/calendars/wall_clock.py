@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import as_instant, zone
 from quartzpy.texts import check_description
+from quartzpy.time_zones import zone_name
 
 SEARCH_LIMIT = timedelta(days=36525)
 """`next_included` looks no further ahead: 100 years."""
@@ -54,6 +55,7 @@ class WallClockCalendar(ABC):
         Raises:
             InvalidCalendarError, UnknownTimeZoneError: a value is wrong; the message names it.
         """
+        object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         if self.base is not None and not isinstance(self.base, WallClockCalendar):
             raise InvalidCalendarError(f"base: must be a calendar (got {type(self.base).__name__})")

@@ -10,6 +10,7 @@ from quartzpy.cron_expressions.crontab_parser import parse_crontab
 from quartzpy.cron_expressions.describe import description
 from quartzpy.cron_expressions.schedule import DaylightSaving, ScheduleExpression, checked_policy, schedule_of
 from quartzpy.errors import InvalidCronError
+from quartzpy.time_zones import zone_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class CrontabExpression(ScheduleExpression):
     """A crontab line in a time zone: `CrontabExpression("30 2 * * mon-fri", "Europe/Berlin")`.
 
     A line has five fields: minutes, hours, day of month, month, day of week (Sunday is 0 or 7). Six fields begin with
-    seconds. The aliases are `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually`. `text`
-    is kept in capitals with single spaces, an alias in small letters.
+    seconds. The aliases are `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`,
+    `@every_minute` and `@every_second`. `text` is kept in capitals with single spaces, an alias in small letters.
 
     Where both day fields restrict the days, a day matches if either does; if one of them begins with "*", or with
     `day_or=False`, both must match (Debian's crontab(5); Celery and APScheduler always require both). `seed` decides
@@ -40,6 +41,7 @@ class CrontabExpression(ScheduleExpression):
         fields = parse_crontab(self.text, self.seed, self.day_or)
         given = object.__setattr__
         given(self, "text", fields.text)
+        given(self, "time_zone", zone_name(self.time_zone))
         given(self, "dst", checked_policy(self.dst, self.text))
         given(self, "_schedule", schedule_of(fields, self.time_zone, self.dst))
 

@@ -19,6 +19,8 @@ from quartzpy.cron_expressions.fields import CronFields, FieldKind, Part, day_ru
 
 MAX_LENGTH = 250
 ALIASES = {
+    "@EVERY_SECOND": "* * * * * *",
+    "@EVERY_MINUTE": "* * * * *",
     "@HOURLY": "0 * * * *",
     "@DAILY": "0 0 * * *",
     "@MIDNIGHT": "0 0 * * *",
@@ -67,6 +69,7 @@ class _CrontabParser(FieldParser):
     subject = "crontab"
     strict_names = False
     accepts_bare_step = False
+    accepts_leading_letters = True
 
     def fields(self, *, day_or: bool) -> CronFields:
         tokens = self._tokens()
@@ -108,7 +111,7 @@ class _CrontabParser(FieldParser):
         )
         if found.timetable().matches_never:
             token, start = tokens[3]
-            self._wrong(fields.DAY_OF_MONTH, token, start, "no such day in any of these months", allowed="1-31, L")
+            self._wrong(fields.DAY_OF_MONTH, token, start, "no day of any of these months matches", allowed="1-31, L")
         return found
 
     def _special_weekday(self, kind: FieldKind, item: str, at: int, *, alone: bool) -> DayRule | None:

@@ -63,7 +63,12 @@ def _clock(seconds: Sequence[Part], minutes: Sequence[Part], hours: Sequence[Par
     if _is_every(seconds) and at_minutes and at_hours and len(at_minutes) == len(at_hours) == 1:
         [hour], [minute] = at_hours, at_minutes
         return f"every second from {_time(hour, minute)} to {_time(hour, minute, 59)}"
-    told = [_seconds(seconds, at_seconds, minutes), _minutes(minutes, at_minutes, at_seconds), _hours(hours)]
+    all_minute_long = all(part.is_all or part.is_open for part in seconds)
+    told = [
+        _seconds(seconds, at_seconds),
+        _minutes(minutes, at_minutes, at_seconds, all_minute_long=all_minute_long),
+        _hours(hours),
+    ]
     return " ".join(part for part in told if part)
 
 
@@ -98,7 +103,7 @@ def _within_an_hour(hour: int, part: Part) -> str:
     return f"{every} from {_time(hour, part.first)} to {_time(hour, part.last)}"
 
 
-def _seconds(parts: Sequence[Part], values: list[int] | None, minutes: Sequence[Part]) -> str:
+def _seconds(parts: Sequence[Part], values: list[int] | None) -> str:
     if values == [0]:
         return ""
     if _is_every(parts):
@@ -109,9 +114,11 @@ def _seconds(parts: Sequence[Part], values: list[int] | None, minutes: Sequence[
     return f"at {said}" if parts[0].is_value else said
 
 
-def _minutes(parts: Sequence[Part], values: list[int] | None, seconds: list[int] | None) -> str:
+def _minutes(
+    parts: Sequence[Part], values: list[int] | None, seconds: list[int] | None, *, all_minute_long: bool
+) -> str:
     if _is_every(parts):
-        return "every minute" if seconds == [0] else "" if seconds is None else "of every minute"
+        return "every minute" if seconds == [0] else "" if all_minute_long else "of every minute"
     if values is not None:
         said = f"minute{'s' if len(values) > 1 else ''} {listed([str(value) for value in values])}"
         return f"at {said}" if seconds == [0] else f"in {said}"

@@ -11,6 +11,7 @@ from quartzpy.cron_expressions.parser import parse
 from quartzpy.cron_expressions.schedule import DaylightSaving as DaylightSaving
 from quartzpy.cron_expressions.schedule import ScheduleExpression, checked_policy, schedule_of
 from quartzpy.errors import InvalidCronError
+from quartzpy.time_zones import zone_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class CronExpression(ScheduleExpression):
         fields = parse(text, self.seed, self.day_or)
         given = object.__setattr__
         given(self, "text", fields.text)
+        given(self, "time_zone", zone_name(self.time_zone))
         given(self, "dst", checked_policy(self.dst, self.text))
         given(self, "_schedule", schedule_of(fields, self.time_zone, self.dst))
 

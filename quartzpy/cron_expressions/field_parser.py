@@ -21,7 +21,7 @@ VALUE = r"(?:[0-9]{1,9}|[A-Z]{3,9})"
 _ITEM = re.compile(rf"(?:(?P<all>\*)|(?P<first>{VALUE})(?:-(?P<last>{VALUE}))?)?(?:/(?P<step>[0-9]{{1,9}}))?")
 _HASHED = re.compile(r"H(?:\((?P<first>[0-9]{1,9})-(?P<last>[0-9]{1,9})\))?(?:/(?P<step>[0-9]{1,9}))?")
 _LAST_DAY = re.compile(r"L(?:-(?P<before>[0-9]{1,9}))?(?P<workday>W)?")
-_NEAREST = re.compile(r"(?P<day>[0-9]{1,9})W")
+_NEAREST = re.compile(r"(?P<day>[0-9]{1,9})W|W(?P<after>[0-9]{1,9})")
 _TOKEN = re.compile(r"[^ \t]+")
 _KNOWN_CHARACTERS = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ*?,-/#()")
 _LONGEST_QUOTED = 40
@@ -42,12 +42,14 @@ class FieldParser(ABC):
     """Reads the fields of one expression; each dialect's parser is a subclass.
 
     `subject` begins messages about the whole expression. `strict_names` refuses what Quartz refuses: a step after a
-    name, and a range of a name and a number. `accepts_bare_step` accepts "/5" for "*/5", as Quartz does.
+    name, and a range of a name and a number. `accepts_bare_step` accepts "/5" for "*/5", as Quartz does;
+    `accepts_leading_letters` accepts "W15" for "15W", as croniter does.
     """
 
     subject: ClassVar[str]
     strict_names: ClassVar[bool]
     accepts_bare_step: ClassVar[bool]
+    accepts_leading_letters: ClassVar[bool]
 
     def __init__(self, expression: str, seed: str | None, longest: int) -> None:
         if not isinstance(expression, str):
@@ -95,8 +97,9 @@ class FieldParser(ABC):
             if before > MAX_DAYS_BEFORE_LAST:
                 self._wrong(kind, item, at + 2, f"at most L-{MAX_DAYS_BEFORE_LAST}")
             return DayRule(last_days=(LastDay(before, match["workday"] is not None),))
-        if match := _NEAREST.fullmatch(item):
-            return DayRule(nearest_workdays=(self._value(kind, match["day"], at, item),))
+        match = _NEAREST.fullmatch(item)
+        if match and (match["day"] or self.accepts_leading_letters):
+            return DayRule(nearest_workdays=(self._value(kind, match["day"] or match["after"], at, item),))
         return None
 
     @abstractmethod
@@ -196,7 +199,9 @@ class FieldParser(ABC):
         if item.endswith("-"):
             self._wrong(kind, item, at + len(item), "a value must follow '-'")
         if "#" in item:
-            reason = "after '#' allowed 1-5" if kind.name == DAY_OF_WEEK.name else "'#' is only for day-of-week"
+            reason = "'#' is only for day-of-week"
+            if kind.name == DAY_OF_WEEK.name:
+                reason = "one day stands before '#', and a number from 1 to 5 after it"
             self._wrong(kind, item, at + item.index("#"), reason)
         for word in re.finditer(r"[A-Z]+", item):
             if word.group() not in kind.names:

@@ -46,6 +46,7 @@ class _QuartzParser(FieldParser):
     subject = "cron expression"
     strict_names = True
     accepts_bare_step = True
+    accepts_leading_letters = False
 
     def fields(self, day_or: bool | None) -> CronFields:
         tokens = self._tokens()

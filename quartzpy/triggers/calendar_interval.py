@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, ClassVar, Self
 
+from quartzpy import time_zones
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
@@ -70,6 +71,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
             object.__setattr__(self, "unit", IntervalUnit(self.unit))
         except ValueError:
             raise InvalidTriggerError(f"unit: one of {', '.join(IntervalUnit)} (got {self.unit!r})") from None
+        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
         for flag in ("preserve_hour_of_day", "skip_day_if_hour_does_not_exist"):
             if not isinstance(getattr(self, flag), bool):

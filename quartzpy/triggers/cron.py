@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -101,7 +101,7 @@ class CronTrigger(RecurringTrigger, _Expression):
         name: str | None = None,
         group: str = DEFAULT_GROUP,
         *,
-        time_zone: str = "UTC",
+        time_zone: str | tzinfo = "UTC",
         seconds_last: bool = False,
         day_or: bool | None = None,
         **common: Any,
@@ -123,7 +123,7 @@ class CronTrigger(RecurringTrigger, _Expression):
                     allowed="6 fields",
                 )
             expression = " ".join([seconds, *others])
-        return cls(expression, name, group, time_zone=time_zone, dialect=CRONTAB, day_or=day_or, **common)
+        return cls(expression, name, group, time_zone=zone_name(time_zone), dialect=CRONTAB, day_or=day_or, **common)
 
     @property
     def cron(self) -> CronExpression | CrontabExpression:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from quartzpy import time_zones
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
 from quartzpy.errors import InvalidTriggerError
@@ -75,6 +76,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if not days:
             raise InvalidTriggerError("days_of_week: at least one day")
         object.__setattr__(self, "days_of_week", days)
+        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
 
     def next_after(self, instant: datetime) -> datetime | None:

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
+from quartzpy import time_zones
 from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
@@ -44,6 +45,7 @@ class RecurrenceTrigger(RecurringTrigger):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
         if self.start_time is not None and self.start_time.microsecond:
             object.__setattr__(self, "start_time", self.start_time.replace(microsecond=0))

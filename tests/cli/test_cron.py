@@ -106,7 +106,7 @@ def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
         ("0 0 9 ? * MOO", 10, "day-of-week field 'MOO': 'MOO' is not a name here; allowed 1-7 or SUN-SAT"),
         ("0 0 0 ? * 6#6", 12, "after '#' allowed 1-5"),
         ("*/5 * * *", 9, "expected 6 or 7 fields (got 4)"),
-        ("0 0 30 2 *", 4, "day-of-month field '30': no such day in any of these months"),
+        ("0 0 30 2 *", 4, "day-of-month field '30': no day of any of these months matches"),
     ],
 )
 def test_a_bad_expression_has_a_caret_under_the_place(

@@ -15,6 +15,7 @@ from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.config_sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.declarations import load_definitions
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.sql import rows
@@ -37,37 +38,51 @@ def _text(seeds: Callable[[], list[str]], *more: str, longest: int = 40_000) -> 
 
 
 def _cron(given: Any) -> None:
-    expression, zone = given
-    found = CronExpression(expression, zone)
+    expression, zone, dst, day_or = given
+    found = CronExpression(expression, zone, dst, day_or, seed="a")
     found.describe()
     upcoming = found.next_after(NOW)
     assert upcoming is None or (upcoming > NOW and found.is_satisfied_by(upcoming))
-    assert CronExpression(found.text, zone) == found
+    assert CronExpression(found.text, zone, dst, day_or, seed="a") == found
 
 
-def _cron_input(random: Random) -> tuple[str, str]:
-    text = _CRON(random) if random.random() < 0.7 else _of_good_fields(random)
-    zone = mutated(random, corpus.zones(), ["/", "..", "Europe", "UTC"]) if random.random() < 0.02 else None
-    return text, zone or random.choice(corpus.zones())
+def _cron_input(random: Random) -> tuple[str, str, DaylightSaving, bool | None]:
+    text = _CRON(random) if random.random() < 0.7 else _of_good_fields(random, corpus.cron(), 7)
+    return text, *_options(random), random.choice((None, None, True, False))
 
 
-def _of_good_fields(random: Random) -> str:
+def _crontab_input(random: Random) -> tuple[str, str, DaylightSaving, bool]:
+    text = _CRONTAB(random) if random.random() < 0.5 else _of_good_fields(random, corpus.CRONTAB, 5)
+    return text, *_options(random), random.random() < 0.7
+
+
+def _options(random: Random) -> tuple[str, DaylightSaving]:
+    known = [*corpus.zones(), "+02:00", "-11:30"]
+    zone = mutated(random, known, ["/", "..", "Europe", "UTC", ":", "+"]) if random.random() < 0.02 else None
+    return zone or random.choice(known), random.choice(list(DaylightSaving))
+
+
+def _of_good_fields(random: Random, seeds: list[str], count: int) -> str:
     """Fields of different expressions: more of these are accepted, and reach the search for fire times."""
-    fields = [random.choice(corpus.cron()).split() for _ in range(7)]
+    fields = [random.choice(seeds).split() for _ in range(count)]
     return " ".join(one[place] for place, one in enumerate(fields) if len(one) > place)
 
 
 _CRON = _text(corpus.cron, "L", "W", "LW", "#", "?", "*/", "MON", "FRI", "DEC", "L-3")
-_CRONTAB = _text(lambda: corpus.CRONTAB, "@daily", "@reboot", "h", "r", "l", "#", "mon", "w", "R(0-5)", "H(1-4)")
+_CRONTAB = _text(lambda: corpus.CRONTAB, "@daily", "@reboot", "h", "r", "l", "#", "mon", "w", "R(0-5)", "H(1-4)", "H/7")
 
 
 def _crontab(given: Any) -> None:
-    found = CrontabExpression(given)
+    line, zone, dst, day_or = given
+    found = CrontabExpression(line, zone, dst, day_or, seed="a")
+    found.describe()
     upcoming = found.next_after(NOW)
-    assert upcoming is None or upcoming > NOW
+    assert upcoming is None or (upcoming > NOW and found.is_satisfied_by(upcoming))
     before = found.previous_before(NOW)
-    assert before is None or before < NOW
-    assert CrontabExpression(found.text) == found
+    assert before is None or (before < NOW and found.is_satisfied_by(before))
+    assert CrontabExpression(found.text, zone, dst, day_or, seed="a") == found
+    # A line that no day matches is refused.
+    assert upcoming or before
 
 
 def _recurrence(given: Any) -> None:
@@ -190,7 +205,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("cron", _cron_input, _cron),
-        Target("crontab", _CRONTAB, _crontab),
+        Target("crontab", _crontab_input, _crontab),
         Target(
             "recurrence", _text(lambda: corpus.RECURRENCE, "FREQ=", "BYDAY=", "COUNT=", "\n ", "Z", "T"), _recurrence
         ),

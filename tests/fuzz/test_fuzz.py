@@ -8,7 +8,7 @@ from quartzpy.errors import InvalidValueError
 from tests.fuzz.runner import Outcome, Target, fuzz
 from tests.fuzz.targets import TARGETS
 
-_INPUTS = {"crontab": 1_000, "declared-yaml": 600, "declared-toml": 1_500, "recurrence": 1_500, "schedule": 1_500}
+_INPUTS = {"declared-yaml": 600, "declared-toml": 1_500, "recurrence": 1_500, "schedule": 1_500}
 SEED = 9
 
 

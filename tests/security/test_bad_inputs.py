@@ -398,10 +398,10 @@ def test_row_48_a_file_or_variable_that_cannot_be_read_is_named(tmp_path: Path, 
         ("60 * * * *", "minutes field '60': allowed 0-59"),
         ("* * * *", "crontab: expected 5 fields"),
         ("* * * * * * *", "crontab: expected 5 fields"),
-        ("@never", "crontab: '@never': allowed @hourly"),
+        ("@never", "crontab: '@never': allowed @every_second"),
         ("*/0 * * * *", "minutes field '*/0': step must be 1 or more"),
         ("5-1-2 * * * *", "minutes field '5-1-2': cannot be read from '-2' on"),
-        ("0 0 30 2 *", "day-of-month field '30': no such day in any of these months"),
+        ("0 0 30 2 *", "day-of-month field '30': no day of any of these months matches"),
     ],
 )
 def test_row_09_wrong_crontabs_say_what_is_wrong(text: str, message: str) -> None:

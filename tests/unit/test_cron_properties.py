@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 
@@ -143,6 +144,30 @@ def test_next_after_is_later_satisfies_and_is_inverted_by_previous_before(
     following = expression.next_after(found)
     assert following is None or following > found
     assert expression.upcoming(start, 2) == [at for at in (found, following) if at is not None]
+
+
+weekday_names = st.lists(st.sampled_from(["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]), min_size=1, max_size=3)
+
+
+@given(numbers(0, 59), numbers(0, 23), numbers(1, 31), numbers(1, 12), weekday_names, st.data())
+@settings(max_examples=200)
+def test_both_dialects_fire_alike_in_all_zones_and_under_both_policies(
+    minutes: str, hours: str, month_days: str, months: str, weekdays: list[str], data: st.DataObject
+) -> None:
+    zone, policy = data.draw(st.sampled_from(ZONES)), data.draw(policies)
+    changes = odd_instants(zone)
+    start = data.draw(st.sampled_from(changes) if changes else instants) - timedelta(hours=30)
+    by_name = ",".join(weekdays)
+    for quartz, line, day_or in [
+        (f"0 {minutes} {hours} ? {months} {by_name}", f"{minutes} {hours} * {months} {by_name}", None),
+        (f"0 {minutes} {hours} {month_days} * ?", f"{minutes} {hours} {month_days} * *", None),
+        (f"0 {minutes} {hours} {month_days} * {by_name}", f"{minutes} {hours} {month_days} * {by_name}", False),
+    ]:
+        ours = CronExpression(quartz, zone, policy, day_or)
+        same = CrontabExpression(line, zone, policy, day_or is None)
+        assert ours.upcoming(start, 12) == same.upcoming(start, 12), line
+        assert ours.previous_before(start) == same.previous_before(start), line
+        assert ours.describe() == same.describe()
 
 
 @given(expressions, instants)

@@ -31,6 +31,9 @@ def days(text: str, count: int, start: datetime = START, **options: bool) -> lis
         ("5,10 11 * * *", ["11:05:00", "11:10:00", "11:05:00"]),
         ("@hourly", ["11:00:00", "12:00:00", "13:00:00"]),
         ("@daily", ["00:00:00"] * 3),
+        (" @every_minute ", ["10:21:00", "10:22:00", "10:23:00"]),
+        ("@EVERY_SECOND", ["10:20:31", "10:20:32", "10:20:33"]),
+        ("56-4/4 11 * * *", ["11:00:00", "11:04:00", "11:56:00"]),
         ("@MIDNIGHT", ["00:00:00"] * 3),
         ("*/20 * * * * *", ["10:20:40", "10:21:00", "10:21:20"]),  # six fields begin with seconds
         ("5-5 * * * *", ["11:05:00", "12:05:00", "13:05:00"]),  # croniter reads every minute
@@ -65,6 +68,7 @@ def test_a_range_of_one_value_is_that_value_in_each_field(field: str) -> None:
         ("0 0 L-2W * *", "2026-05-29"),
         ("0 0 L-1W * *", "2026-05-29"),  # the 30th is a Saturday
         ("0 0 17W * *", "2026-05-18"),
+        ("0 0 W17 * *", "2026-05-18"),  # as croniter writes it
         ("0 0 * * 5#3", "2026-06-19"),
         ("0 0 * * FRI#3", "2026-06-19"),
         ("0 0 * * 5L", "2026-05-29"),
@@ -373,6 +377,22 @@ def test_a_zone_may_be_a_zone_object() -> None:
     assert CronTrigger("30 2 * * *", "t", time_zone=timezone(-timedelta(hours=3, minutes=30))).time_zone == "-03:30"  # type: ignore[arg-type]
 
 
+def test_an_expression_takes_a_zone_object_too() -> None:
+    for expression in (CronExpression, CrontabExpression):
+        text = "0 30 2 ? * 2" if expression is CronExpression else "30 2 * * 1"
+        found = expression(text, timezone(timedelta(hours=-8)))  # type: ignore[arg-type]
+        assert found == expression(text, "-08:00")
+        assert found.next_after(START) == datetime(2026, 5, 18, 10, 30, tzinfo=UTC)
+        with pytest.raises(UnknownTimeZoneError, match=r"^time zone: "):
+            expression(text, ["UTC"])  # type: ignore[arg-type]
+
+
+def test_a_trigger_in_a_zone_of_a_fixed_offset_is_stored_and_read_back() -> None:
+    trigger = CronTrigger.from_crontab("30 2 * * *", "t", time_zone=timezone(timedelta(hours=5, minutes=45)))
+    assert trigger.schedule()["time_zone"] == "+05:45"
+    assert CronTrigger.from_schedule(trigger.schedule(), name="t") == trigger
+
+
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "+19:00", "+01:60", "+1", 3, timezone(timedelta(seconds=30))])
 def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
     with pytest.raises(UnknownTimeZoneError, match=r"^time zone: "):
@@ -392,7 +412,7 @@ def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
         ("0 r(1-5) * * *", "would differ from node to node"),
         ("@reboot", "a cluster has no reboot; trigger the job where your program starts"),
         ("@every 5m", r"write every\('5m'\)"),
-        ("@never", "allowed @hourly, @daily"),
+        ("@never", "allowed @every_second, @every_minute, @hourly, @daily"),
         ("", r"got 0"),
         (None, "must be str"),
         ("a b c d e", "minutes field 'A': 'A' is not a name here"),
@@ -400,11 +420,14 @@ def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
         ("0 */24 * * *", "step must be at most 23"),
         ("*/0 * * * *", "step must be 1 or more"),
         ("/5 * * * *", r"write \*/5"),
-        ("0 0 30 2 *", "no such day in any of these months"),
-        ("0 0 31W 4,6,9 *", "no such day in any of these months"),
-        ("0 0 31 2 */2", "no such day in any of these months"),
+        ("0 0 30 2 *", "no day of any of these months matches"),
+        ("0 0 31W 4,6,9 *", "no day of any of these months matches"),
+        ("0 0 31 2 */2", "no day of any of these months matches"),
         ("0 0 * * L", "5L is the last Friday of the month; Saturday is SAT"),
         ("0 0 * * 5#6", "after '#' allowed 1-5"),
+        ("0 0 * * MON-FRI#1", "one day stands before '#', and a number from 1 to 5 after it"),
+        ("0 0 W * *", "'W' is not possible here"),
+        ("0\u00a00 * * *", r"got 4\)"),
         ("0 0 * * 8", "allowed 0-7 or SUN-SAT"),
         ("0 0 * * MOND", "'MOND' is not a name here; allowed 0-7 or SUN-SAT"),
         ("0 0 L-31 * *", "at most L-30"),
