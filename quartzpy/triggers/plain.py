@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import LONGEST_SPAN, Span, as_instant, as_span
-from quartzpy.job_data import JobDataMap
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.texts import quoted
 from quartzpy.triggers.simple import SimpleTrigger
@@ -22,7 +22,7 @@ class _Options(TypedDict, total=False):
     priority: int
     calendar: str | None
     misfire: str
-    data: dict[str, Any] | JobDataMap | None
+    data: Mapping[str, Any] | None
     misfire_threshold: Span | None
     catch_up_max: int | None
     catch_up_within: Span | None
