@@ -758,8 +758,8 @@ class JobStore(Protocol):
     def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         """Give triggers other fire times, and leave their states as they are; those that were moved.
 
-        One that changed since it was read, or is claimed, is left alone. One that has no fire time any more goes,
-        and with it its non-durable job where it was the last.
+        One that changed since it was read, or is claimed, is left alone. One that has no fire time any more becomes
+        COMPLETE; it and its job stay.
         """
         ...
 
