@@ -239,8 +239,10 @@ def test_misfires_are_those_of_a_cron_trigger(misfire: str, following: str) -> N
         ("FREQ=MONTHLY;BYDAY=0MO", "BYDAY: 1 to 53"),
         ("FREQ=WEEKLY;BYDAY=1MO", "BYDAY: numbers are for MONTHLY"),
         ("FREQ=WEEKLY;WKST=1", "WKST: one of MO"),
-        ("DTSTART:20260101T090000\nRRULE:FREQ=DAILY", "DTSTART is the trigger's start_time"),
-        ("DTSTART;TZID=Europe/Berlin:20260101T090000\nRRULE:FREQ=DAILY", "DTSTART is the trigger's start_time"),
+        ("RRULE:FREQ=DAILY\nDTSTART:20260101T090000", "DTSTART must be its first line"),
+        ("DTSTART:20260101T090000,20260102T090000\nRRULE:FREQ=DAILY", "DTSTART: one date is needed"),
+        ("DTSTART:tomorrow\nRRULE:FREQ=DAILY", "DTSTART: such as 20261231T235959"),
+        ("DTSTART;TZID=Mars:20260101T090000\nRRULE:FREQ=DAILY", "'Mars' is not known"),
         ("RRULE:FREQ=DAILY\nDURATION:PT1H", "lines are RRULE, EXRULE, RDATE, EXDATE .*'DURATION'"),
         ("RRULE;X=1:FREQ=DAILY", "takes no parameters"),
         ("RDATE;VALUE=PERIOD:20260101T090000/PT1H", "VALUE=PERIOD"),
@@ -393,3 +395,31 @@ def test_a_trigger_comes_back_from_its_schedule_as_it_was(rule: str, start: date
     schedule = json.loads(json.dumps(trigger.schedule()))
     again = trigger_kind("recurrence").from_schedule(schedule, name="t", start_time=trigger.start_time)
     assert again == trigger
+
+
+@pytest.mark.parametrize(
+    ("dtstart", "time_zone", "first"),
+    [
+        ("DTSTART:20260701T090000", "UTC", "2026-07-01 09:00"),
+        ("DTSTART:20260701T090000", "Europe/Berlin", "2026-07-01 07:00"),
+        ("DTSTART:20260701T090000Z", "Europe/Berlin", "2026-07-01 09:00"),
+        ("DTSTART;TZID=Europe/Berlin:20260701T090000", "UTC", "2026-07-01 07:00"),
+        ("DTSTART;TZID=Europe/Berlin:\r\n 20260701T090000\r", "Europe/Berlin", "2026-07-01 07:00"),
+        ("dtstart;value=date:20260701", "UTC", "2026-07-01 00:00"),
+    ],
+)
+def test_a_pasted_rule_brings_its_start(dtstart: str, time_zone: str, first: str) -> None:
+    trigger = RecurrenceTrigger(rule=f"{dtstart}\nRRULE:FREQ=DAILY;COUNT=2", time_zone=time_zone)
+    assert trigger.start_time == utc(first)
+    assert trigger.time_zone == ("Europe/Berlin" if "Berlin" in dtstart else time_zone)
+    assert first_fire_times(trigger, 9) == [utc(first), utc(first) + timedelta(days=1)]
+    assert RecurrenceTrigger.from_schedule(trigger.schedule(), start_time=trigger.start_time) == trigger
+
+
+def test_a_pasted_start_that_contradicts_the_trigger_is_refused() -> None:
+    rule = "DTSTART;TZID=Europe/Berlin:20260701T090000\nRRULE:FREQ=DAILY"
+    assert RecurrenceTrigger(rule=rule, start_time=utc("2026-07-01 07:00")).start_time == utc("2026-07-01 07:00")
+    with pytest.raises(InvalidTriggerError, match=r"start_time: 2026-07-01 09:00.*but DTSTART of the rule is"):
+        RecurrenceTrigger(rule=rule, start_time=utc("2026-07-01 09:00"))
+    with pytest.raises(InvalidTriggerError, match="time_zone: 'Asia/Tokyo', but DTSTART of the rule has 'Europe/Berl"):
+        RecurrenceTrigger(rule=rule, time_zone="Asia/Tokyo")
