@@ -77,6 +77,7 @@ def test_each_instruction_of_a_simple_trigger_is_applied(store: Harness, instruc
     assert record is not None
     assert (record.trigger, record.progress, record.state) == (trigger, progress, TriggerState.WAITING)
     assert tuple(record.upcoming) == look_ahead(trigger, progress, None).instants
+    assert record.trigger.same_schedule(bound), "what is scheduled again is recognized after a misfire"
 
 
 @pytest.mark.parametrize("times", [1, 4])
