@@ -1,4 +1,4 @@
-"""Fires at intervals within the same hours of chosen days: every 15 minutes from 9 to 5, Monday to Friday."""
+"""A trigger that fires at intervals between two times of day, on chosen days of the week."""
 
 from __future__ import annotations
 
@@ -33,9 +33,13 @@ _DAYS_TO_LOOK_AT = 22
 class DailyTimeIntervalTrigger(RecurringTrigger):
     """Fires every `interval` units from `start_time_of_day` to `end_time_of_day` on each of `days_of_week`.
 
-    The times of day are on the wall clock of `time_zone`, both included; between them the interval counts
-    elapsed time, anew each day. `repeat_count` is the number of fires after the first, of all days together;
-    None: no limit.
+    The times of day are read on the wall clock of `time_zone`, and both are included. The interval, at most 24 hours,
+    counts elapsed time and begins anew on each day; one of 24 hours fires once a day. `repeat_count` is the number of
+    fires after the first, of all days together, as in Quartz; None sets no limit.
+
+    Where the clock skips the start time of day, the first fire of that day comes later by the gap; of a start that
+    comes twice the first counts. `dst="quartz"` follows Quartz: the second counts, an interval of 24 hours fires
+    twice on a day of 25 hours, and after a gap the trigger stays late by the gap until somebody asks from a later day.
     """
 
     kind: ClassVar[str] = "daily_time_interval"
@@ -84,7 +88,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             raise InvalidTriggerError(f"dst: one of {', '.join(DaylightSaving)} (got {self.dst!r})") from None
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first fire time strictly after `instant`; `repeat_count` is not looked at.
+        """Return the first fire time strictly after `instant`, without regard to `repeat_count`.
 
         As in Quartz, a fire at `end_time_of_day` or `end_time` itself is passed over from within the second
         before it.
@@ -93,7 +97,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return self._first_from(as_instant(instant, "instant") + _ONE_SECOND)
 
     def first_from(self, instant: datetime) -> datetime | None:
-        """The first fire time at or after `instant`; `repeat_count` is not looked at."""
+        """Return the first fire time at or after `instant`, without regard to `repeat_count`."""
         instant = as_instant(instant, "instant")
         return self._first_from(instant + timedelta(microseconds=-instant.microsecond % 1_000_000))
 
@@ -171,9 +175,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return None
 
     def _start_on(self, day: date, came_from: date) -> datetime:
-        """The start time of day on `day`, counted day by day from `came_from`.
+        """Return the start time of day on `day` as Quartz computes it, day by day from `came_from`.
 
-        Where the clock was put forward over that time of day on the way, Quartz stays as late as it was then.
+        Where the clock skipped that time of day on the way, Quartz stays as late as it was then.
         """
         wall = datetime.combine(came_from, self.start_time_of_day)
         while True:
@@ -184,7 +188,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             wall += _ONE_DAY
 
     def _next_day(self, day: date) -> date:
-        """The next of the days of the week after `day`."""
+        """Return the next day after `day` that is one of the days of the week."""
         day += _ONE_DAY
         while day.isoweekday() not in self._iso_days:
             day += _ONE_DAY
@@ -194,7 +198,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return instant.astimezone(zone(self.time_zone)).date()
 
     def _hours_of(self, day: date) -> tuple[datetime, datetime]:
-        """The start and the end time of day on `day`.
+        """Return the instants of the start and the end time of day on `day`.
 
         A time that is skipped comes later by the gap. Of a start that comes twice the first counts, or with
         `dst="quartz"` the second.

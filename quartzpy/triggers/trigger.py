@@ -1,7 +1,7 @@
-"""What every trigger is: a frozen value that says when, and the progress it has made so far.
+"""The base class of all triggers: immutable values that compute fire times.
 
-A trigger never changes and never looks at a clock. How far it has got is a `TriggerProgress`, and each
-step returns the next one:
+A trigger never changes, and no scheduling decision of it depends on a clock. Its state is a separate value, a
+`TriggerProgress`, and each step returns the next one:
 
     progress = trigger.started(calendar)                    # before the first fire
     progress = trigger.triggered(progress, calendar)        # it fired at progress.next_fire_time
@@ -30,12 +30,12 @@ from quartzpy.texts import check_description
 
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
-"""The misfire instruction that makes up for missed fires within bounds."""
+"""The misfire instruction that makes the last missed fires, within the trigger's bounds."""
 MAX_REPEAT_COUNT = 2**31 - 1
-"""More fires than there can be, and exact in every reader of JSON."""
+"""The highest repeat count. Every reader of JSON reads it exactly."""
 _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
-# How far back the last missed instants are looked for at first; twice as far each time.
+# The search for the last missed instants goes back this far first, and twice as far each time.
 _LOOK_BACK = timedelta(minutes=1)
 MOST_REFUSALS = 40_000
 """How many fire times in a row a calendar may exclude before the search ends: a daily trigger's of 100 years."""
@@ -43,7 +43,7 @@ MOST_REFUSALS = 40_000
 
 @dataclass(frozen=True, slots=True)
 class TriggerProgress:
-    """How far a trigger has got. `next_fire_time` is None when it will not fire again."""
+    """The state of a trigger in its schedule. `next_fire_time` is None when the trigger will not fire again."""
 
     next_fire_time: datetime | None
     previous_fire_time: datetime | None = None
@@ -51,6 +51,7 @@ class TriggerProgress:
 
     @property
     def may_fire_again(self) -> bool:
+        """Return whether there is a next fire time."""
         return self.next_fire_time is not None
 
 
@@ -58,10 +59,10 @@ _KINDS: dict[str, type[Trigger]] = {}
 
 
 def trigger_kind(name: str) -> type[Trigger]:
-    """The class of the triggers that are stored as this kind.
+    """Return the class of the triggers that are stored as this kind.
 
     Raises:
-        UnsupportedKindError: no such kind.
+        UnsupportedKindError: there is no such kind.
     """
     try:
         return _KINDS[name]
@@ -71,20 +72,21 @@ def trigger_kind(name: str) -> type[Trigger]:
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
-    """The values that triggers of all kinds have.
+    """Base class with the values that triggers of all kinds have.
 
-    `start_time` None means: when it is scheduled. `end_time` bounds the schedule. `priority` decides only
-    between triggers that are due at the same instant (higher first). `calendar` names a stored calendar.
-    `data` overrides the job's data key by key. `misfire` says what happens to a fire that nobody made in
-    time. `misfire_threshold` replaces the scheduler's for this trigger (a grace time). With `misfire="fire_all"`
-    missed fires are made up for, each with its own scheduled time: the last `catch_up_max` of them, and none older
-    than `catch_up_within`.
+    Without a `name` a trigger takes the name and group of its job when it is scheduled. Without a `start_time` it
+    starts when it is scheduled. `end_time` bounds the schedule. `priority` decides only between triggers that are due
+    at the same instant; the higher one fires first. `calendar` is the name of a stored calendar. `data` overrides the
+    job's data key by key. `misfire` is the instruction for fires that no node made in time, and `misfire_threshold`
+    the lateness that counts as a misfire, in place of the scheduler's. With `misfire="fire_all"` missed fires are made
+    one by one, each with its own scheduled time: the last `catch_up_max` of them, and none older than
+    `catch_up_within`.
     """
 
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
     instructions: ClassVar[Mapping[Missed, str]] = {}
-    """The misfire instruction that lets all missed fires go, and the one that makes a single fire of them."""
+    """The misfire instructions that drop all missed fires, and that replace them by one."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -108,10 +110,10 @@ class Trigger(ABC):
     group: str = DEFAULT_GROUP
 
     def __post_init__(self) -> None:
-        """Check the common values; subclasses call this and check theirs.
+        """Check the common values. A subclass calls this and then checks its own.
 
         Raises:
-            InvalidKeyError, InvalidTriggerError: a value is wrong; the message names it.
+            InvalidKeyError, InvalidTriggerError: a value is wrong. The message names it.
         """
         given = object.__setattr__
         if self.name is not None:
@@ -182,17 +184,17 @@ class Trigger(ABC):
 
     @property
     def anchor(self) -> datetime:
-        """The start time of a trigger that has one by now.
+        """The start time.
 
         Raises:
-            InvalidTriggerError: `start_time` is None and nobody called `anchored`.
+            InvalidTriggerError: the trigger has none yet.
         """
         if self.start_time is None:
             raise InvalidTriggerError(f"trigger {self.label}: start_time is not set yet; use anchored(now)")
         return self.start_time
 
     def anchored(self, now: datetime) -> Self:
-        """This trigger with `now` as its start where it has none."""
+        """Return this trigger, with `now` as its start time if it has none."""
         return self if self.start_time is not None else replace(self, start_time=now)
 
     def bound_to(self, job_key: JobKey, number: int = 1) -> Self:
@@ -221,22 +223,22 @@ class Trigger(ABC):
 
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first fire time strictly after `instant`, within start and end; calendars are not asked."""
+        """Return the first fire time strictly after `instant`, between start and end, without asking calendars."""
 
     @abstractmethod
     def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
-        """The first fire time at or after `instant` that `calendar` includes."""
+        """Return the first fire time at or after `instant` that `calendar` includes; None where none is found."""
 
     @abstractmethod
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
-        """The progress of a trigger that never fired: its next fire time is the first that `calendar` includes."""
+        """Return the progress before the first fire. The next fire time is the first that `calendar` includes."""
 
     @abstractmethod
     def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
-        """The progress after firing at `progress.next_fire_time`."""
+        """Return the progress after the fire at `progress.next_fire_time`."""
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
+        """Return the `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
         instants: list[datetime] = []
         while len(instants) < count:
             progress = self.triggered(progress, calendar)
@@ -249,32 +251,35 @@ class Trigger(ABC):
     def after_misfire(
         self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
     ) -> tuple[Self, TriggerProgress]:
-        """Apply the misfire instruction at `now`. A simple trigger may get another start and repeat count."""
+        """Apply the misfire instruction at `now`, and return the trigger and its progress.
+
+        A simple trigger may get another start time and repeat count.
+        """
 
     def treating(self, missed: Missed) -> Self:
-        """This trigger with the misfire instruction that treats missed fires so."""
+        """Return this trigger with the misfire instruction that treats missed fires in this way."""
         instruction = self.instructions.get(missed)
         if instruction is None:
             return self
         return replace(self, misfire=instruction, catch_up_max=None, catch_up_within=None)
 
     def with_instruction_of(self, other: Trigger) -> Self:
-        """This trigger with another's misfire instruction and bounds."""
+        """Return this trigger with the misfire instruction and the bounds of another one."""
         return replace(
             self, misfire=other.misfire, catch_up_max=other.catch_up_max, catch_up_within=other.catch_up_within
         )
 
     @property
     def catches_up(self) -> bool:
-        """Whether missed fires are made up for within bounds."""
+        """True if missed fires are made one by one, within bounds."""
         return self.misfire == FIRE_ALL
 
     def _caught_up_from(self, first: datetime, calendar: Calendar | None, now: datetime) -> datetime | None:
-        """The first that is made up for of the missed instants from `first` on; else the next fire time after `now`."""
+        """Return the first missed instant from `first` on that will be made, or the next fire time after `now`."""
         earliest = first if self.catch_up_within is None else max(first, now - self.catch_up_within)
         if self.catch_up_max is None:
             return self._from(first, earliest, calendar)
-        # Backwards: the cost follows from how many are made up for, not from how long nobody fired.
+        # The search goes backwards, so that its cost depends on the number of fires that are made, not on the outage.
         back = _LOOK_BACK
         while True:
             since = max(earliest, now - back)
@@ -286,7 +291,7 @@ class Trigger(ABC):
             back *= 2
 
     def _from(self, first: datetime, since: datetime, calendar: Calendar | None) -> datetime | None:
-        # A calendar that was replaced does not move the fire time that a trigger has.
+        # Replacing a calendar does not move the fire time that a trigger has.
         return first if since <= first else self.included_from(since, calendar)
 
     def _between(
@@ -300,10 +305,10 @@ class Trigger(ABC):
     def with_new_calendar(
         self, progress: TriggerProgress, calendar: Calendar, *, now: datetime, late_after: timedelta
     ) -> TriggerProgress:
-        """The progress of a trigger whose calendar was replaced (Quartz's `updateWithNewCalendar`).
+        """Return the progress of a trigger whose calendar was replaced (Quartz's `updateWithNewCalendar`).
 
-        Its next fire time is the first after the last fire that the new calendar includes; what would be later
-        than `late_after` by now is passed over.
+        The next fire time is the first after the last fire that the new calendar includes. Fire times that are late by
+        more than `late_after` at `now` are skipped.
         """
         since = progress.previous_fire_time or self.anchor - _MICROSECOND
         candidate = self.next_after(max(since, now - late_after))
@@ -319,21 +324,21 @@ class Trigger(ABC):
     @property
     @abstractmethod
     def final_fire_time(self) -> datetime | None:
-        """The last fire time, calendars not asked; None where there is no end or none is known."""
+        """The last fire time, without asking calendars; None where there is no end or it is not known."""
 
     @property
     @abstractmethod
     def ignores_misfires(self) -> bool:
-        """Whether every missed fire is made up for, however late."""
+        """True if every missed fire is made, however late it is."""
 
     @abstractmethod
     def schedule(self) -> dict[str, Any]:
-        """What is particular to this kind, as JSON; `from_schedule` reads it back."""
+        """Return the values of this kind as JSON, which `from_schedule` reads back."""
 
     @classmethod
     @abstractmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
-        """The trigger whose `schedule()` this is, with the common values given by name."""
+        """Return the trigger that `schedule()` was called on, with the common values given by name."""
 
     def upcoming(
         self, count: int = 10, start: datetime | None = None, calendar: Calendar | None = None
@@ -411,10 +416,10 @@ class Trigger(ABC):
         return self.start_time, self.schedule()
 
     def first_progress(self, calendar: Calendar | None = None) -> TriggerProgress:
-        """`started`, for a trigger that is about to be stored.
+        """Return the progress before the first fire, for a trigger that is about to be stored.
 
         Raises:
-            TriggerNeverFiresError: there is no fire time at all.
+            TriggerNeverFiresError: the trigger has no fire time at all.
         """
         progress = self.started(calendar)
         if progress.next_fire_time is None:
