@@ -35,6 +35,7 @@ from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, Interva
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
+from quartzpy.triggers.fixed_delay import FixedDelayTrigger
 from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
@@ -57,6 +58,7 @@ __all__ = [
     "DayOfWeek",
     "DaylightSaving",
     "ExecutionState",
+    "FixedDelayTrigger",
     "GroupMatcher",
     "HealthState",
     "HolidayCalendar",

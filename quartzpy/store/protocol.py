@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import InvalidValueError
 from quartzpy.events import Event
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -303,6 +304,21 @@ class Completion:
     retry_after: timedelta | None = None
     is_recorded: bool = False
     """Whether the job's own transaction recorded it already."""
+
+    def moves_its_trigger(self) -> bool:
+        """Return whether the trigger's next fire time follows from the end of this execution."""
+        fired = self.fired
+        # Such a trigger has a next fire time, and nothing is known beyond it. Most triggers are never read here.
+        if fired.next_fire_time is None or fired.upcoming.instants or fired.upcoming.is_complete:
+            return False
+        try:
+            return fired.trigger.follows_end
+        except InvalidValueError:
+            return False
+
+    def next_by_end(self) -> datetime | None:
+        """Return the next fire time of a trigger that this execution moves; None where its schedule has ended."""
+        return self.fired.trigger.next_by_end(self.ended_at, self.fired.calendar)
 
     @property
     def ends_its_trigger(self) -> bool:

@@ -87,6 +87,8 @@ class Trigger(ABC):
     misfire_type: ClassVar[type[StrEnum]]
     instructions: ClassVar[Mapping[Missed, str]] = {}
     """The misfire instructions that drop all missed fires, and that replace them by one."""
+    follows_end: ClassVar[bool] = False
+    """True if the next fire time follows from the end of the execution before it."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -246,6 +248,10 @@ class Trigger(ABC):
                 break
             instants.append(progress.next_fire_time)
         return instants
+
+    def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
+        """Return the fire time that follows from the end of an execution, for kinds of which `follows_end` is true."""
+        raise NotImplementedError
 
     @abstractmethod
     def after_misfire(
