@@ -36,6 +36,8 @@ from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, Interva
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
+from quartzpy.triggers.fixed_delay import FixedDelayTrigger
+from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -53,13 +55,16 @@ __all__ = [
     "CrontabExpression",
     "DailyCalendar",
     "DailyTimeIntervalTrigger",
+    "DateTrigger",
     "DayOfWeek",
     "DaylightSaving",
     "ExecutionState",
+    "FixedDelayTrigger",
     "GroupMatcher",
     "HealthState",
     "HolidayCalendar",
     "InjectingJobFactory",
+    "IntervalTrigger",
     "IntervalUnit",
     "Jitter",
     "Job",
@@ -90,8 +95,10 @@ __all__ = [
     "TriggerKey",
     "TriggerListener",
     "WeeklyCalendar",
+    "at",
     "cron",
     "disallow_concurrent_execution",
+    "every",
     "job",
     "persist_job_data_after_execution",
 ]

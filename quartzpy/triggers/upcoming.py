@@ -43,7 +43,7 @@ def look_ahead(
 ) -> UpcomingFireTimes:
     """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
     instants = trigger.following(progress, calendar, count)
-    return UpcomingFireTimes(tuple(instants), is_complete=len(instants) < count)
+    return UpcomingFireTimes(tuple(instants), is_complete=len(instants) < count and not trigger.follows_end)
 
 
 def prepare(
@@ -73,7 +73,7 @@ def refill(
     calendar: Calendar | None,
 ) -> UpcomingFireTimes | None:
     """What is to be appended to `upcoming`, the fire times after `next_fire_time`; None while enough are left."""
-    if upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW:
+    if upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW or trigger.follows_end:
         return None
     last = upcoming.instants[-1] if upcoming.instants else next_fire_time
     there = TriggerProgress(last, None, times_triggered + len(upcoming.instants))

@@ -139,6 +139,11 @@ class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
         for job, triggers in pairs:
             for trigger in triggers:
                 self._check_data(trigger)
+                if job is not None and trigger.follows_end and job.max_concurrent != 1:
+                    raise InvalidTriggerError(
+                        f"trigger {trigger.label}: {trigger.kind} counts from the end of an execution; job {job.key}"
+                        " must disallow concurrent execution (disallow_concurrent=True)"
+                    )
             if job is not None:
                 _check_job(job)
                 self._check_data(job)

@@ -181,14 +181,22 @@ def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) 
     assert named.progress("hourly") == before
 
 
-def test_a_trigger_that_the_calendar_leaves_nothing_goes_with_its_job(named: Harness) -> None:
+@pytest.mark.parametrize("state", ["WAITING", "PAUSED", "ERROR"])
+def test_a_trigger_that_the_calendar_leaves_nothing_is_complete_and_stays_with_its_job(
+    named: Harness, state: str
+) -> None:
+    if state == "PAUSED":
+        named.store.pause_triggers([key("hourly")])
+    elif state == "ERROR":
+        named.set_state(key("hourly"), TriggerState.ERROR)
     [record] = named.store.find_triggers(TriggerQuery(calendar=NAME), None)
     nothing = TriggerMove(
         record, PreparedTrigger(record.trigger, type(record.progress)(None), UpcomingFireTimes(is_complete=True))
     )
     assert named.store.move_triggers([nothing]) == {key("hourly")}
-    assert named.state("hourly") == "gone"
-    assert named.store.job(job().key) is None
+    assert named.state("hourly") == "COMPLETE"
+    assert named.progress("hourly").next_fire_time is None
+    assert named.store.job(job().key) == job()
 
 
 def test_a_trigger_that_names_no_stored_calendar_is_refused(store: Harness) -> None:

@@ -14,8 +14,8 @@ from quartzpy.config_sources import environment_variable
 
 HEAD = """# Settings
 
-`Scheduler(url, **settings)` takes these by name; a wrong name or value is refused when the scheduler is made. Spans
-of time are `timedelta`s or texts: `500ms`, `5s`, `2m`, `1h`, `7d`.
+`Scheduler(url, **settings)` takes these by name; a wrong name or value is refused when the scheduler is made. A
+length of time is a `timedelta`, a number of seconds or a text: `500ms`, `5s`, `1h30m`, `7d`.
 
 | setting | environment | default | meaning |
 |---|---|---|---|

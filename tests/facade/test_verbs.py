@@ -28,13 +28,16 @@ from quartzpy import (
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
+    CalendarNotFoundError,
     IllegalStateChangeError,
     InvalidJobError,
     JobNotFoundError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
 )
+from quartzpy.events import Event, TriggerFinalized
 from tests.facade import jobs
+from tests.fire_times import first_fire_times
 
 HOUR = timedelta(hours=1)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -230,7 +233,7 @@ def test_a_calendar_keeps_a_trigger_from_firing_and_can_be_replaced(client: Sche
     with pytest.raises(CalendarInUseError, match="'no-weekend' is in use"):
         client.delete_calendar("no-weekend")
     with pytest.raises(ObjectAlreadyExistsError, match="calendar 'no-weekend' exists already"):
-        client.add_calendar("no-weekend", weekend)
+        client.add_calendar("no-weekend", WeeklyCalendar({1}))
 
     sundays_only = WeeklyCalendar(frozenset(range(2, 8)))
     client.add_calendar("no-weekend", sundays_only, replace=True, update_triggers=True)
@@ -240,7 +243,33 @@ def test_a_calendar_keeps_a_trigger_from_firing_and_can_be_replaced(client: Sche
     assert all(at.weekday() == 6 for at in moved if at)
     client.unschedule_job(key("daily"))
     assert client.delete_calendar("no-weekend")
-    assert not client.delete_calendar("no-weekend")
+    assert not client.delete_calendar("no-weekend", missing_ok=True)
+
+
+def test_a_calendar_that_excludes_everything_completes_its_triggers_and_says_so(client: Scheduler) -> None:
+    told: list[Event] = []
+    client.listeners.add_listener(told.append, TriggerFinalized)
+    client.add_calendar("c", WeeklyCalendar())
+    client.schedule_job(job(), CronTrigger("0 0 12 * * ?", "t", start_time=LATER, calendar="c"))
+    nothing_left = WeeklyCalendar(frozenset(range(1, 8)))
+    client.add_calendar("c", nothing_left, replace=True, update_triggers=True)
+    assert client.trigger_state(key("t")) is PublicState.COMPLETE
+    assert client.get_job_detail(job().key) is not None
+    assert told == [TriggerFinalized(key("t"))]
+
+
+def test_the_same_calendar_again_changes_nothing(client: Scheduler) -> None:
+    client.add_calendar("c", WeeklyCalendar())
+    client.add_calendar("c", WeeklyCalendar())
+    with pytest.raises(ObjectAlreadyExistsError, match="calendar 'c' exists already"):
+        client.add_calendar("c", WeeklyCalendar({1}))
+    assert client.get_calendar("c") == WeeklyCalendar()
+
+
+def test_removing_a_calendar_that_is_not_stored_says_so(client: Scheduler) -> None:
+    client.add_calendar("holidays", WeeklyCalendar())
+    with pytest.raises(CalendarNotFoundError, match="calendar 'holiday' is not stored; did you mean 'holidays'\\?"):
+        client.delete_calendar("holiday")
 
 
 def test_a_replaced_calendar_leaves_pauses_alone(client: Scheduler) -> None:
@@ -294,7 +323,7 @@ def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Sched
     record = client.trigger_record(key("t"))
     assert record is not None
     instants = [record.progress.next_fire_time, *record.upcoming]
-    assert instants == trigger.upcoming(len(instants))
+    assert instants == first_fire_times(trigger, len(instants))
     assert len(instants) >= 4
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, FiredTrigger, SkippedTrigger
@@ -93,6 +94,21 @@ class Completion:
     def ends_its_trigger(self) -> bool:
         """True where this was the trigger's last fire and the job gave no other instruction; the trigger is removed."""
         return self.fired.next_fire_time is None and self.instruction is CompletionInstruction.NOOP
+
+    def moves_its_trigger(self) -> bool:
+        """Return whether the trigger's next fire time follows from the end of this execution."""
+        fired = self.fired
+        # Such a trigger has a next fire time, and nothing is known beyond it. Most triggers are never read here.
+        if fired.next_fire_time is None or fired.upcoming.instants or fired.upcoming.is_complete:
+            return False
+        try:
+            return fired.trigger.follows_end
+        except InvalidValueError:
+            return False
+
+    def next_by_end(self) -> datetime | None:
+        """Return the next fire time of a trigger that this execution moves; None where its schedule has ended."""
+        return self.fired.trigger.next_by_end(self.ended_at, self.fired.calendar)
 
 
 @dataclass(frozen=True, slots=True)

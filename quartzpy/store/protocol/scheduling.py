@@ -126,7 +126,7 @@ class SchedulingStore(Protocol):
         """Change the fire times of triggers, but not their states. Return the keys of those that were changed.
 
         A trigger that has changed since it was read, or that is claimed, is left alone. A trigger without a fire time
-        is removed, and so is its job where it is not durable and this was its last trigger.
+        becomes COMPLETE; it and its job stay.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
@@ -88,6 +89,8 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
         if row is not None and row.state is TriggerState.COMPLETE and row.owner is None:
             tables.remove_trigger(row)
         tables.drop_orphans([fired.job_key])
+    elif row is not None and completion.moves_its_trigger():
+        _move_by_end(tables, row, completion)
     elif row is not None and completion.refill is not None:
         calendar = tables.calendar_of(row)
         if (None if calendar is None else calendar.revision) == fired.calendar_revision:
@@ -97,6 +100,15 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
 def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:
     row = tables.triggers.get(fired.trigger_key)
     return row if row is not None and row.generation == fired.generation else None
+
+
+def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> None:
+    """Give a trigger the fire time that follows from the end of its execution, unless it was moved meanwhile."""
+    if row.progress.next_fire_time != completion.fired.next_fire_time or row.state is TriggerState.COMPLETE:
+        return
+    following = completion.next_by_end()
+    state = TriggerState.COMPLETE if following is None else row.state
+    tables.move(row, state, progress=replace(row.progress, next_fire_time=following))
 
 
 def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: UpcomingFireTimes) -> None:

@@ -217,6 +217,17 @@ UPDATE $triggers t
  WHERE t.ctid = r.row
 """
 
+# Triggers whose next fire follows from the end of their execution. One that was moved meanwhile stays as it is.
+MOVE_BY_END = """
+UPDATE $triggers t
+   SET next_fire_time = w.next_fire_time,
+       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
+              %(next)s::timestamptz[]) AS w(trigger_group, trigger_name, generation, seen, next_fire_time)
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+   AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN ('ACQUIRED', 'COMPLETE')
+"""
+
 # What ended jobs ask for: a state for the trigger that fired them (its generation), or for all of the job's. Fenced
 # ones ask for nothing.
 SET_STATES = """
@@ -379,6 +390,18 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
         more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
     more += orphans(session, ending)
+    moving = [c for c in completions if c.moves_its_trigger()]
+    if moving:
+        more.append(
+            session.send(
+                MOVE_BY_END,
+                groups=[c.fired.trigger_group for c in moving],
+                names=[c.fired.trigger_name for c in moving],
+                generations=[c.fired.generation for c in moving],
+                seen=[c.fired.next_fire_time for c in moving],
+                next=[c.next_by_end() for c in moving],
+            )
+        )
     if any(c.refill for c in completions):
         refilled = [(c.fired, c.refill) for c in completions if c.refill]
         more.append(
