@@ -294,6 +294,19 @@ class JobExecutionContext:
         """
         return self._fenced_transaction()
 
+    @property
+    def log_attributes(self) -> dict[str, str]:
+        """The attributes that log records about this execution have: `job`, `trigger`, `fire_id` and `node`.
+
+        A job gives them to its own records: `logger.info("...", extra=context.log_attributes)`.
+        """
+        return {
+            "job": str(self.job_key),
+            "trigger": str(self.trigger_key),
+            "fire_id": str(self.fire_id),
+            "node": self.instance_id,
+        }
+
     def put(self, key: Any, value: Any) -> None:
         """Keep something for the length of the execution, in memory."""
         self._scratch[key] = value

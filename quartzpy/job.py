@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -33,6 +32,7 @@ from quartzpy.keys import (
     given_name,
     module_of,
 )
+from quartzpy.main_module import importable_name
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
@@ -63,7 +63,7 @@ class JobTypes:
             DuplicateJobTypeError: another class has the name.
         """
         known = self._types.get(name)
-        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        if known is not None and import_path(known) != import_path(cls):
             raise DuplicateJobTypeError(
                 f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
             )
@@ -119,12 +119,13 @@ job_types = JobTypes()
 
 
 def import_path(cls: type | Callable[..., Any]) -> str:
-    """The name by which another process can import a class or a function."""
+    """Return the name by which another process can import a class or a function: "package.module:Name".
+
+    The module stays "__main__" where the program has no name by which it can be imported; see `importable_name`.
+    """
     module = module_of(cls)
     if module == MAIN:
-        # `python -m package.module` runs the module as __main__; other nodes import it by its name.
-        spec = getattr(sys.modules.get(cls.__module__), "__spec__", None)
-        module = spec.name.removesuffix(".__main__") if spec is not None else module
+        module = importable_name(cls.__module__)
     return f"{module}:{cls.__qualname__}"
 
 

@@ -21,6 +21,7 @@ from quartzpy.events import (
     SchedulerStarted,
     SchedulerStarting,
 )
+from quartzpy.execution_log import ExecutionLogger
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
@@ -78,6 +79,9 @@ class SchedulerLife(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        if config.log_executions is not None:
+            level = logging.getLevelNamesMapping()[config.log_executions]
+            ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
             plugin.initialize(cast("BaseScheduler", self))
 

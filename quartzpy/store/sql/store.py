@@ -12,10 +12,10 @@ import psycopg
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import SchemaError, StoreUnavailableError
+from quartzpy.errors import InvalidJobTypeError, SchemaError, StoreUnavailableError
 from quartzpy.events import Event, NodesDiffer
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
@@ -296,6 +296,9 @@ class SqlJobStore:
     # --- scheduling
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        for entry in entries:
+            if entry.job is not None:
+                _refuse_types_of_main(entry.job)
         return scheduling.store_jobs(self._session, entries, replace=replace)
 
     def modify_job(
@@ -469,3 +472,13 @@ def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
     tables = "" if schema is None else f", schema {schema}"
     version = info.parameter_status("server_version") or "of an unknown release"
     return f"PostgreSQL {version} at {place}, database {info.dbname} as {info.user}{tables}"
+
+
+def _refuse_types_of_main(job: JobDetail) -> None:
+    """Refuse a job whose type no other process can find, and this program not either when it runs again."""
+    if job.job_type.startswith(f"{MAIN}:"):
+        raise InvalidJobTypeError(
+            f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"
+            " that cannot be imported, so that no other node can run it; define it in a module that can be imported, or"
+            " give it a type_name"
+        )
