@@ -52,7 +52,16 @@ class JobTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, type[Job]] = {}
-        self._subscribers: tuple[Callable[[], None], ...] = ()
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the name of each type that is registered from now on, on the registering thread."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` no longer. One that is not subscribed is ignored."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def register(self, cls: type[Job], name: str) -> None:
         """Make `cls` findable as `name`.
@@ -67,19 +76,9 @@ class JobTypes:
             raise DuplicateJobTypeError(
                 f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
             )
-        is_new = name not in self._types
         self._types[name] = cls
-        if is_new:
-            for tell in self._subscribers:
-                tell()
-
-    def subscribe(self, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever a type is registered under a new name: a running node claims its jobs from then on."""
-        self._subscribers = (*self._subscribers, tell)
-
-    def unsubscribe(self, tell: Callable[[], None]) -> None:
-        """Undo `subscribe`."""
-        self._subscribers = tuple(one for one in self._subscribers if one != tell)
+        for listener in list(self._listeners):
+            listener(name)
 
     def names(self) -> list[str]:
         return sorted(self._types)

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.context import JobExecutionContext
@@ -35,7 +34,7 @@ from quartzpy.job import Job
 from quartzpy.job_data import encode_value
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import surrounding
-from quartzpy.retry import RetryPolicy
+from quartzpy.retry import policy_from_text
 from quartzpy.runtime.error_text import MAX_ERROR_LENGTH, can_be_written, describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.states import CompletionInstruction, Outcome
@@ -275,7 +274,7 @@ class Attempt:
             if not self._vetoed:
                 told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
                 listeners.emit(told)
-            listeners.emit(TriggerComplete(self._context))
+            listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
             if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
 
@@ -364,7 +363,7 @@ class Attempt:
     def _retry_after(self, policy: str, error: BaseException) -> timedelta | None:
         wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
         try:
-            return policy_of(policy).delay_after(self._fired.attempt, wrapped or error)
+            return policy_from_text(policy).delay_after(self._fired.attempt, wrapped or error)
         except Exception:
             logger.exception("job %s: its retry policy cannot be followed: %s", self._fired.job_key, policy)
             return None
@@ -395,9 +394,3 @@ class Attempt:
             if error.unschedule_firing_trigger:
                 return CompletionInstruction.SET_TRIGGER_COMPLETE
         return CompletionInstruction.NOOP
-
-
-@lru_cache(maxsize=256)
-def policy_of(text: str) -> RetryPolicy:
-    """A stored retry policy."""
-    return RetryPolicy.from_text(text)

@@ -12,7 +12,7 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events import NodesRecovered
+from quartzpy.events import NodesRecovered, SchedulerError
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.keys import JobKey
@@ -176,6 +176,9 @@ class Engine:
                 listeners.look,
             ),
         )
+        self._store_watch.report_error = self._report_error
+        for service in self._services():
+            service.report_error = self._report_error
         self._supervisor = Supervisor(f"{name}-supervisor", clock)
         self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
 
@@ -267,6 +270,13 @@ class Engine:
         self._known.learn()
         # The net under the news.
         self._obey_cancel_requests()
+
+    def _report_error(self, message: str, error: BaseException) -> None:
+        self._listeners.post(SchedulerError(message, error))
+
+    def _type_registered(self, name: str) -> None:
+        """This process can run another job type: let the cluster manager publish it and look for its jobs."""
+        self._cluster.look_again()
 
     def _obey_cancel_requests(self) -> None:
         if self._runner.running():

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from quartzpy.config import ExecutorKind
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobError
+from quartzpy.events import SchedulerError
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
@@ -138,7 +139,13 @@ class JobRunner:
     def _failed(self, execution: Execution, error: BaseException, started_at: datetime | None) -> Completion:
         with suppress(BaseException):
             fired = execution.fired
-            logger.critical("job %s: its execution failed in the scheduler", fired.job_key, exc_info=error)
+            logger.critical(
+                "job %s: its execution failed in the scheduler, outside of the job",
+                fired.job_key,
+                exc_info=error,
+                extra=self.record_of(execution),
+            )
+            self.listeners.post(SchedulerError(f"job {fired.job_key}: its execution failed outside of the job", error))
         ended_at = self.store_time.now()
         began = min(started_at or ended_at, ended_at)
         return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
@@ -180,6 +187,7 @@ class JobRunner:
                 "fire %s of job %s has ended, and its listeners still run: it is recorded meanwhile",
                 execution.fired.fire_id,
                 execution.fired.job_key,
+                extra=self.record_of(execution),
             )
             self._record(execution, completion)
 

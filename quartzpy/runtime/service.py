@@ -27,6 +27,8 @@ class Service(ABC):
     """
 
     period = PERIOD
+    report_error: Callable[[str, BaseException], None] = staticmethod(lambda message, error: None)
+    """Called with each failure of a pass that is not the database's absence."""
 
     def __init__(
         self,
@@ -140,6 +142,7 @@ class Service(ABC):
             self.last_error = _named(error)
             self.after_failure(error)
             self._logger.exception("%s: a pass failed", self.name)
+            self.report_error(f"{self.name}: a pass failed", error)
             return self._outage.failed(error)
         self._outage.succeeded()
         return rest
