@@ -24,6 +24,7 @@ from quartzpy.job import (
 from quartzpy.job_chain import JobChain
 from quartzpy.job_data import JobDataMap
 from quartzpy.job_factory import InjectingJobFactory
+from quartzpy.jobs import NoOpJob
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
@@ -73,6 +74,7 @@ __all__ = [
     "JobMode",
     "KeyMatcher",
     "MonthlyCalendar",
+    "NoOpJob",
     "PublicState",
     "QuartzpyError",
     "RecurrenceTrigger",

@@ -241,7 +241,8 @@ class SchedulerConfig:
     """How long one attempt to connect may take."""
 
     history_retention: timedelta | None = timedelta(days=7)
-    """Ended executions and misfires are kept for so long; None keeps them for ever."""
+    """Ended executions, misfires and ended triggers are kept for so long. None keeps executions and misfires for ever,
+    and ended triggers for seven days."""
 
     max_job_data_bytes: int = 65_536
     """The largest job data that is accepted, as stored."""

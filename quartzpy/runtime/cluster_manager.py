@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
@@ -23,6 +24,8 @@ from quartzpy.store.records import NodeRecord
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
+ENDED_TRIGGERS_KEPT = timedelta(days=7)
+"""How long ended triggers are kept where the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
 """It compares all triggers with their jobs, for what only an edit by hand or a fault of ours can bring about."""
 
@@ -132,9 +135,10 @@ class ClusterManager(EpochService):
             self._logger.warning("the tables contradicted themselves, and were mended: %s", repairs)
 
     def _purge(self, at: float) -> None:
-        keep = self._config.history_retention
-        if keep is None or at - self._purged_at < PURGE_EVERY:
+        if at - self._purged_at < PURGE_EVERY:
             return
         self._purged_at = at
-        if self._store.purge_history(keep, limit=PURGE_ROWS) >= PURGE_ROWS:
+        keep = self._config.history_retention
+        purged = self._store.purge_history(keep, limit=PURGE_ROWS, ended_triggers=keep or ENDED_TRIGGERS_KEPT)
+        if purged >= PURGE_ROWS:
             self._purged_at = at - PURGE_EVERY

@@ -81,7 +81,7 @@ class Engine:
         self._name = name = f"quartzpy-{self.instance_id}"
         self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
         self._to_be_forgiven: set[JobKey] = set()
-        self._loop = EventLoopThread(f"{name}-event-loop")
+        self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
         self._allowance: Allowance | None = None
         self._stop_lock = threading.Lock()

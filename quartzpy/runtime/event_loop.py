@@ -45,8 +45,9 @@ class LoopWork:
 class EventLoopThread:
     """An event loop in a thread of its own, started when first needed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, debug: bool = False) -> None:
         self.name = name
+        self._debug = debug
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -96,6 +97,7 @@ class EventLoopThread:
                     raise SchedulerStateError("this node's event loop is closed; it begins no job any more")
                 if self._loop is None:
                     self._loop = asyncio.new_event_loop()
+                    self._loop.set_debug(self._debug)
                 if self._ensure_thread(self._loop):
                     return self._loop
             # The execution's own worker is what waits.

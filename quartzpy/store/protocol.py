@@ -691,10 +691,13 @@ class JobStore(Protocol):
         """
         ...
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        """Delete at most `limit` executions that ended longer ago, and as many misfires; how many of both went.
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
+        """Delete at most `limit` executions that ended longer ago, and as many misfires; return how many of both.
 
-        So do triggers that a job, or a misfire, ended: once the last fire time that they show is so long ago.
+        None keeps all of them. Triggers that a job or a misfire ended are deleted too, once the last fire time that
+        they show is longer ago than `ended_triggers` (without it, than `older_than`; without both they are kept).
         """
         ...
 

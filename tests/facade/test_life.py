@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, events
+from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, NoOpJob, Scheduler, SimpleTrigger, TriggerKey, events
 from quartzpy.errors import (
     ExecutionNotFoundError,
     InvalidKeyError,
@@ -227,6 +227,29 @@ def test_records_about_executions_say_which(make_scheduler: MakeScheduler, caplo
         assert found == ["DEFAULT.b", "n1", scheduler.name]
         assert record.fire_id.isdecimal()
     assert about[1].exc_info is not None, "error trackers see the exception"
+
+
+class SlowStep(Job):
+    async def execute(self, context: JobExecutionContext) -> None:
+        time.sleep(0.15)
+
+
+def test_the_debug_mode_logs_executions_and_slow_steps_of_the_event_loop(
+    make_scheduler: MakeScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = make_scheduler(debug=True)
+    with caplog.at_level(logging.INFO):
+        scheduler.start()
+        scheduler.schedule_job(JobDetail(SlowStep, "slow"), SimpleTrigger("t"))
+        assert scheduler.wait_until_recorded(1, SOON)
+    assert "DEFAULT.slow starts" in caplog.text
+    assert any(record.name == "asyncio" and "took 0." in record.getMessage() for record in caplog.records)
+
+
+def test_a_job_that_does_nothing_succeeds(scheduler: Scheduler) -> None:
+    scheduler.schedule_job(JobDetail(NoOpJob, "job"), SimpleTrigger("t"))
+    assert scheduler.wait_until_recorded(1, SOON)
+    assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
 
 
 @pytest.mark.parametrize("wrong", ["LOUD", 10])

@@ -226,9 +226,11 @@ class RamJobStore:
         with self._lock:
             return misfire.recover_misfires(self._tables, node, dispatch_keys, threshold=threshold, limit=limit)
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
         with self._lock:
-            return complete.purge(self._tables, older_than, limit)
+            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 

@@ -290,8 +290,10 @@ class SqlJobStore:
             self._session, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
         )
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        return complete.purge(self._session, older_than, limit)
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
+        return complete.purge(self._session, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 
