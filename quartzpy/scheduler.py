@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.config import checked_groups
+from quartzpy.cluster_events import ClusterEvents
+from quartzpy.config import as_duration, checked_groups
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import ExecutionNotFoundError, JobNotFoundError, SchedulerStateError, UnableToInterruptJobError
 from quartzpy.keys import JobKey, checked_key
@@ -56,6 +57,21 @@ class BaseScheduler(SchedulerLife):
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock)
+
+    # --- the whole cluster
+
+    def cluster_events(self, *, look_every: timedelta | float | str = "1s") -> ClusterEvents:
+        """Watch the whole cluster: iterate over what starts and ends on any node, and nodes that come and go.
+
+        `for event in scheduler.cluster_events(): ...` blocks while nothing happens; the scheduler need not be started.
+        See `ClusterEvents`. `look_every` is how often the tables are read where no notification arrives. It costs the
+        nodes one notification, at most ten times a second, while somebody watches, and nothing otherwise.
+
+        Raises:
+            SettingsError: `look_every` is no span of time.
+            StoreUnavailableError: the database cannot be reached now.
+        """
+        return ClusterEvents(self._usable_store, as_duration(look_every, "look_every").total_seconds())
 
     # --- this node
 

@@ -52,6 +52,7 @@ class Completer(Service):
         takes_more: Callable[[], bool],
         epoch_lost: Callable[[Execution], None],
         watch: StoreWatch | None = None,
+        recorded_some: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name, watch=watch)
         self._store = store
@@ -60,6 +61,7 @@ class Completer(Service):
         self._unblocked = unblocked
         self._takes_more = takes_more
         self._epoch_lost = epoch_lost
+        self._recorded_some = recorded_some
         self._queue: deque[_Item] = deque()
         self._put_off: list[_PutOff] = []
         self._numbers = count()
@@ -93,6 +95,7 @@ class Completer(Service):
         try:
             if batch:
                 self._complete_batch(batch)
+                self._recorded_some()
         finally:
             self._in_flight = 0
             self._tell_if_empty()

@@ -419,6 +419,10 @@ class Notification(StrEnum):
     """Something is due sooner than the cluster waits for."""
     CANCELLED = "cancelled"
     """An execution was asked to stop."""
+    WATCHED = "watched"
+    """Somebody watches the events of the cluster, and nodes are asked to announce what they record."""
+    ENDED = "ended"
+    """Executions were recorded. Sent only while somebody watches."""
 
 
 class Subscription(Protocol):
@@ -904,6 +908,10 @@ class JobStore(Protocol):
         ...
 
     # --- waking up
+
+    def tell(self, what: Notification) -> None:
+        """Send a notification to all nodes and clients that listen. A store without other processes does nothing."""
+        ...
 
     def subscribe(self) -> Subscription | None:
         """Notification from other processes; None for a store that has no others."""

@@ -36,6 +36,7 @@ from quartzpy.store.protocol import (
     JobStore,
     MisfireOutcome,
     Node,
+    Notification,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -438,6 +439,9 @@ class RamJobStore:
             return lookups.counts(self._tables)
 
     # --- waking up
+
+    def tell(self, what: Notification) -> None:
+        """Do nothing: there are no other processes."""
 
     def subscribe(self) -> None:
         """None: there are no other processes."""

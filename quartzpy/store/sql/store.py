@@ -36,6 +36,7 @@ from quartzpy.store.protocol import (
     JobStore,
     MisfireOutcome,
     Node,
+    Notification,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -74,7 +75,7 @@ from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
 from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.job_transaction import WorkTransaction
-from quartzpy.store.sql.listen import Listener
+from quartzpy.store.sql.listen import Listener, news
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
@@ -456,6 +457,9 @@ class SqlJobStore:
         return lookups.counts(self._session)
 
     # --- waking up
+
+    def tell(self, what: Notification) -> None:
+        self._session.unlocked(news(self._session, what))
 
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:
