@@ -2,8 +2,9 @@
 
 The tables are the source: a watcher reads what has changed since it last looked. So it needs no broker, and all that a
 node does for it is to send a notification now and then, and only while somebody watches. A watcher says every few
-seconds that it watches; the nodes that hear it announce the executions that they record, at most ten times a second. Where no
-notification arrives (behind a pooler, or after a lost connection) the watcher looks every `look_every` all the same.
+seconds that it watches; the nodes that hear it announce the executions that they record, at most ten times a second.
+Where no notification arrives (behind a pooler, or after a lost connection) the watcher looks every `look_every` all the
+same.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ class ClusterEvents:
     """Iterates over the events of the cluster from now on, for ever, or until it is closed.
 
     Iterating blocks while nothing happens. Events of one look are told in this order: nodes that joined, executions
-    that started, executions that ended (in the order of their ends), nodes that left. Each end of an execution is told once, unless it is
-    recorded more than five minutes after it happened. While the database is away nothing is told; what has ended
-    meanwhile is told when it is back. Use it in a `with` block or call `close`: it holds a connection.
+    that started, executions that ended (in the order of their ends), nodes that left. Each end of an execution is told
+    once, unless it is recorded more than five minutes after it happened. While the database is away nothing is told;
+    what has ended meanwhile is told when it is back. Use it in a `with` block or call `close`: it holds a connection.
     """
 
     def __init__(self, store: Callable[[], JobStore], look_every: float) -> None:
