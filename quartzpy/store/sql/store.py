@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
+from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
@@ -72,7 +73,7 @@ from quartzpy.store.sql import (
 )
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn, translate
 from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.job_transaction import WorkTransaction
 from quartzpy.store.sql.listen import Listener, news
@@ -108,13 +109,17 @@ class SqlJobStore:
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        with self._connections.begin_job_transaction(is_ours=True) as connection:
-            inside = self.within(connection)
-            lock = self._session.lock(LockName.SYNC_ACCESS)
-            self._session.with_locks(lambda: inside._session.unlocked(lock))
-            done = work(inside)
-            connection.commit()
-            return done
+        try:
+            with self._connections.begin_job_transaction(is_ours=True) as connection:
+                inside = self.within(connection)
+                lock = self._session.lock(LockName.SYNC_ACCESS)
+                self._session.with_locks(lambda: inside._session.unlocked(lock))
+                done = work(inside)
+                connection.commit()
+                return done
+        except SQLAlchemyError as error:
+            # Of what `work` raises nothing is SQLAlchemy's; the end of the block is, where the connection is gone.
+            raise translate(error) from error
 
     def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
         return scheduling.owned(self._session, owner)
