@@ -12,13 +12,13 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.errors import QuartzpyError
 from quartzpy.events import NodesRecovered, SchedulerError
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
+from quartzpy.runtime.announcer import Announcer
 from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
@@ -47,9 +47,6 @@ from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore,
 
 logger = logging.getLogger(__name__)
 
-WATCHED_FOR = 15.0
-"""Seconds for which a node announces what it records after somebody has said that they watch."""
-ANNOUNCE_EVERY = 0.1
 LATE_SECONDS = 0.1
 """What became ready so late may have misfired: a trigger's own threshold may be short."""
 
@@ -87,7 +84,7 @@ class Engine:
         self._to_be_forgiven: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
-        self._watched_until = self._announced_at = float("-inf")
+        self._announcer = Announcer(store, clock)
         self._allowance: Allowance | None = None
         self._stop_lock = threading.Lock()
         self._interrupts = False
@@ -135,7 +132,7 @@ class Engine:
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
             epoch_lost=lambda execution: self._lost(execution.epoch),
             watch=watch,
-            recorded_some=self._announce_ends,
+            recorded_some=self._announcer.announce,
         )
         common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost, "watch": watch}
         self._scheduler = SchedulerThread(
@@ -255,17 +252,7 @@ class Engine:
         if Notification.CANCELLED in news:
             self._obey_cancel_requests()
         if Notification.WATCHED in news:
-            self._watched_until = self._clock.monotonic() + WATCHED_FOR
-
-    def _announce_ends(self) -> None:
-        """Tell those who watch the cluster's events that executions were recorded; nothing while nobody watches."""
-        now = self._clock.monotonic()
-        if now < self._watched_until and now - self._announced_at >= ANNOUNCE_EVERY:
-            self._announced_at = now
-            try:
-                self._store.tell(Notification.ENDED)
-            except QuartzpyError as error:
-                logger.debug("the end of executions is not announced: %s", error)
+            self._announcer.watched()
 
     def _look_again(self) -> None:
         self._scheduler.wakeup.set()
@@ -285,6 +272,7 @@ class Engine:
         self._cluster.check_in_answered(answer, epoch, asked_at)
 
     def _checked_in(self) -> None:
+        self.store_time.report_skew(self.instance_id)
         self._known.learn()
         # The net under the news.
         self._obey_cancel_requests()
@@ -393,6 +381,7 @@ class Engine:
             outage=self._store_watch.outage,
             refusal=self._cluster.refusal,
             failure=self._supervisor.failure,
+            clock_skew=self.store_time.skew,
             connections=self._store.connections(),
             threads=self._supervisor.threads(),
         )

@@ -52,6 +52,9 @@ class SchedulerHealth:
     """How long ago the last check-in that was answered left."""
     outage: timedelta | None = None
     """For how long check-ins have failed; None: the last one was answered."""
+    clock_skew: timedelta = timedelta()
+    """How far this machine's wall clock is ahead of the database's; below zero where it is behind. It harms nothing,
+    because the database's clock decides what is due."""
     connections: ConnectionUsage | None = None
     """Those for steps and calls."""
     threads: tuple[ThreadHealth, ...] = ()
@@ -75,6 +78,7 @@ def health_of(
     outage: float | None,
     refusal: str | None,
     failure: str | None,
+    clock_skew: timedelta,
     connections: ConnectionUsage | None,
     threads: Sequence[ThreadHealth],
 ) -> SchedulerHealth:
@@ -95,6 +99,7 @@ def health_of(
         lease_left=timedelta(seconds=epoch.seconds_left),
         checkin_age=None if answered_at is None else timedelta(seconds=now - answered_at),
         outage=None if outage is None else timedelta(seconds=outage),
+        clock_skew=clock_skew,
         connections=connections,
         threads=tuple(threads),
     )

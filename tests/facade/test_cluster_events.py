@@ -103,7 +103,7 @@ def test_a_watcher_is_told_at_once_by_notification_and_costs_nothing_before(
     runtime = node._node
     assert runtime is not None
     deadline = time.monotonic() + SOON
-    while runtime._watched_until < 0:
+    while not runtime._announcer.is_watched:
         assert time.monotonic() < deadline
         events.next(timeout=0.05)
     node.schedule_job(JobDetail(jobs.Recorded, "other"), SimpleTrigger("t2"))

@@ -7,12 +7,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, NoOpJob, Scheduler, SimpleTrigger, TriggerKey, events
+from quartzpy.clock import SystemClock
 from quartzpy.errors import (
     ExecutionNotFoundError,
     InvalidKeyError,
@@ -208,6 +209,28 @@ def test_a_worker_leaves_misfires_to_others_while_there_are_any(make_scheduler: 
 def test_a_role_is_one_of_three() -> None:
     with pytest.raises(SettingsError, match="role: one of both, scheduler, worker"):
         Scheduler("memory://", role="boss")
+
+
+# --- clocks
+
+
+class AnHourAhead(SystemClock):
+    def now(self) -> datetime:
+        return super().now() + timedelta(hours=1)
+
+
+def test_a_clock_that_is_wrong_is_reported_once(
+    make_scheduler: MakeScheduler, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if url == "memory://":
+        pytest.skip("a store in memory has this machine's clock")
+    scheduler = make_scheduler(checkin_interval="50ms", lock_timeout="1s", failure_window="5s")
+    scheduler._clock = AnHourAhead()
+    scheduler.start()
+    eventually(lambda: scheduler.health().clock_skew > timedelta(minutes=59), "no skew is known")
+    eventually(lambda: "s ahead of the database's" in caplog.text, "nothing is logged")
+    scheduler.shutdown()
+    assert caplog.text.count("s ahead of the database's") == 1
 
 
 # --- log records
