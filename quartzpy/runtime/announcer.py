@@ -33,7 +33,7 @@ class Announcer:
         self._watched_until = self._clock.monotonic() + WATCHED_FOR
 
     def announce(self) -> None:
-        """Announce that executions were recorded. An error of the store is not raised: watchers look by themselves too."""
+        """Announce that executions were recorded. Errors of the store are not raised: watchers look by themselves."""
         now = self._clock.monotonic()
         if now < self._watched_until and now - self._announced_at >= ANNOUNCE_EVERY:
             self._announced_at = now

@@ -41,7 +41,7 @@ class StoreTime:
         return timedelta() if self._learned is None else self._clock.now() - self.now()
 
     def report_skew(self, node: str) -> None:
-        """Warn once where this machine's clock is wrong: so are the times in its log, and those that its jobs ask for."""
+        """Warn once where this machine's clock is wrong: the times in its log and those that its jobs see are too."""
         skew = self.skew.total_seconds()
         if abs(skew) >= REPORTED_SKEW and not self._is_reported:
             self._is_reported = True
