@@ -111,7 +111,6 @@ class Attempt:
             self._runner.fail(self._execution, error, self._started_at)
 
     def _instantiate(self) -> Job | None:
-        self._is_made = False
         try:
             job = self._runner.new_instance(self._execution)
         except BaseException as error:
@@ -290,7 +289,7 @@ class Attempt:
         try:
             return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
         except BaseException as error:
-            logger.debug("job %s: the history does not keep its result: %s", self._fired.job_key, error)
+            logger.debug("the history does not keep a result: %s", error, extra=self._execution.log_attributes)
             return None
 
     def _keep_data(self, completion: Completion) -> None:
@@ -365,7 +364,12 @@ class Attempt:
         try:
             return policy_from_text(policy).delay_after(self._fired.attempt, wrapped or error)
         except Exception:
-            logger.exception("job %s: its retry policy cannot be followed: %s", self._fired.job_key, policy)
+            logger.exception(
+                "job %s: its retry policy cannot be followed: %s",
+                self._fired.job_key,
+                policy,
+                extra=self._execution.log_attributes,
+            )
             return None
 
     def _log_failure(self, error: BaseException, described: str, what: str) -> None:
@@ -381,7 +385,7 @@ class Attempt:
                 what,
                 described.rpartition("\n")[2] if is_short else described,
                 exc_info=error if is_short else None,
-                extra=self._runner.record_of(self._execution),
+                extra=self._execution.log_attributes,
             )
 
     def _instruction(self, error: BaseException) -> CompletionInstruction:

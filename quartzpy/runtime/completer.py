@@ -158,7 +158,13 @@ class Completer(Service):
         execution, completion = item
         fired = completion.fired
         was = completion.outcome
-        self._logger.error("job %s: the end of fire %s is refused", fired.job_key, fired.fire_id, exc_info=error)
+        self._logger.error(
+            "job %s: the end of fire %s is refused",
+            fired.job_key,
+            fired.fire_id,
+            exc_info=error,
+            extra=execution.log_attributes,
+        )
         refused = Completion(
             fired,
             completion.started_at,
@@ -173,7 +179,9 @@ class Completer(Service):
         except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
             raise
         except Exception:
-            self._logger.exception("fire %s cannot be recorded at all; it is tried again", fired.fire_id)
+            self._logger.exception(
+                "fire %s cannot be recorded at all; it is tried again", fired.fire_id, extra=execution.log_attributes
+            )
             self._left.discard(fired.fire_id)
             self._try_later([item], REFUSED_REST)
 
@@ -192,6 +200,7 @@ class Completer(Service):
                     "fire %s of job %s no longer belongs to this node: its result is discarded",
                     execution.fired.fire_id,
                     execution.fired.job_key,
+                    extra=execution.log_attributes,
                 )
         again = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
         self._left.difference_update(outcome.deferred)

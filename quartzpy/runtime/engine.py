@@ -120,7 +120,6 @@ class Engine:
             scheduler=scheduler,
             ended=self._ended,
             freed=self._freed,
-            name=config.name,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
         )
@@ -310,7 +309,7 @@ class Engine:
         self._capacity.take([one.placement for one in fired])
         self._executors.submit(
             [
-                (executor, partial(self._runner.run, Execution(one, epoch, executor)))
+                (executor, partial(self._runner.run, Execution(one, epoch, executor, self._config.name)))
                 for one in fired
                 for executor in (self._executors.of(one.placement),)
             ]

@@ -28,10 +28,13 @@ class Stoppable(Protocol):
 class Execution:
     """A fire that is running, or about to."""
 
-    def __init__(self, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None) -> None:
+    def __init__(
+        self, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None, scheduler: str = ""
+    ) -> None:
         self.fired = fired
         self.epoch = epoch
         self.executor = executor
+        self._scheduler = scheduler
         self.cancelled = Cancellation()
         self.timed_out = False
         self.is_recording = False
@@ -43,6 +46,17 @@ class Execution:
         """The number of what is to be done at its deadline."""
         self._recorded = threading.Lock()
         self._freed = threading.Lock()
+
+    @property
+    def log_attributes(self) -> dict[str, str]:
+        """The attributes of log records about this execution."""
+        return {
+            "job": str(self.fired.job_key),
+            "trigger": str(self.fired.trigger_key),
+            "fire_id": str(self.fired.fire_id),
+            "node": self.epoch.node.instance_id,
+            "scheduler": self._scheduler,
+        }
 
     def is_recorded_first(self) -> bool:
         """Whether this is the first time that its completion is handed on: there is one, whoever ends it."""

@@ -67,7 +67,6 @@ class JobRunner:
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
         freed: Callable[[Execution], None] = lambda execution: None,
-        name: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._deadlines = deadlines
@@ -86,7 +85,6 @@ class JobRunner:
         self._running: dict[int, Execution] = {}
         self._telling: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
-        self._name = name
         self._clock = clock
         self.is_closing = False
         """Whether the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
@@ -143,7 +141,7 @@ class JobRunner:
                 "job %s: its execution failed in the scheduler, outside of the job",
                 fired.job_key,
                 exc_info=error,
-                extra=self.record_of(execution),
+                extra=execution.log_attributes,
             )
             self.listeners.post(SchedulerError(f"job {fired.job_key}: its execution failed outside of the job", error))
         ended_at = self.store_time.now()
@@ -187,7 +185,7 @@ class JobRunner:
                 "fire %s of job %s has ended, and its listeners still run: it is recorded meanwhile",
                 execution.fired.fire_id,
                 execution.fired.job_key,
-                extra=self.record_of(execution),
+                extra=execution.log_attributes,
             )
             self._record(execution, completion)
 
@@ -209,7 +207,7 @@ class JobRunner:
             execution.fired.timeout,
             execution.fired.fire_id,
             seconds,
-            extra=self.record_of(execution),
+            extra=execution.log_attributes,
         )
         # Twice as long after the timeout as now.
         more = min(seconds, LONGEST_UNHEEDED_REST)
@@ -238,17 +236,6 @@ class JobRunner:
                 " has no execute(context))"
             )
         return job
-
-    def record_of(self, execution: Execution) -> dict[str, str]:
-        """The attributes of log records about an execution."""
-        fired = execution.fired
-        return {
-            "job": str(fired.job_key),
-            "trigger": str(fired.trigger_key),
-            "fire_id": str(fired.fire_id),
-            "node": execution.epoch.node.instance_id,
-            "scheduler": self._name,
-        }
 
     def context_for(
         self,
