@@ -84,7 +84,7 @@ def test_a_completion_that_is_refused_is_recorded_as_failed_and_costs_no_other_a
     completer = completer_of(store)
     put(completer, node, fires, poison)
     completer.run_once()
-    assert completer.upcoming == 0
+    assert completer.pending == 0
     assert recorded(store) == {f"job{n}": "FAILED" if n == 2 else "SUCCEEDED" for n in range(JOBS)}
     errors = [one.error for one in store.list_executions(99) if one.error]
     assert "which could not be recorded with its data" in errors[0]
@@ -108,11 +108,11 @@ def test_what_is_refused_whatever_is_said_of_it_is_tried_again_and_holds_up_noth
 
     monkeypatch.setattr(store, "complete", refusing)
     completer.run_once()
-    assert completer.upcoming == 1
+    assert completer.pending == 1
     assert sorted(recorded(store)) == ["job0", "job1", "job3", "job4"]
     refuses[0] = False
     completer.run_once()
-    assert completer.upcoming == 0
+    assert completer.pending == 0
     assert recorded(store)["job2"] == "SUCCEEDED"
     assert completer.recorded == JOBS
 
@@ -132,9 +132,9 @@ def test_trouble_of_the_store_is_no_completions_fault(
         failing.setattr(store, "complete", fails)
         with pytest.raises(error):
             completer.run_once()
-    assert completer.upcoming == JOBS
+    assert completer.pending == JOBS
     completer.run_once()
-    assert completer.upcoming == 0
+    assert completer.pending == 0
     assert set(recorded(store).values()) == {"SUCCEEDED"}
 
 
@@ -150,9 +150,9 @@ def test_a_row_that_somebody_holds_holds_up_no_other_completion(
     other.execute("UPDATE qrtz_job_details SET description = 'held' WHERE job_name = 'job2'")
     put(completer, node, fires, {"job_data": '{"n": 1}'})
     completer.run_once()
-    assert completer.upcoming == 1
+    assert completer.pending == 1
     assert sorted(recorded(store)) == ["job0", "job1", "job3", "job4"]
     other.execute("COMMIT")
     completer.run_once()
-    assert completer.upcoming == 0
+    assert completer.pending == 0
     assert store.job(fires[2].job_key).data == {"n": 1}
