@@ -1,4 +1,4 @@
-"""What happens in a scheduler, as values for listeners. Each names the listener's method that is called with it."""
+"""The events of a scheduler, as values for listeners. Each names the listener's method that is called with it."""
 
 from __future__ import annotations
 

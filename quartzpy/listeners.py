@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 SLOW_AFTER = 1.0
 """Seconds after which a listener that still runs is reported."""
 MOST_WAITING = 10_000
-"""So many events wait for the thread that tells them; while more come, the oldest are dropped."""
+"""The most events that may wait for the thread that tells them. While more come, the oldest are dropped."""
 
 Callback = Callable[[Event], None]
 
@@ -52,7 +52,7 @@ class _Registration:
     tell: Callback
     veto: Callable[[JobExecutionContext], bool] | None = None
     matchers: tuple[KeyMatcher, ...] | None = None
-    """Which keys it hears of; an empty tuple stands for all, None for a listener that takes no matchers."""
+    """The keys that it hears of; an empty tuple stands for all, None for a listener that takes no matchers."""
 
     def matches(self, key: JobKey | TriggerKey) -> bool:
         return not self.matchers or any(matcher.matches(key) for matcher in self.matchers)
@@ -79,9 +79,9 @@ class Listeners:
         self._thread_name: str | None = None
         self._teller: threading.Thread | None = None
         self.dropped = 0
-        """How many events were dropped because listeners were too slow for them."""
+        """The number of events that were dropped because listeners were too slow for them."""
         self.slow_calls = 0
-        """How many calls of listeners were reported as slow."""
+        """The number of calls of listeners that were reported as slow."""
 
     def add_job_listener(self, listener: JobListener, *matchers: KeyMatcher) -> None:
         """Tell `listener` of the jobs that one of the matchers matches; without matchers, of all jobs.

@@ -21,7 +21,7 @@ from quartzpy.verbs.looking import checked_fire_id
 
 @dataclass(frozen=True, slots=True)
 class SchedulerMetadata:
-    """What this scheduler is and has done, in this process (Quartz's `SchedulerMetaData`)."""
+    """The name, state and counts of a scheduler in this process (Quartz's `SchedulerMetaData`)."""
 
     name: str
     instance_id: str | None

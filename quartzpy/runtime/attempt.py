@@ -51,7 +51,7 @@ TRUST_REST = 0.05
 """Seconds between two looks whether the lease was renewed, on the event loop."""
 NOT_BEGUN = "this node was declared dead by the cluster before the job began; it was not run"
 STOPPED = (JobCancelledError, asyncio.CancelledError)
-"""What an execution raises that does as it was asked."""
+"""The errors by which an execution ends that was asked to stop."""
 
 
 class Attempt:
@@ -187,7 +187,7 @@ class Attempt:
             self._error = error
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
-        """What a plain `execute` returned to be awaited, as an `async def` behind a decorator does: it runs there."""
+        """Await what a plain `execute` returned, as an `async def` behind a decorator does, on the event loop."""
         answers: list[tuple[Any, BaseException | None]] = []
         ended = threading.Event()
 
@@ -216,7 +216,7 @@ class Attempt:
             context.result = result
 
     def _goes_again(self) -> bool:
-        """Whether the job asked to be fired again at once, and may be."""
+        """Return whether the job asked to be fired again at once, and may be."""
         if not self._asks_to_refire or self._runner.is_closing or self._execution.cancelled.is_set():
             return False
         if self._execution.is_over or self._committed or self._context is None:
@@ -244,7 +244,7 @@ class Attempt:
             self._runner.fail(self._execution, error, self._started_at)
 
     def _judged(self) -> Completion:
-        """What becomes of it."""
+        """Return the completion: the outcome, the data to store and what follows."""
         if self._committed is not None:
             if self._error is not None:
                 self._log_failure(self._error, describe(self._error), "failed after its transaction")
@@ -282,7 +282,7 @@ class Attempt:
         return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result())
 
     def _result(self) -> str | None:
-        """What the history keeps of the job's result: no execution fails for one that cannot be stored."""
+        """Return the result as the history keeps it; None for one that cannot be stored, which is no failure."""
         result = None if self._context is None else self._context.result
         if result is None:
             return None

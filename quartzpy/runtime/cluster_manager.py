@@ -25,7 +25,7 @@ from quartzpy.store.records import NodeRecord
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
 ENDED_TRIGGERS_KEPT = timedelta(days=7)
-"""How long ended triggers are kept where the history is kept for ever."""
+"""The time for which ended triggers are kept where the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
 """It compares all triggers with their jobs, for what only an edit by hand or a fault of ours can bring about."""
 
@@ -51,7 +51,7 @@ class ClusterManager(EpochService):
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = max(self.period, config.checkin_interval.total_seconds())
         self.refusal: str | None = None
-        """Why this node, once it had lost its place, did not get another."""
+        """The reason why this node, once it had lost its place, did not get another."""
         self._store = store
         self._clock = clock
         self._config = config

@@ -48,7 +48,7 @@ from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore,
 logger = logging.getLogger(__name__)
 
 LATE_SECONDS = 0.1
-"""What became ready so late may have misfired: a trigger's own threshold may be short."""
+"""Seconds of lateness from which a trigger may have misfired: its own threshold may be short."""
 
 
 class Engine:
@@ -355,7 +355,7 @@ class Engine:
 
     @property
     def recorded(self) -> int:
-        """How many executions of this node have ended and are recorded."""
+        """The number of executions of this node that have ended and are recorded."""
         return self._completer.recorded
 
     def running(self) -> list[Execution]:
@@ -365,12 +365,12 @@ class Engine:
         return self._runner.interrupt(chosen)
 
     def is_worker_thread(self) -> bool:
-        """Whether the caller is a job of this node."""
+        """Return whether the caller is a job of this node."""
         name = threading.current_thread().name
         return name.startswith((f"{self._name}-worker", f"{self._name}-event-loop"))
 
     def health(self) -> SchedulerHealth:
-        """How this node is now."""
+        """Return the present health of this node."""
         self._supervisor.ensure_alive()
         return health_of(
             instance_id=self.instance_id,

@@ -104,7 +104,7 @@ class EventLoopThread:
             self._closing.wait(START_AGAIN_AFTER)
 
     def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether a thread serves the loop. One that ended is replaced: what runs on the loop goes on."""
+        """Return whether a thread serves the loop. One that ended is replaced: what runs on the loop goes on."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = self._starting.of(partial(self._serve, loop), self.name)
         return self._thread is not None
@@ -112,7 +112,7 @@ class EventLoopThread:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Whether the thread runs, or is not needed."""
+        """Return whether the thread runs, or is not needed."""
         with self._lock:
             return self._thread is None or self._thread.is_alive()
 

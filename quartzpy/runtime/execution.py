@@ -38,7 +38,7 @@ class Execution:
         self.cancelled = Cancellation()
         self.timed_out = False
         self.is_recording = False
-        """Whether it is being recorded, or was, by a transaction of its job's own."""
+        """True if it is being recorded, or was, by a transaction of its job's own."""
         self._disowned = False
         self.context: JobExecutionContext | None = None
         self.work: Stoppable | None = None
@@ -59,27 +59,27 @@ class Execution:
         }
 
     def is_recorded_first(self) -> bool:
-        """Whether this is the first time that its completion is handed on: there is one, whoever ends it."""
+        """Return whether this is the first time that its completion is handed on: there is one, whoever ends it."""
         return self._recorded.acquire(blocking=False)
 
     def is_freed_first(self) -> bool:
-        """Whether this is the first time that its slot is given back."""
+        """Return whether this is the first time that its slot is given back."""
         return self._freed.acquire(blocking=False)
 
     @property
     def has_ended(self) -> bool:
-        """Whether its completion was handed on."""
+        """True if its completion was handed on."""
         return self._recorded.locked()
 
     @property
     def lease_lost(self) -> bool:
-        """Whether it may not count any more: its epoch or its own row is gone, or its lease ran out by the node's own
+        """True if it may not count any more: its epoch or its own row is gone, or its lease ran out by the node's own
         clock, so that others may have judged it."""
         return self._disowned or not self.epoch.trusted
 
     @property
     def is_over(self) -> bool:
-        """Whether it does not count any more: its epoch, or its own row, is gone."""
+        """True if it does not count any more: its epoch, or its own row, is gone."""
         return self._disowned or self.epoch.lost
 
     def disown(self) -> None:

@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 
 
 class Loop(Protocol):
-    """What runs `async def` jobs."""
+    """Runs `async def` jobs."""
 
     def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
-        """Begin, or do, what does not raise; call `done` at its end."""
+        """Start the coroutine, which must not raise; call `done` at its end."""
         ...
 
 
@@ -87,9 +87,9 @@ class JobRunner:
         self._freed = freed
         self._clock = clock
         self.is_closing = False
-        """Whether the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
+        """True if the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
         self.unheeded_timeouts = 0
-        """How often an execution was found that still ran long after its timeout."""
+        """The number of times that an execution was found running long after its timeout."""
 
     def running(self) -> list[Execution]:
         with self._lock:
@@ -216,7 +216,7 @@ class JobRunner:
     # --- what an attempt needs
 
     def new_instance(self, execution: Execution) -> Job:
-        """What `execute` is called on. Whatever the factory raises; InvalidJobError: not for its executor."""
+        """Return the instance to call `execute` on. Raises what the factory raises, and InvalidJobError."""
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
         if executor is not None and executor.processes is not None:

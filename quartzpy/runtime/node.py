@@ -25,7 +25,7 @@ CLOSE_SECONDS = 1.0
 # How long a step of stopping that asks the database may take.
 STEP_SECONDS = 35.0
 SIGN_OFF_SECONDS = 2.0
-"""How long the end of a process may be held up by a node that was not shut down."""
+"""The longest time for which a node that was not shut down may hold up the end of its process."""
 
 
 class SchedulerNode(Engine):
@@ -212,5 +212,5 @@ class SchedulerNode(Engine):
 
 
 def _may_pass(error: QuartzpyError) -> bool:
-    """Whether waiting can help: a wrong password stays wrong."""
+    """Return whether waiting can help: a wrong password stays wrong."""
     return not isinstance(error, AuthenticationError)

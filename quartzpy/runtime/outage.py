@@ -25,7 +25,7 @@ _NO_CONNECTION = ("08", "57P0", "53", "25006")
 
 
 def is_without_connection(error: BaseException) -> bool:
-    """Whether the database could not be spoken to, or takes nothing, rather than refuse one statement."""
+    """Return whether the database could not be spoken to, or takes nothing, rather than refuse one statement."""
     if isinstance(error, OutcomeUnknownError):
         return True
     return isinstance(error, StoreUnavailableError) and (
@@ -40,7 +40,7 @@ def back_off(failures: int, longest: float) -> float:
 
 
 class Outage:
-    """What one loop knows of the database's absence."""
+    """Counts one loop's failures, logs where an outage begins and ends, and says how long to wait."""
 
     def __init__(self, logger: logging.Logger, what: str, longest_wait: float = LONGEST_WAIT) -> None:
         self._logger = logger
@@ -75,7 +75,7 @@ class Outage:
 
 
 class StoreWatch:
-    """What a node knows of the database's absence; its threads share it."""
+    """Knows for all threads of a node whether the database answers: its check-ins say so."""
 
     def __init__(self, logger: logging.Logger, what: str, clock: Clock, back: Callable[[], None]) -> None:
         self._logger = logger

@@ -90,7 +90,7 @@ class Service(ABC):
         return self._thread.ident
 
     def is_alive(self) -> bool:
-        """Whether the thread runs, or is not meant to."""
+        """Return whether the thread runs, or is not meant to."""
         return self._thread.ident is None or self.stopping or self._thread.is_alive()
 
     def restart(self) -> None:

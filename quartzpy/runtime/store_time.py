@@ -1,4 +1,4 @@
-"""What time the store has, between its answers: learned from them, carried on by this machine's steady clock."""
+"""The store's time between its answers: learned from them, and carried on by this machine's steady clock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoreTime:
 
     @property
     def skew(self) -> timedelta:
-        """How far this machine's wall clock is ahead of the store's; below zero where it is behind. Zero at first."""
+        """The time by which this machine's wall clock is ahead of the store's; below zero where it is behind."""
         return timedelta() if self._learned is None else self._clock.now() - self.now()
 
     def report_skew(self, node: str) -> None:
@@ -53,5 +53,5 @@ class StoreTime:
             )
 
     def seconds_until(self, instant: datetime) -> float:
-        """How long until the store's clock shows `instant`; negative when it has passed."""
+        """Return the seconds until the store's clock shows `instant`; negative when it has passed."""
         return (instant - self.now()).total_seconds()
