@@ -295,7 +295,7 @@ class JobExecutionContext:
         return self._fenced_transaction()
 
     @property
-    def log_attributes(self) -> dict[str, str]:
+    def log_attributes(self) -> dict[str, str | int]:
         """The attributes that log records about this execution have: `job`, `trigger`, `fire_id` and `node`.
 
         A job gives them to its own records: `logger.info("...", extra=context.log_attributes)`.
@@ -303,7 +303,7 @@ class JobExecutionContext:
         return {
             "job": str(self.job_key),
             "trigger": str(self.trigger_key),
-            "fire_id": str(self.fire_id),
+            "fire_id": self.fire_id,
             "node": self.instance_id,
         }
 

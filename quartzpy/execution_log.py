@@ -72,5 +72,5 @@ class ExecutionLogger:
                     extra={"scheduler": self._scheduler, "trigger": str(trigger_key)},
                 )
 
-    def _attributes(self, context: JobExecutionContext) -> Mapping[str, str]:
+    def _attributes(self, context: JobExecutionContext) -> Mapping[str, str | int]:
         return {**context.log_attributes, "scheduler": self._scheduler}

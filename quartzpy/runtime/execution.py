@@ -48,12 +48,12 @@ class Execution:
         self._freed = threading.Lock()
 
     @property
-    def log_attributes(self) -> dict[str, str]:
+    def log_attributes(self) -> dict[str, str | int]:
         """The attributes of log records about this execution."""
         return {
             "job": str(self.fired.job_key),
             "trigger": str(self.fired.trigger_key),
-            "fire_id": str(self.fired.fire_id),
+            "fire_id": self.fired.fire_id,
             "node": self.epoch.node.instance_id,
             "scheduler": self._scheduler,
         }
