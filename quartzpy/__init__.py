@@ -25,8 +25,9 @@ from quartzpy.job import (
 from quartzpy.job_chain import JobChain
 from quartzpy.job_data import JobDataMap
 from quartzpy.job_factory import InjectingJobFactory
+from quartzpy.jobs import NoOpJob
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
+from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
@@ -79,6 +80,7 @@ __all__ = [
     "JobMode",
     "KeyMatcher",
     "MonthlyCalendar",
+    "NoOpJob",
     "PublicState",
     "QuartzpyError",
     "RecurrenceTrigger",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -33,6 +32,7 @@ from quartzpy.keys import (
     given_name,
     module_of,
 )
+from quartzpy.main_module import importable_name
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
@@ -52,7 +52,16 @@ class JobTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, type[Job]] = {}
-        self._subscribers: tuple[Callable[[], None], ...] = ()
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the name of each type that is registered from now on, on the registering thread."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` no longer. One that is not subscribed is ignored."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def register(self, cls: type[Job], name: str) -> None:
         """Make `cls` findable as `name`.
@@ -63,23 +72,13 @@ class JobTypes:
             DuplicateJobTypeError: another class has the name.
         """
         known = self._types.get(name)
-        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        if known is not None and import_path(known) != import_path(cls):
             raise DuplicateJobTypeError(
                 f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
             )
-        is_new = name not in self._types
         self._types[name] = cls
-        if is_new:
-            for tell in self._subscribers:
-                tell()
-
-    def subscribe(self, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever a type is registered under a new name: a running node claims its jobs from then on."""
-        self._subscribers = (*self._subscribers, tell)
-
-    def unsubscribe(self, tell: Callable[[], None]) -> None:
-        """Undo `subscribe`."""
-        self._subscribers = tuple(one for one in self._subscribers if one != tell)
+        for listener in list(self._listeners):
+            listener(name)
 
     def names(self) -> list[str]:
         return sorted(self._types)
@@ -119,12 +118,13 @@ job_types = JobTypes()
 
 
 def import_path(cls: type | Callable[..., Any]) -> str:
-    """The name by which another process can import a class or a function."""
+    """Return the name by which another process can import a class or a function: "package.module:Name".
+
+    The module stays "__main__" where the program has no name by which it can be imported; see `importable_name`.
+    """
     module = module_of(cls)
     if module == MAIN:
-        # `python -m package.module` runs the module as __main__; other nodes import it by its name.
-        spec = getattr(sys.modules.get(cls.__module__), "__spec__", None)
-        module = spec.name.removesuffix(".__main__") if spec is not None else module
+        module = importable_name(cls.__module__)
     return f"{module}:{cls.__qualname__}"
 
 

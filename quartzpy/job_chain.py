@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from quartzpy.errors import InvalidListenerError
 from quartzpy.events import JobWasExecuted
 from quartzpy.keys import JobKey
-from quartzpy.listeners import JobListener
+from quartzpy.listener_kinds import JobListener
 from quartzpy.states import Outcome
 
 

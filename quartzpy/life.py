@@ -21,6 +21,7 @@ from quartzpy.events import (
     SchedulerStarted,
     SchedulerStarting,
 )
+from quartzpy.execution_log import ExecutionLogger
 from quartzpy.instants import as_span
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory, new_instance
@@ -60,7 +61,7 @@ class SchedulerLife(SchedulingVerbs):
         context: Mapping[str, Any] | None = None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
-        """What jobs find in `context.scheduler.context`, in this process (Quartz's `SchedulerContext`)."""
+        """Objects of this process that jobs reach as `context.scheduler.context` (Quartz's `SchedulerContext`)."""
         self._job_factory = job_factory
         self._middleware = tuple(middleware)
         self._plugins = tuple(plugins)
@@ -70,7 +71,7 @@ class SchedulerLife(SchedulingVerbs):
         self._job_types = job_types
         self._version = version
         self.listeners = Listeners()
-        """Who is told of what happens on this scheduler."""
+        """The listeners of this scheduler; add yours here."""
         store.on_event(self._tell)
         self._lock = threading.RLock()
         self._opened = False
@@ -79,6 +80,9 @@ class SchedulerLife(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        if config.log_executions is not None:
+            level = logging.getLevelNamesMapping()[config.log_executions]
+            ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
             plugin.initialize(cast("BaseScheduler", self))
 
@@ -95,12 +99,12 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def is_started(self) -> bool:
-        """Whether `start` was called and the scheduler was not shut down since."""
+        """True if `start` was called and the scheduler was not shut down since."""
         return self._node is not None and not self.is_shut_down
 
     @property
     def is_in_standby(self) -> bool:
-        """Whether this node claims nothing: in standby, or not started."""
+        """True if this node claims nothing: in standby, or not started."""
         return self._node is None or self._node.in_standby
 
     @property
@@ -268,7 +272,7 @@ class SchedulerLife(SchedulingVerbs):
         return False
 
     def health(self) -> SchedulerHealth:
-        """How this scheduler is in this process: its threads, its lease, the database. Asks nothing of the database.
+        """Return the health of this scheduler in this process: its threads, its lease, the database. Asks no database.
 
         A node whose state is FAILED needs a new process: `health().raise_if_failed()` says so as an error, and
         `quartzpy node` ends with exit status 70.

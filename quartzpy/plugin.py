@@ -1,4 +1,4 @@
-"""What a plugin is: something that lives with a scheduler (Quartz's `SchedulerPlugin`)."""
+"""Plugins: objects that start and stop with a scheduler (Quartz's `SchedulerPlugin`)."""
 
 from __future__ import annotations
 

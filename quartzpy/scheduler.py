@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from quartzpy.cluster_events import ClusterEvents
 from quartzpy.config import checked_groups
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import ExecutionNotFoundError, JobNotFoundError, SchedulerStateError, UnableToInterruptJobError
+from quartzpy.instants import as_span
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.life import SchedulerLife
 from quartzpy.runtime.execution import Execution
@@ -20,7 +22,7 @@ from quartzpy.verbs.looking import checked_fire_id
 
 @dataclass(frozen=True, slots=True)
 class SchedulerMetadata:
-    """What this scheduler is and has done, in this process (Quartz's `SchedulerMetaData`)."""
+    """The name, state and counts of a scheduler in this process (Quartz's `SchedulerMetaData`)."""
 
     name: str
     instance_id: str | None
@@ -56,6 +58,21 @@ class BaseScheduler(SchedulerLife):
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock)
+
+    # --- the whole cluster
+
+    def cluster_events(self, *, look_every: timedelta | float | str = "1s") -> ClusterEvents:
+        """Watch the whole cluster: iterate over what starts and ends on any node, and nodes that come and go.
+
+        `for event in scheduler.cluster_events(): ...` blocks while nothing happens; the scheduler need not be started.
+        See `ClusterEvents`. `look_every` is how often the tables are read where no notification arrives. It costs the
+        nodes one notification, at most ten times a second, while somebody watches, and nothing otherwise.
+
+        Raises:
+            SettingsError: `look_every` is no span of time.
+            StoreUnavailableError: the database cannot be reached now.
+        """
+        return ClusterEvents(self._usable_store, as_span(look_every, "look_every").total_seconds())
 
     # --- this node
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
-from quartzpy.events import JobSkipped
+from quartzpy.events import JobSkipped, SchedulerError
 from quartzpy.jitter import uniform
 from quartzpy.listeners import Listeners
 from quartzpy.runtime.capacity import Capacity, workers_of
@@ -239,6 +239,9 @@ class SchedulerThread(EpochService):
                 foreign.append(claim)
             except Exception as error:
                 self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
+                self._listeners.post(
+                    SchedulerError(f"trigger {claim.key}: its next fire time cannot be computed", error)
+                )
                 wrong[claim.fire_id] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
         if foreign:
             self._release(epoch, foreign)

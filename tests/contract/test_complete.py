@@ -531,3 +531,15 @@ def test_ended_triggers_go_with_the_history(store: Harness) -> None:
     assert store.states("ended", "declared", "running") == ["gone", "COMPLETE", "COMPLETE"]
     assert store.store.job(job_key("ended")) is None
     assert store.store.job(job_key("declared")) is not None
+
+
+def test_ended_triggers_go_also_where_the_history_is_kept_for_ever(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("ended"), every(10, "ended"))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    store.clock.advance(2 * HOUR)
+    assert store.store.purge_history(None, limit=100) == 0
+    assert store.states("ended") == ["COMPLETE"]
+    assert store.store.purge_history(None, limit=100, ended_triggers=HOUR) == 0
+    assert store.states("ended") == ["gone"]
+    assert len(store.store.list_executions(10)) == 1

@@ -141,9 +141,14 @@ def cancel_requests(tables: Tables, node: Node) -> set[int]:
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
-def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
-    """Delete old history; see `JobStore.purge_history`."""
-    before = tables.now() - older_than
+def purge(tables: Tables, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    if ended_triggers is not None:
+        _purge_ended(tables, tables.now() - ended_triggers)
+    return 0 if older_than is None else _purge_records(tables, tables.now() - older_than, limit)
+
+
+def _purge_records(tables: Tables, before: datetime, limit: int) -> int:
     executions: deque[ExecutionRecord] = deque(maxlen=HISTORY)
     purged = 0
     for record in tables.history:
@@ -157,7 +162,6 @@ def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
     while gone < limit and misfires and misfires[0].handled_at < before:
         misfires.popleft()
         gone += 1
-    _purge_ended(tables, before)
     return purged + gone
 
 

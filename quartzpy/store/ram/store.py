@@ -36,6 +36,7 @@ from quartzpy.store.protocol import (
     JobStore,
     MisfireOutcome,
     Node,
+    Notification,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -248,9 +249,11 @@ class RamJobStore:
         with self._lock:
             return misfire.recover_misfires(self._tables, node, dispatch_keys, threshold=threshold, limit=limit)
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
         with self._lock:
-            return complete.purge(self._tables, older_than, limit)
+            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 
@@ -464,6 +467,9 @@ class RamJobStore:
             return lookups.counts(self._tables)
 
     # --- waking up
+
+    def tell(self, what: Notification) -> None:
+        """Do nothing: there are no other processes."""
 
     def subscribe(self) -> None:
         """None: there are no other processes."""

@@ -426,13 +426,18 @@ def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send
     return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
 
 
-def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
-    """Delete old history; see `JobStore.purge_history`."""
-    purged, misfires, ended = session.unlocked(
-        session.send(PURGE, older_than=older_than, limit=limit),
-        session.send(PURGE_MISFIRES, older_than=older_than, limit=limit),
-        session.send(PURGE_ENDED, older_than=older_than, limit=limit),
-    )
-    if ended.rows:
-        session.unlocked(*orphans(session, [(group, name) for group, name in ended.rows]))
-    return purged.touched + misfires.touched
+def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    history = []
+    if older_than is not None:
+        history = [session.send(text, older_than=older_than, limit=limit) for text in (PURGE, PURGE_MISFIRES)]
+    triggers = []
+    if ended_triggers is not None:
+        triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
+    if not history and not triggers:
+        return 0
+    results = session.unlocked(*history, *triggers)
+    gone = [key for result in results[len(history) :] for key in result.rows]
+    if gone:
+        session.unlocked(*orphans(session, [(group, name) for group, name in gone]))
+    return sum(result.touched for result in results[: len(history)])

@@ -9,13 +9,14 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
+from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import SchemaError, StoreUnavailableError
+from quartzpy.errors import InvalidJobTypeError, SchemaError, StoreUnavailableError
 from quartzpy.events import Event, NodesDiffer
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
@@ -36,6 +37,7 @@ from quartzpy.store.protocol import (
     JobStore,
     MisfireOutcome,
     Node,
+    Notification,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -72,10 +74,10 @@ from quartzpy.store.sql import (
 )
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn, translate
 from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.job_transaction import WorkTransaction
-from quartzpy.store.sql.listen import Listener
+from quartzpy.store.sql.listen import Listener, news
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
@@ -108,13 +110,17 @@ class SqlJobStore:
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        with self._connections.begin_job_transaction(is_ours=True) as connection:
-            inside = self.within(connection)
-            lock = self._session.lock(LockName.SYNC_ACCESS)
-            self._session.with_locks(lambda: inside._session.unlocked(lock))
-            done = work(inside)
-            connection.commit()
-            return done
+        try:
+            with self._connections.begin_job_transaction(is_ours=True) as connection:
+                inside = self.within(connection)
+                lock = self._session.lock(LockName.SYNC_ACCESS)
+                self._session.with_locks(lambda: inside._session.unlocked(lock))
+                done = work(inside)
+                connection.commit()
+                return done
+        except SQLAlchemyError as error:
+            # Of what `work` raises nothing is SQLAlchemy's; the end of the block is, where the connection is gone.
+            raise translate(error) from error
 
     def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
         return scheduling.owned(self._session, owner)
@@ -291,12 +297,17 @@ class SqlJobStore:
             self._session, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
         )
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        return complete.purge(self._session, older_than, limit)
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
+        return complete.purge(self._session, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        for entry in entries:
+            if entry.job is not None:
+                _refuse_types_of_main(entry.job)
         return scheduling.store_jobs(self._session, entries, replace=replace)
 
     def modify_job(
@@ -459,6 +470,9 @@ class SqlJobStore:
 
     # --- waking up
 
+    def tell(self, what: Notification) -> None:
+        self._session.unlocked(news(self._session, what))
+
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:
             return None
@@ -476,3 +490,13 @@ def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
     tables = "" if schema is None else f", schema {schema}"
     version = info.parameter_status("server_version") or "of an unknown release"
     return f"PostgreSQL {version} at {place}, database {info.dbname} as {info.user}{tables}"
+
+
+def _refuse_types_of_main(job: JobDetail) -> None:
+    """Refuse a job whose type no other process can find, and this program not either when it runs again."""
+    if job.job_type.startswith(f"{MAIN}:"):
+        raise InvalidJobTypeError(
+            f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"
+            " that cannot be imported, so that no other node can run it; define it in a module that can be imported, or"
+            " give it a type_name"
+        )
