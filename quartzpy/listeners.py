@@ -47,27 +47,34 @@ Callback = Callable[[Event], None]
 class JobListener:
     """Told of the executions of jobs on this node. Override what is wanted."""
 
-    def job_to_be_executed(self, event: JobToBeExecuted) -> None: ...
+    def job_to_be_executed(self, event: JobToBeExecuted) -> None:
+        """The job is about to run."""
 
-    def job_execution_vetoed(self, event: JobExecutionVetoed) -> None: ...
+    def job_execution_vetoed(self, event: JobExecutionVetoed) -> None:
+        """A trigger listener vetoed the execution, so the job does not run."""
 
-    def job_was_executed(self, event: JobWasExecuted) -> None: ...
+    def job_was_executed(self, event: JobWasExecuted) -> None:
+        """The job has run; the event has its outcome and its error."""
 
-    def job_skipped(self, event: JobSkipped) -> None: ...
+    def job_skipped(self, event: JobSkipped) -> None:
+        """The job was at its limit of concurrent executions, and the fire was skipped."""
 
 
 class TriggerListener:
     """Told of the fires and misfires of triggers on this node. Override what is wanted."""
 
-    def trigger_fired(self, event: TriggerFired) -> None: ...
+    def trigger_fired(self, event: TriggerFired) -> None:
+        """The trigger fired, and its job is about to run."""
 
     def veto_job_execution(self, context: JobExecutionContext) -> bool:
         """Whether this execution shall not be: it is then SKIPPED, and the trigger goes on."""
         return False
 
-    def trigger_misfired(self, event: TriggerMisfired) -> None: ...
+    def trigger_misfired(self, event: TriggerMisfired) -> None:
+        """The trigger was not fired in time, and its misfire instruction was applied."""
 
-    def trigger_complete(self, event: TriggerComplete) -> None: ...
+    def trigger_complete(self, event: TriggerComplete) -> None:
+        """The trigger has fired and its job has run."""
 
 
 class SchedulerListener:
