@@ -76,6 +76,19 @@ def test_fastapi_schedules_in_the_transaction_of_a_request(files: Callable[[str]
         run_one(api.scheduler)
 
 
+def test_fastapi_schedules_in_the_transaction_of_an_async_session(
+    files: Callable[[str], None], orders_table: None
+) -> None:
+    from fastapi.testclient import TestClient
+
+    files("how-to/fastapi.md")
+    api: Any = importlib.import_module("async_orders_api")
+    with TestClient(api.app) as client:
+        order_id = client.post("/orders").json()
+        assert [each.key.name for each in api.scheduler.blocking.jobs()] == [f"invoice-{order_id}"]
+        run_one(api.scheduler.blocking)
+
+
 def test_fastapi_runs_a_node_and_answers_probes(files: Callable[[str], None]) -> None:
     from fastapi.testclient import TestClient
 
