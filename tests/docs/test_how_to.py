@@ -192,12 +192,18 @@ scheduler.shutdown()
     assert json.loads(printed) == ["shop.tasks.report", {"region": "eu"}]
 
 
-def test_the_schedules_are_declared_once(tmp_path: Path, postgres_dsn: str) -> None:
-    write_files("how-to/rolling-releases.md", tmp_path)
-    first = python(tmp_path, "declare_schedules.py", url=postgres_dsn)
-    again = python(tmp_path, "declare_schedules.py", url=postgres_dsn)
-    assert "nightly-report" in first
-    assert "nightly-report" not in again
+@pytest.mark.parametrize(("version", "hour"), [("1.3.9", 2), ("1.4.1", 5)])
+def test_only_a_newer_release_changes_the_schedule(tmp_path: Path, postgres_dsn: str, version: str, hour: int) -> None:
+    [path] = write_files("how-to/rolling-releases.md", tmp_path)
+    declare = "from billing_jobs import node; node().shutdown()"
+    python(tmp_path, "-c", declare, url=postgres_dsn)
+    path.write_text(path.read_text().replace("1.4.0", version).replace("daily_at(2)", "daily_at(5)"))
+    python(tmp_path, "-c", declare, url=postgres_dsn)
+    scheduler = Scheduler(postgres_dsn, name="billing")
+    [stored] = scheduler.triggers()
+    assert stored.next_fire_time
+    assert stored.next_fire_time.hour == hour
+    scheduler.shutdown()
 
 
 def test_alembic_passes_over_the_tables_of_the_scheduler(files: Callable[[str], None], postgres_dsn: str) -> None:
