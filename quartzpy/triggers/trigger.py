@@ -50,7 +50,6 @@ class TriggerProgress:
 
     @property
     def may_fire_again(self) -> bool:
-        """Return whether a fire time is left."""
         return self.next_fire_time is not None
 
 
