@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 import quartzpy
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from tests.docs.comparison import SYSTEMS, effort, tasks
+from tests.docs.comparison import SYSTEMS, effort, source, tasks
 
 TASKS = tasks()
 
@@ -48,14 +48,6 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     names["when"] = datetime.now(UTC) + timedelta(days=1)
     yield names
     names["scheduler"].shutdown()
-
-
-def source(task: str) -> str:
-    """Our code of a task, made whole: a decorator gets a function, a class a body."""
-    code = TASKS[task]["quartzpy"]
-    if code.rstrip().endswith("report:") or code.rstrip().endswith("(Job):"):
-        return code + "    def execute(self, context: JobExecutionContext) -> None: ...\n"
-    return code + "def other() -> None: ...\n" if code.startswith("@") else code
 
 
 class Stored(Job):
