@@ -1,4 +1,4 @@
-"""The first lesson of the tutorial works word by word: its files, its commands, two nodes, and a kill."""
+"""The first lesson of the tutorial and the README's first program work word by word, as processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import psycopg
 import pytest
+from sqlalchemy import make_url
 
-from tests.docs.code_blocks import ROOT, write_files
+from tests.docs.code_blocks import ROOT, blocks, write_files
 
 PAGE = ROOT / "docs" / "tutorial" / "first-cluster.md"
 
@@ -25,6 +27,7 @@ class Shell:
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory
+        self.url = url
         programs = Path(sys.executable).parent
         self._environment = {
             **os.environ,
@@ -112,6 +115,26 @@ def test_two_nodes_share_the_ticks_and_one_goes_on(shell: Shell) -> None:
     steps = [later - earlier for earlier, later in pairwise(seconds)]
     # Midnight makes one of the steps a long one; all others are the interval: none is lost, and none comes twice.
     assert {step for step in steps if step < 80_000} == {2}
+
+
+def test_the_first_program_of_the_readme_stays_up_until_ctrl_c(shell: Shell) -> None:
+    [program] = blocks([ROOT / "README.md"])
+    (shell.directory / "app.py").write_text(re.sub(r'"postgresql[^"]*"', repr(shell.url), program.code))
+    shell.run("quartzpy db upgrade")
+    node = shell.start("python app.py", "node")
+    url = make_url(shell.url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        def is_up() -> bool:
+            return connection.execute("SELECT 1 FROM qrtz_scheduler_state").fetchone() is not None
+
+        until(is_up, lambda: shell.text("node"))
+        stored = connection.execute("SELECT job_type FROM qrtz_triggers")
+        assert stored.fetchall() == [("app:nightly_report",)], "any node that has the file can run it"
+        assert node.poll() is None
+        node.send_signal(signal.SIGINT)
+        assert node.wait(timeout=30) == 0, shell.text("node")
+        assert not is_up(), "the node has signed off"
 
 
 def test_the_database_of_the_lesson_starts_and_stops(tmp_path: Path) -> None:
