@@ -120,18 +120,22 @@ class JobExecutionContext:
 
     @property
     def trigger(self) -> Trigger:
+        """The trigger that fired."""
         return self._fired.trigger
 
     @property
     def trigger_key(self) -> TriggerKey:
+        """The key of the trigger that fired."""
         return self._fired.trigger_key
 
     @property
     def job_detail(self) -> JobDetail:
+        """The job as it was stored when the trigger fired."""
         return self._fired.job_detail
 
     @property
     def job_key(self) -> JobKey:
+        """The key of the job."""
         return self._fired.job_key
 
     @property
@@ -141,18 +145,22 @@ class JobExecutionContext:
 
     @property
     def fire_time(self) -> datetime:
+        """The instant at which the trigger fired, by the database's clock."""
         return self._fired.fire_time
 
     @property
     def scheduled_fire_time(self) -> datetime:
+        """The instant for which the trigger was scheduled; the fire itself may be later."""
         return self._fired.scheduled_fire_time
 
     @property
     def previous_fire_time(self) -> datetime | None:
+        """The trigger's scheduled fire time before this one; None for the first."""
         return self._fired.previous_fire_time
 
     @property
     def next_fire_time(self) -> datetime | None:
+        """The trigger's next scheduled fire time after this one; None if it has none."""
         return self._fired.next_fire_time
 
     @property
@@ -312,6 +320,7 @@ class JobExecutionContext:
         self._scratch[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
+        """Return what `put` kept under a key in this execution, or `default`."""
         return self._scratch.get(key, default)
 
 

@@ -281,6 +281,7 @@ class JobDetail:
 
     @property
     def key(self) -> JobKey:
+        """The key: name and group."""
         return JobKey(self.name, self.group)
 
     @property

@@ -55,6 +55,7 @@ class JobChain(JobListener):
         return self
 
     def job_was_executed(self, event: JobWasExecuted) -> None:
+        """Trigger the jobs that follow the one that was executed, if its outcome is linked."""
         with self._lock:
             links = list(self._links.get(event.job_key, ()))
         for link in links:

@@ -161,6 +161,7 @@ class BaseScheduler(SchedulerLife):
 
     @property
     def metadata(self) -> SchedulerMetadata:
+        """Return what this scheduler is and has done, without asking the database."""
         return SchedulerMetadata(
             name=self.name,
             instance_id=self.instance_id,

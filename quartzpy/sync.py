@@ -39,6 +39,7 @@ class SyncPlan:
     """Jobs that are replaced all but their data, which they keep themselves."""
 
     def keys(self, sign: str, kind: str) -> list[JobKey | TriggerKey]:
+        """Return the keys of the changes of one sign (`+`, `~`, `-`) and kind (`job`, `trigger`)."""
         return [change.key for change in self.changes if (change.sign, change.kind) == (sign, kind)]
 
     def __bool__(self) -> bool:

@@ -27,6 +27,7 @@ class DayOfWeek(IntEnum):
 
     @classmethod
     def of(cls, day: date) -> DayOfWeek:
+        """Return the day of the week of a date."""
         return _BY_ISO_NUMBER[day.isoweekday()]
 
 

@@ -31,4 +31,5 @@ class Verbs(ABC):
 
     @property
     def name(self) -> str:
+        """The name of the scheduler; all nodes with this name on one database are one cluster."""
         return self._config.name

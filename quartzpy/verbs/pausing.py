@@ -135,6 +135,7 @@ class PausingVerbs(Verbs):
 
     @property
     def is_in_manual_mode(self) -> bool:
+        """Return whether the cluster is in manual mode."""
         return self._usable_store().is_manual()
 
     def reset_trigger_from_error(self, key: TriggerKey) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.config_sources import environment_variable
+from tests.docs.markdown import duration
 
 HEAD = """# Settings
 
@@ -76,11 +77,7 @@ def _meanings() -> dict[str, str]:
 
 def _shown(value: object) -> str:
     if isinstance(value, timedelta):
-        for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-            count, rest = divmod(value, timedelta(seconds=length))
-            if count and not rest:
-                return f"{count}{unit}"
-        return f"{value // timedelta(milliseconds=1)}ms"
+        return duration(value)
     return "none" if value in (None, (), {}) else str(value)
 
 
