@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
@@ -37,8 +38,6 @@ SETTLE_SECONDS = 30.0
 START_SECONDS = 30.0
 RECENT = 500
 """Ended executions that one look at the database reads."""
-HISTORY = 100_000
-"""Executions that the audit reads."""
 NOTES = 200
 WHY_LINES = 6
 
@@ -113,7 +112,7 @@ class Demo:
             self._planned = [record.trigger for record in client.triggers()]
             text = f"{len(self._planned)} triggers of 4 jobs scheduled"
             self._audience.event("scheduled", text, triggers=len(self._planned))
-            earlier = self._memory.see(client.executions(HISTORY))
+            earlier = self._memory.see(list(client.executions()))
             before = {execution.fire_id for execution in earlier}
             self._memory.executions.clear()
             self._show(client, cluster, before)
@@ -121,12 +120,12 @@ class Demo:
             client.pause_trigger_group(jobs.GROUP)
             self._audience.event("paused", "the triggers are paused; waiting for what still runs")
             self._settle(client)
-            executions = [e for e in client.executions(HISTORY) if e.fire_id not in before]
+            executions = [e for e in client.executions() if e.fire_id not in before]
             self._report(executions, cluster)
             summary = summarize(
                 self._nodes,
                 executions,
-                client.triggers(),
+                list(client.triggers()),
                 self._planned,
                 jobs.SERIAL_REPORT,
                 paused_at,
@@ -164,7 +163,7 @@ class Demo:
     def _show(self, client: Scheduler, cluster: Cluster, before: set[int | None]) -> None:
         began = self._clock.monotonic()
         while (elapsed := self._clock.monotonic() - began) < self._duration and not self._stopped.is_set():
-            recent = [one for one in client.executions(RECENT) if one.fire_id not in before]
+            recent = [one for one in islice(client.executions(), RECENT) if one.fire_id not in before]
             self._report(recent, cluster)
             scene = self._look(client, cluster, elapsed)
             self._report_recovery(scene)
@@ -179,7 +178,7 @@ class Demo:
 
     def _look(self, client: Scheduler, cluster: Cluster, elapsed: float) -> Scene:
         answer = client.nodes()
-        triggers, running = client.triggers(), client.running()
+        triggers, running = list(client.triggers()), client.running()
         why = None if self._why is None else (str(self._why), client.why(self._why)[:WHY_LINES])
         return Scene(
             elapsed,
