@@ -7,6 +7,7 @@ last panel; `first-program.svg` the output of the README's first program.
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import subprocess
@@ -95,6 +96,7 @@ def record_first_program() -> None:
         process = subprocess.Popen(
             [sys.executable, "-u", program.name],
             cwd=directory,
+            env={**os.environ, "QUARTZPY_URL": server.dsn},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
