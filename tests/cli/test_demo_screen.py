@@ -176,7 +176,12 @@ def test_the_picture_has_all_its_parts_and_fits_a_narrow_terminal() -> None:
     why = picture(replace(shown, why=("demo.every-2s", ["It is paused."])))
     assert "why: demo.every-2s" in why
     assert "It is paused." in why
-    assert all(len(line) <= 80 for line in picture(shown, 80).splitlines())
+    for width in (80, 94, 112, 120):
+        lines = picture(shown, width).splitlines()
+        assert all(len(line) <= width for line in lines)
+        [header] = [line for line in lines if line.startswith("job ")]
+        assert header.rstrip().endswith("ours"), "the last column is whole"
+        assert ("dead node" in header) == (width >= 112)
 
 
 def test_a_pause_of_the_spectator_is_remembered_with_its_ends() -> None:
