@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -53,7 +54,7 @@ def table(
         _cut(widths, shown, width)
     lines = ["  ".join(_cell(line[n], widths[n]) for n in shown).rstrip() for line in [heads, *cells]]
     if left_out:
-        lines.append(f"({', '.join(left_out)}: in a wider terminal, or by --json)")
+        lines += textwrap.wrap(f"({', '.join(left_out)}: in a wider terminal, or by --json)", width or 80)
     return "\n".join(lines)
 
 

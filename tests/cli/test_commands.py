@@ -201,6 +201,28 @@ def test_an_error_is_one_line_and_overdue_triggers_are_told(
     assert (shown["schedule"], shown["zone"], shown["calendar"]) == ("0 0 2 ? * MON-FRI", "Europe/Berlin", "workdays")
 
 
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_a_table_fits_the_terminal(
+    postgres_dsn: str,
+    make_client: Callable[[str], Scheduler],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+) -> None:
+    client = make_client("narrow")
+    daily = CronTrigger("0 0 2 ? * MON-FRI", "a-trigger-with-a-rather-long-name", time_zone="Europe/Berlin")
+    client.schedule_job(JobDetail(Quick, "a-job-with-a-long-name"), daily)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ("triggers", "jobs", "nodes", "running"):
+        status, text, _ = run(command, "--dsn", postgres_dsn, "--name", "narrow")
+        assert status == 0
+        assert all(len(line) <= columns for line in text.splitlines()), text
+    _, text, _ = run("triggers", "--dsn", postgres_dsn, "--name", "narrow")
+    assert "0 0 2 ? * MON-FRI" in text, "what it is for stays"
+    assert ("--json)" in text) == ("PRIORITY" not in text), "it says which columns it left out"
+
+
 def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client: Callable[[str], Scheduler]) -> None:
     client = make_client("piped")
     client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger(f"t{n}") for n in range(500)])
