@@ -196,6 +196,8 @@ def nodes(dsn: str, name: str | None, schema: str | None, limit: int, json_outpu
             )
         )
     _print(columns, rows, json_output, ("epoch", "started", "host"))
+    if not rows:
+        click.echo("no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`", err=True)
 
 
 @click.command()

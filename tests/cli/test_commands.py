@@ -215,8 +215,9 @@ def test_a_table_fits_the_terminal(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(columns))
     for command in ("triggers", "jobs", "nodes", "running"):
-        status, text, _ = run(command, "--dsn", postgres_dsn, "--name", "narrow")
+        status, text, told = run(command, "--dsn", postgres_dsn, "--name", "narrow")
         assert status == 0
+        assert ("no node is running" in told) == (command == "nodes")
         assert all(len(line) <= columns for line in text.splitlines()), text
     _, text, _ = run("triggers", "--dsn", postgres_dsn, "--name", "narrow")
     assert "0 0 2 ? * MON-FRI" in text, "what it is for stays"
