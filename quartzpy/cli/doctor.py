@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from quartzpy.cli.target import DEFAULT_NAME, chosen_name, scheduler_options
+from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 
 
 @click.command()
@@ -15,7 +15,7 @@ from quartzpy.cli.target import DEFAULT_NAME, chosen_name, scheduler_options
 @click.option("--pooled", is_flag=True, help="The URL leads to a pooler that lends connections for a transaction.")
 @click.option("--repair", is_flag=True, help="Mend what can be mended safely, also while nodes work.")
 @click.option("--json", "json_output", is_flag=True, help="Print JSON.")
-def doctor(dsn: str, name: str | None, schema: str | None, pooled: bool, repair: bool, json_output: bool) -> None:
+def doctor(target: Target, pooled: bool, repair: bool, json_output: bool) -> None:
     """Say what is wrong with the database of a scheduler, and what to do.
 
     Run it as the user of the nodes: what that one may not do is found too. Exit status: 0 where nothing is wrong, 1 for
@@ -27,9 +27,10 @@ def doctor(dsn: str, name: str | None, schema: str | None, pooled: bool, repair:
     from quartzpy.store.sql.store import SqlJobStore
 
     # A database that cannot be read at all is what the doctor reports, under whatever name.
+    name = target.name or DEFAULT_NAME
     with suppress(SchemaError, StoreUnavailableError):
-        name = chosen_name(dsn, name, schema)
-    store = SqlJobStore(dsn, SchedulerConfig.of({"name": name or DEFAULT_NAME, "schema": schema, "pooled": pooled}))
+        name = target.chosen_name()
+    store = SqlJobStore(target.dsn, SchedulerConfig.of({**target.settings(name), "pooled": pooled}))
     try:
         report = examine(store, repair=repair)
     finally:

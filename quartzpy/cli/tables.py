@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.target import client, scheduler_options
+from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.render import as_json, local_zone, plain, table
 from quartzpy.states import TriggerState
@@ -29,13 +29,9 @@ _Command = Callable[..., None]
 
 def shared_options(command: _Command) -> _Command:
     """Add the options of all commands that print tables."""
-    for option in (
-        click.option("--json", "json_output", is_flag=True, help="Print JSON."),
-        click.option("--limit", default=500, show_default=True, help="At most so many rows."),
-        scheduler_options,
-    ):
-        command = option(command)
-    return command
+    command = click.option("--json", "json_output", is_flag=True, help="Print JSON.")(command)
+    command = click.option("--limit", default=500, show_default=True, help="At most so many rows.")(command)
+    return scheduler_options(command)
 
 
 def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool, droppable: Sequence[str] = ()) -> None:
@@ -58,7 +54,7 @@ UNREADABLE = "unreadable"
 
 
 def _read(record: TriggerRecord | JobRecord, value: Callable[[Any], Any]) -> Any:
-    """A value of what a record describes; a word where its row cannot be read."""
+    """Return a value of the trigger or job of a record, or a word where its row cannot be read."""
     try:
         return value(record.trigger if isinstance(record, TriggerRecord) else record.job)
     except Exception:
@@ -77,15 +73,15 @@ def _last_line(error: str | None) -> str | None:
 
 @click.command()
 @shared_options
-def triggers(dsn: str, name: str | None, schema: str | None, limit: int, json_output: bool) -> None:
-    """Triggers with their schedules, states and fire times."""
+def triggers(target: Target, limit: int, json_output: bool) -> None:
+    """List triggers with their schedules, states and fire times."""
     from quartzpy.cli.schedules import schedule_text, zone_text
 
     columns = (
         *("trigger", "job", "kind", "schedule", "zone", "calendar", "state"),
         *("next", "previous", "fired", "priority", "misfire", "error"),
     )
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         records = list(islice(scheduler.triggers(), limit))
         rows: list[Sequence[Any]] = [
             (
@@ -139,10 +135,10 @@ def _in_words(now: datetime, since: datetime) -> str:
 
 @click.command()
 @shared_options
-def jobs(dsn: str, name: str | None, schema: str | None, limit: int, json_output: bool) -> None:
-    """Jobs with what they run and under which rules."""
+def jobs(target: Target, limit: int, json_output: bool) -> None:
+    """List jobs with their types and rules."""
     columns = ("job", "type", "triggers", "durable", "limit", "recovers", "timeout", "description")
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
             (
                 record.key,
@@ -162,10 +158,10 @@ def jobs(dsn: str, name: str | None, schema: str | None, limit: int, json_output
 @click.command()
 @shared_options
 @click.argument("trigger")
-def why(dsn: str, name: str | None, schema: str | None, limit: int, json_output: bool, trigger: str) -> None:
-    """Why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
+def why(target: Target, limit: int, json_output: bool, trigger: str) -> None:
+    """Say why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
     group, _, given = trigger.rpartition(".")
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         said = scheduler.why(TriggerKey(given, group or "DEFAULT"))
     click.echo(
         as_json(("said",), [(sentence,) for sentence in said[:limit]]) if json_output else "\n".join(map(plain, said))
@@ -174,10 +170,10 @@ def why(dsn: str, name: str | None, schema: str | None, limit: int, json_output:
 
 @click.command()
 @shared_options
-def nodes(dsn: str, name: str | None, schema: str | None, limit: int, json_output: bool) -> None:
-    """The nodes of the cluster. A late one has missed two check-ins."""
+def nodes(target: Target, limit: int, json_output: bool) -> None:
+    """List the nodes of the cluster. A late one has missed two check-ins."""
     columns = ("node", "epoch", "host", "pid", "started", "checked in", "ago", "state")
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         answer = scheduler.nodes()
     rows: list[Sequence[Any]] = []
     for node in answer.nodes[:limit]:
@@ -202,10 +198,10 @@ def nodes(dsn: str, name: str | None, schema: str | None, limit: int, json_outpu
 
 @click.command()
 @shared_options
-def running(dsn: str, name: str | None, schema: str | None, limit: int, json_output: bool) -> None:
-    """What is claimed or runs, on which node, since when."""
+def running(target: Target, limit: int, json_output: bool) -> None:
+    """List claims and running executions with their nodes and times."""
     columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired at", "recovering")
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
             (
                 record.fire_id,
