@@ -119,9 +119,10 @@ class Demo:
             paused_at = client.nodes().now
             client.pause_trigger_group(jobs.GROUP)
             self._audience.event("paused", "the triggers are paused; waiting for what still runs")
-            self._settle(client)
+            self._settle(client, cluster)
             executions = [e for e in client.executions() if e.fire_id not in before]
             self._report(executions, cluster)
+            self._report_burst()
             summary = summarize(
                 self._nodes,
                 executions,
@@ -171,7 +172,7 @@ class Demo:
                 self._kill_in_the_middle(scene, cluster)
             if self._memory.burst_due is None and elapsed >= BURST_AT * self._duration and not scene.paused:
                 self._begin_burst(client, scene.now)
-            self._report_burst(scene)
+            self._report_burst()
             self._audience.scene(scene)
             with suppress(Empty):
                 self._obey(self._keys.get(timeout=TICK), client, cluster, scene)
@@ -298,8 +299,8 @@ class Demo:
                     fire=record.fire_id,
                 )
 
-    def _report_burst(self, scene: Scene) -> None:
-        burst = scene.burst
+    def _report_burst(self) -> None:
+        burst = self._memory.burst(self._burst_size)
         if burst is None or burst.count < burst.size or self._burst_told:
             return
         self._burst_told = True
@@ -307,11 +308,14 @@ class Demo:
         text = f"the burst is over: {burst.size} thumbnails in {burst.seconds:.1f} s ({shares}), each once"
         self._tell("burst_ended", text, seconds=burst.seconds, nodes=dict(burst.done))
 
-    def _settle(self, client: Scheduler) -> None:
+    def _settle(self, client: Scheduler, cluster: Cluster) -> None:
         """Wait until nothing runs, and everything that is to be recovered or tried again has been."""
         deadline = self._clock.monotonic() + SETTLE_SECONDS
         while self._clock.monotonic() < deadline:
-            if not client.running() and all(record.key.group == jobs.GROUP for record in client.triggers()):
+            scene = self._look(client, cluster, self._duration)
+            # On a slow machine a recovery may begin after the show.
+            self._report_recovery(scene)
+            if not scene.running and all(record.key.group == jobs.GROUP for record in scene.triggers):
                 return
             threading.Event().wait(TICK)
 
