@@ -34,6 +34,8 @@ TICK = 0.25
 """Seconds between two looks at the database."""
 BURST_AT = 0.6
 """The part of the duration after which the burst comes."""
+OVERTIME = 20.0
+"""Seconds that the show goes on at most for a burst that has not ended."""
 SETTLE_SECONDS = 30.0
 START_SECONDS = 30.0
 RECENT = 500
@@ -163,7 +165,7 @@ class Demo:
 
     def _show(self, client: Scheduler, cluster: Cluster, before: set[int | None]) -> None:
         began = self._clock.monotonic()
-        while (elapsed := self._clock.monotonic() - began) < self._duration and not self._stopped.is_set():
+        while not self._is_over(elapsed := self._clock.monotonic() - began):
             recent = [one for one in islice(client.executions(), RECENT) if one.fire_id not in before]
             self._report(recent, cluster)
             scene = self._look(client, cluster, elapsed)
@@ -176,6 +178,12 @@ class Demo:
             self._audience.scene(scene)
             with suppress(Empty):
                 self._obey(self._keys.get(timeout=TICK), client, cluster, scene)
+
+    def _is_over(self, elapsed: float) -> bool:
+        """Return True at the end of the show. A burst that a slow machine has not finished may take some longer."""
+        burst = self._memory.burst(self._burst_size)
+        is_bursting = burst is not None and burst.count < burst.size and self._memory.paused_since is None
+        return self._stopped.is_set() or elapsed >= self._duration + (OVERTIME if is_bursting else 0)
 
     def _look(self, client: Scheduler, cluster: Cluster, elapsed: float) -> Scene:
         answer = client.nodes()
