@@ -24,6 +24,7 @@
     │   │   ├── JobNotFoundError
     │   │   ├── TriggerNotFoundError
     │   │   ├── CalendarNotFoundError
+    │   │   ├── SchedulerNotFoundError
     │   │   └── ExecutionNotFoundError
     │   ├── CalendarInUseError
     │   ├── IllegalStateChangeError
@@ -152,6 +153,10 @@ class ObjectAlreadyExistsError(JobStoreError):
 
 class ObjectNotFoundError(JobStoreError):
     """What was asked for is not stored."""
+
+
+class SchedulerNotFoundError(ObjectNotFoundError):
+    """The database has schedulers, and none of this name."""
 
 
 class JobNotFoundError(ObjectNotFoundError):

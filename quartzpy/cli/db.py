@@ -7,19 +7,15 @@ from collections.abc import Callable
 
 import click
 
+from quartzpy.cli.target import schema_option, url_option
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
 
 _Command = Callable[..., None]
 
 
-def _schema_option(command: _Command) -> _Command:
-    return click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables.")(command)
-
-
 def _database_options(command: _Command) -> _Command:
-    dsn = click.option("--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database")
-    return dsn(_schema_option(command))
+    return url_option()(schema_option(command))
 
 
 @click.group()
@@ -73,7 +69,7 @@ def check(dsn: str, schema: str | None) -> None:
 
 
 @db.command()
-@_schema_option
+@schema_option
 def sql(schema: str | None) -> None:
     """Print the statements that create everything. Needs no database."""
     from quartzpy.store.sql import migrations
@@ -102,8 +98,8 @@ def wait(dsn: str, schema: str | None, timeout: str) -> None:
 
 
 @db.command()
-@click.option("--dsn", envvar="QUARTZPY_DSN", help="postgresql+psycopg://user@host/database; only for --apply.")
-@_schema_option
+@url_option(required=False, text="The database, which only --apply needs: postgresql+psycopg://user@host/database")
+@schema_option
 @click.option("--owner", help="The role that owns the tables; not changed where it is not given.")
 @click.option("--node", default="quartzpy_node", show_default=True, help="The role of nodes, which run jobs.")
 @click.option("--client", default="quartzpy_client", show_default=True, help="The role of those that schedule.")

@@ -79,6 +79,7 @@ from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.job_transaction import WorkTransaction
 from quartzpy.store.sql.listen import Listener, news
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.scheduler_names import scheduler_names
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.within import WithinSession, driver_connection
@@ -467,6 +468,16 @@ class SqlJobStore:
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
+
+    def scheduler_names(self) -> list[str]:
+        """Return the names of all schedulers in this database. The name of this one need not be among them.
+
+        Raises:
+            SchemaError: the tables are absent, or not those of this release.
+        """
+        with self._connections.checked_out() as connection:
+            migrations.verify(connection, self._config.schema)
+        return scheduler_names(self._session)
 
     # --- waking up
 
