@@ -9,8 +9,8 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
 from quartzpy.store.queries import HISTORY, JobQuery, TriggerOrder, TriggerQuery
-from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
-from tests.contract.test_pausing import GROUPS, each_match, schedule_groups
+from quartzpy.testing.store.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
+from quartzpy.testing.store.pausing import GROUPS, each_match, schedule_groups
 
 
 def test_an_empty_store_has_nothing(store: Harness) -> None:
@@ -104,7 +104,8 @@ def test_many_jobs_and_triggers_are_found_at_once(store: Harness) -> None:
     triggers = look.triggers([key("b", "g"), key("b"), key("a"), key("absent"), key("a")])
     assert triggers == {one: look.trigger(one) for one in (key("a"), key("b", "g"))}
     assert triggers[key("b", "g")].trigger.priority == 7
-    assert look.jobs([]) == look.triggers([]) == {}
+    assert look.jobs([]) == {}
+    assert look.triggers([]) == {}
 
 
 def test_the_triggers_of_a_job_are_found(store: Harness) -> None:

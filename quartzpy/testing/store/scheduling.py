@@ -13,9 +13,7 @@ from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry
 from quartzpy.store.queries import JobQuery, TriggerQuery
-from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.trigger import Trigger
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     SECOND,
     START,
@@ -29,6 +27,8 @@ from tests.contract.harness import (
     once,
     serial,
 )
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.trigger import Trigger
 
 HEAVY = job(execution_group="heavy").placement.as_text()
 

@@ -6,17 +6,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import MisfireAction, TriggerState
 from quartzpy.store.protocol import Node
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import MisfireRecord
-from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.simple import SimpleTrigger
-from quartzpy.triggers.trigger import Trigger, TriggerProgress
-from quartzpy.triggers.upcoming import look_ahead
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     MINUTE,
     SECOND,
@@ -32,6 +28,10 @@ from tests.contract.harness import (
     once,
     serial,
 )
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import look_ahead
 
 HOURLY = "0 0 * ? * *"
 SIMPLE_INSTRUCTIONS = sorted(set(SimpleTrigger.misfire_type) - {"ignore", "fire_all"})
@@ -271,7 +271,7 @@ def test_a_misfire_keeps_the_generation_and_what_was_counted(store: Harness) -> 
 
 
 def test_calendars_are_asked_when_a_misfire_is_handled(store: Harness) -> None:
-    weekend = WeeklyCalendar(excluded_days=(2,), time_zone="UTC")
+    weekend = WeeklyCalendar(excluded_days=frozenset({DayOfWeek.MONDAY}), time_zone="UTC")
     store.put_calendar("no-mondays", weekend)
     node = store.node()
     given = CronTrigger(HOURLY, "cron", start_time=START, time_zone="UTC", misfire="do_nothing", calendar="no-mondays")

@@ -10,7 +10,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger
 from quartzpy.store.queries import TriggerQuery
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     SECOND,
     START,

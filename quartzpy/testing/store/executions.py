@@ -10,7 +10,7 @@ import pytest
 from quartzpy.states import ENDED, ExecutionState, Outcome
 from quartzpy.store.queries import HISTORY, ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
-from tests.contract.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
 
 EVERY = frozenset(ExecutionState)
 INVOICE = "invoice"

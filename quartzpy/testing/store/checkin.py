@@ -7,7 +7,7 @@ import pytest
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     CHECKIN,
     HOUR,
     SECOND,

@@ -8,7 +8,7 @@ from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Outcome
 from quartzpy.store.records import JobHeader
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
 
 
 def by_hand(name: str = "by-hand") -> object:

@@ -10,7 +10,7 @@ import pytest
 from quartzpy.job import JobDetail
 from quartzpy.placement import Capabilities, Placement
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
-from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once
+from quartzpy.testing.store.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once
 
 CPU = Placement(executor="cpu").as_text()
 REPORTS = Placement(group="reports").as_text()
