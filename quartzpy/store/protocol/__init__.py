@@ -11,7 +11,7 @@ call any method.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
@@ -50,6 +50,7 @@ from quartzpy.store.protocol.scheduling import JobEntry, SchedulingStore, Stored
 _T = TypeVar("_T")
 
 
+@runtime_checkable
 class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
     """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together."""
 

@@ -268,7 +268,7 @@ def fire_row(
         job_data=job.data,
         trigger_data=row.data,
         calendar_revision=None if calendar is None else calendar.revision,
-        load_calendar=lambda: None if calendar is None else calendar.calendar,
+        load_calendar=partial(_given, None if calendar is None else calendar.calendar),
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
     )

@@ -75,8 +75,22 @@ class RamJobStore:
     """Keeps a scheduler's jobs in this process's memory, by the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._tables = Tables(clock)
         self._lock = threading.RLock()
+
+    def export_state(self) -> Tables:
+        """Return everything that is stored, but the clock: a value that can be copied and pickled.
+
+        It is live: a caller that keeps it copies it before the next call. `import_state` of the same release reads it.
+        """
+        return self._tables
+
+    def import_state(self, state: Tables) -> None:
+        """Replace everything that is stored by what `export_state` returned."""
+        state.take_time_from(self._clock)
+        with self._lock:
+            self._tables = state
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")

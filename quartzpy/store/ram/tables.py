@@ -6,11 +6,11 @@ state and the claim follow. A trigger has a fire_id while it is ACQUIRED, and wh
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any
 
 from quartzpy.clock import Clock
@@ -38,8 +38,21 @@ AFTER_UNBLOCKING = {
 }
 
 
-_EPOCHS = count(1)
-"""Of this process, and not of one store: a process asks which epochs are its own by their numbers."""
+class _Epochs:
+    """The epochs of this process, for all stores: a process asks which epochs are its own by their numbers."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def next(self, above: int) -> int:
+        """Return an epoch above `above` and above all that were returned before."""
+        with self._lock:
+            self._last = max(self._last, above) + 1
+            return self._last
+
+
+_EPOCHS = _Epochs()
 
 
 class JobRow:
@@ -263,7 +276,14 @@ class Tables:
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self._running: Counter[JobKey] = Counter()
-        self._numbers = count(1)
+        self._last_number = 0
+        self._last_epoch = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_clock"}
+
+    def take_time_from(self, clock: Clock) -> None:
+        self._clock = clock
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -274,10 +294,12 @@ class Tables:
 
     def next_number(self) -> int:
         """A fire_id or a generation: above all before."""
-        return next(self._numbers)
+        self._last_number += 1
+        return self._last_number
 
     def next_epoch(self) -> int:
-        return next(_EPOCHS)
+        self._last_epoch = _EPOCHS.next(self._last_epoch)
+        return self._last_epoch
 
     def require(self, node: Node) -> datetime:
         """The time, for a step of a node that still stands.
