@@ -5,17 +5,26 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from quartzpy import JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import InvalidKeyError, InvalidMatcherError, InvalidValueError, SchedulerStateError
 from quartzpy.matchers import GroupMatcher
 from quartzpy.testing import SchedulerHarness
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+
+
+class FailsTwice(Job):
+    attempts: ClassVar[list[int]] = []
+
+    def execute(self, context: JobExecutionContext) -> None:
+        self.attempts.append(context.attempt)
+        if len(self.attempts) <= 2:
+            raise ConnectionError("no answer")
 
 
 @pytest.fixture
@@ -152,24 +161,17 @@ def test_states_are_given_in_quartzs_terms_or_in_ours(harness: SchedulerHarness)
 
 
 def test_an_exhausted_execution_is_found_and_run_again(harness: SchedulerHarness) -> None:
-    failing, calls = True, []
-
-    def imports(context: Any) -> None:
-        calls.append(context.attempt)
-        if failing:
-            raise ConnectionError("no answer")
-
-    job = JobDetail(imports, "import", durable=True, retry=RetryPolicy(attempts=2, delay=SECOND))
+    FailsTwice.attempts = []
+    job = JobDetail(FailsTwice, "import", durable=True, retry=RetryPolicy(attempts=2, delay=SECOND))
     harness.schedule_job(job, SimpleTrigger("t", start_time=START + SECOND))
     harness.advance(60 * SECOND)
-    assert calls == [1, 2]
+    assert FailsTwice.attempts == [1, 2]
     assert harness.executions(state="FAILED").count() == 2
     [lost] = harness.executions(exhausted=True, job=JobKey("import"))
     assert (lost.attempt, lost.exhausted) == (2, True)
-    failing = False
     harness.run_again(lost.fire_id)
     harness.run_pending()
-    assert calls == [1, 2, 1]
+    assert FailsTwice.attempts == [1, 2, 1]
     assert harness.executions()[0].outcome == "SUCCEEDED"
 
 

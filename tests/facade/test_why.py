@@ -100,7 +100,7 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
     assert said[0] == "Its job is at its concurrency limit; the trigger waits until an execution ends."
     assert said[1] == "Its job allows 1 concurrent execution."
     assert said[2].startswith(
-        f"Execution {context.fire_id} of its job, fired by DEFAULT.first, has been running on node {scheduler.instance_id}"
+        f"Execution {context.fire_id} of its job, fired by DEFAULT.first, has been running on node"
     )
 
 
@@ -199,14 +199,14 @@ def test_a_retry_to_come_is_told() -> None:
 def test_all_workers_are_busy(make_scheduler: Callable[..., Scheduler], executor: str) -> None:
     scheduler = make_scheduler(workers=1, executors={"slow": ExecutorConfig("threads", 1)})
     scheduler.start()
-    blocking = JobDetail(jobs.Waiting, "blocking", executor=executor, durable=True)
+    blocking = JobDetail(jobs.Waiting, "blocking", executor=executor or None, durable=True)
     scheduler.schedule_job(blocking, SimpleTrigger("first"))
     jobs.next_run()
-    job = JobDetail(jobs.Recorded, "job", executor=executor, durable=True)
+    job = JobDetail(jobs.Recorded, "job", executor=executor or None, durable=True)
     scheduler.schedule_job(job, SimpleTrigger("t"))
     pool = "of executor 'slow' " if executor else ""
-    said = f"All workers {pool}that can run it are busy: {scheduler.instance_id} 1 of 1."
-    assert said in scheduler.why(KEY)
-    other = JobDetail(jobs.Recorded, "other", executor="" if executor else "slow")
+    busy = f"All workers {pool}that can run it are busy: {scheduler.instance_id} 1 of 1."
+    assert busy in scheduler.why(KEY)
+    other = JobDetail(jobs.Recorded, "other", executor=None if executor else "slow")
     scheduler.schedule_job(other, SimpleTrigger("free", start_time=datetime.now(UTC) + HOUR))
     assert not any("busy" in sentence for sentence in scheduler.why(TriggerKey("free")))
