@@ -40,6 +40,7 @@ from quartzpy.store.protocol import (
     RecoveryOutcome,
     Repairs,
     StoredCalendar,
+    Subscription,
     TriggerMove,
     Work,
 )
@@ -56,6 +57,7 @@ from quartzpy.store.ram import (
     recover,
     scheduling,
 )
+from quartzpy.store.ram.notifications import Notifications
 from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import (
     ExecutionRecord,
@@ -78,6 +80,7 @@ class RamJobStore:
         self._clock = clock
         self._tables = Tables(clock)
         self._lock = threading.RLock()
+        self._notifications = Notifications()
 
     def export_state(self) -> Tables:
         """Return everything that is stored, but the clock: a value that can be copied and pickled.
@@ -202,7 +205,7 @@ class RamJobStore:
         passed_over: Collection[int] = (),
     ) -> Acquisition:
         with self._lock:
-            return acquire.acquire(
+            acquisition = acquire.acquire(
                 self._tables,
                 node,
                 available_slots,
@@ -211,10 +214,21 @@ class RamJobStore:
                 misfire_threshold=misfire_threshold,
                 passed_over=passed_over,
             )
+        self._notify()
+        return acquisition
+
+    def _notify(self) -> None:
+        """Send what a step has left to be sent, outside its lock."""
+        with self._lock:
+            notifications, self._tables.notifications = self._tables.notifications, set()
+        if notifications:
+            self._notifications.send(notifications)
 
     def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
         with self._lock:
-            return fire.fire(self._tables, node, moves)
+            firing = fire.fire(self._tables, node, moves)
+        self._notify()
+        return firing
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         with self._lock:
@@ -232,7 +246,9 @@ class RamJobStore:
 
     def request_cancel(self, fire_id: int) -> bool:
         with self._lock:
-            return complete.request_cancel(self._tables, fire_id)
+            found = complete.request_cancel(self._tables, fire_id)
+        self._notify()
+        return found
 
     def cancel_requests(self, node: Node) -> set[int]:
         with self._lock:
@@ -461,6 +477,5 @@ class RamJobStore:
 
     # --- waking up
 
-    def subscribe(self) -> None:
-        """None: there are no other processes."""
-        return
+    def subscribe(self) -> Subscription:
+        return self._notifications.subscribe()

@@ -19,7 +19,7 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -275,6 +275,8 @@ class Tables:
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self.notifications: set[Notification] = set()
+        """Those that are not sent yet."""
         self._running: Counter[JobKey] = Counter()
         self._last_number = 0
         self._last_epoch = 0
