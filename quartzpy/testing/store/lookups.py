@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
-from quartzpy.store.protocol import DispatchKey
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, Subscription
 from quartzpy.store.queries import HISTORY, JobQuery, TriggerOrder, TriggerQuery
 from quartzpy.testing.store.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
 from quartzpy.testing.store.pausing import GROUPS, each_match, schedule_groups
@@ -201,10 +203,52 @@ def test_looking_changes_nothing(store: Harness) -> None:
     assert store.everything() == before
 
 
-def test_a_store_without_other_processes_brings_no_news(store: Harness) -> None:
+def received(subscription: Subscription) -> set[Notification]:
+    """What arrives until there is something, or for ten seconds."""
+    found: set[Notification] = set()
+    for _ in range(20):
+        found |= set(subscription.wait(0.5))
+        if found:
+            break
+    return found
+
+
+def asked_by_a_user(store: Harness, node: Node, fired: FiredTrigger) -> None:
+    assert store.store.request_cancel(fired.fire_id)
+
+
+def asked_by_the_next_fire(store: Harness, node: Node, fired: FiredTrigger) -> None:
+    store.clock.advance(10 * SECOND)
+    assert store.fire_due(node) == []
+
+
+@pytest.mark.parametrize("ask", [asked_by_a_user, asked_by_the_next_fire])
+def test_who_subscribes_is_told_of_a_request_to_stop(
+    store: Harness, ask: Callable[[Harness, Node, FiredTrigger], None]
+) -> None:
     subscription = store.store.subscribe()
-    if subscription is not None:
-        subscription.close()
+    if subscription is None:
+        pytest.skip("this store sends no notifications")
+    node = store.node()
+    store.schedule(job(max_concurrent=1, overlap_policy="cancel_other"), every(10))
+    fired = store.fire_one(node)
+    subscription.wait(0)
+    ask(store, node, fired)
+    assert Notification.CANCELLED in received(subscription)
+    assert store.store.cancel_requests(node) == {fired.fire_id}
+    subscription.close()
+
+
+def test_an_ended_subscription_receives_nothing(store: Harness) -> None:
+    first, second = store.store.subscribe(), store.store.subscribe()
+    if first is None or second is None:
+        pytest.skip("this store sends no notifications")
+    first.close()
+    node = store.node()
+    store.schedule(job(), every(10))
+    store.store.request_cancel(store.fire_one(node).fire_id)
+    assert Notification.CANCELLED in received(second)
+    second.close()
 
 
 @pytest.mark.parametrize("count", [1, 3])
