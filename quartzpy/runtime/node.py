@@ -412,7 +412,7 @@ class SchedulerNode:
 
     def _learn_types(self) -> None:
         """What this node can run: the registered types, and those that it may import because a job names them."""
-        waiting = self._store.waiting_lanes()
+        waiting = self._store.waiting_dispatch_keys()
         unknown = frozenset(
             name for name in {dispatch_key.job_type for dispatch_key in waiting} if not self._knows(name)
         )

@@ -171,7 +171,9 @@ class SchedulerHarness(SchedulingVerbs):
     def _dispatch_keys(self) -> list[DispatchKey]:
         """All that wait for a job that is known here: wherever it may run, it runs here."""
         names = set(self._job_types.names())
-        return sorted(dispatch_key for dispatch_key in self._store.waiting_lanes() if dispatch_key.job_type in names)
+        return sorted(
+            dispatch_key for dispatch_key in self._store.waiting_dispatch_keys() if dispatch_key.job_type in names
+        )
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         self._runner.run(Execution(fired, self._epoch))

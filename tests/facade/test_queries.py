@@ -9,7 +9,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy import (
+    Job,
+    JobDetail,
+    JobExecutionContext,
+    JobKey,
+    RetryPolicy,
+    Scheduler,
+    SimpleTrigger,
+    TriggerKey,
+    disallow_concurrent_execution,
+    persist_job_data_after_execution,
+)
 from quartzpy.errors import InvalidKeyError, InvalidMatcherError, InvalidValueError, SchedulerStateError
 from quartzpy.matchers import GroupMatcher
 from quartzpy.testing import SchedulerHarness
@@ -198,3 +209,36 @@ def test_cursors_work_on_a_database(client: Scheduler) -> None:
     to_come = client.executions(state="SCHEDULED", job=job.key)
     page = to_come.page(3)
     assert [record.trigger_key.name for record in to_come.page(3, page.next_cursor)] == ["t3", "t4"]
+
+
+@disallow_concurrent_execution
+@persist_job_data_after_execution
+class Serial(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+class Plain(Job):
+    def execute(self, context: JobExecutionContext) -> None: ...
+
+
+def test_jobs_that_were_stored_before_their_class_changed_are_found(client: Scheduler) -> None:
+    serial, plain = Serial.type_name, Plain.type_name
+    unchanged = [JobDetail(Serial, "serial", durable=True), JobDetail(Plain, "plain", durable=True)]
+    # As an older release stored them, whose class had other decorators.
+    before = [
+        JobDetail(serial, "was-plain", durable=True),
+        JobDetail(plain, "was-serial", durable=True, max_concurrent=1),
+    ]
+    given = [
+        JobDetail(serial, "limited", durable=True, max_concurrent=3, persist_data=True),
+        JobDetail("unknown", "other", durable=True),
+    ]
+    for job in [*unchanged, *before, *given]:
+        client.add_job(job)
+    found = {(one.key.name, one.option, one.stored, one.declared) for one in client.outdated_jobs()}
+    assert found == {
+        ("was-plain", "disallow_concurrent", False, True),
+        ("was-plain", "persist_data", False, True),
+        ("was-serial", "disallow_concurrent", True, False),
+    }
+    assert "store the job again" in str(client.outdated_jobs()[0])

@@ -32,7 +32,7 @@ from quartzpy.store.protocol.fires import (
     SkippedTrigger,
     no_calendar,
 )
-from quartzpy.store.protocol.firing import FiringStore, Work
+from quartzpy.store.protocol.firing import FiringStore, JobTransaction
 from quartzpy.store.protocol.outcomes import (
     Acquisition,
     Completion,
@@ -89,6 +89,7 @@ __all__ = [
     "Holdings",
     "JobEntry",
     "JobStore",
+    "JobTransaction",
     "MisfireOutcome",
     "Node",
     "Notification",
@@ -101,6 +102,5 @@ __all__ = [
     "StoredCalendar",
     "Subscription",
     "TriggerMove",
-    "Work",
     "no_calendar",
 ]

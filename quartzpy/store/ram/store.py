@@ -34,6 +34,7 @@ from quartzpy.store.protocol import (
     Holdings,
     JobEntry,
     JobStore,
+    JobTransaction,
     MisfireOutcome,
     Node,
     Reconciliation,
@@ -42,7 +43,6 @@ from quartzpy.store.protocol import (
     StoredCalendar,
     Subscription,
     TriggerMove,
-    Work,
 )
 from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.ram import (
@@ -110,7 +110,7 @@ class RamJobStore:
         with self._lock:
             scheduling.own(self._tables, owner, jobs, triggers)
 
-    def begin_job_transaction(self) -> Work:
+    def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
 
     # --- a node's life
@@ -429,7 +429,7 @@ class RamJobStore:
     def all_paused(self) -> bool:
         return self._tables.pauses.everything
 
-    def waiting_lanes(self) -> set[DispatchKey]:
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
         with self._lock:
             return self._tables.due.dispatch_keys()
 

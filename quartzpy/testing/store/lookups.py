@@ -28,7 +28,7 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
         set(),
         False,
     )
-    assert look.waiting_lanes() == set()
+    assert look.waiting_dispatch_keys() == set()
     assert look.calendars(["absent"]) == {}
     assert (
         look.find_jobs(JobQuery(), 5),
@@ -118,14 +118,14 @@ def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     assert records == [store.store.trigger(key("a")), store.store.trigger(key("b"))]
 
 
-def test_waiting_lanes_are_those_that_a_trigger_waits_for(store: Harness) -> None:
+def test_waiting_dispatch_keys_are_those_that_a_trigger_waits_for(store: Harness) -> None:
     store.schedule(job("a", job_type="report"), once("a"))
     store.schedule(job("b", job_type="report"), once("b"))
     store.schedule(job("c", job_type="invoice"), once("c"))
     store.schedule(job("d", job_type="idle", durable=True))
-    assert store.store.waiting_lanes() == {DispatchKey("report"), DispatchKey("invoice")}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report"), DispatchKey("invoice")}
     store.store.pause_triggers([key("c")])
-    assert store.store.waiting_lanes() == {DispatchKey("report")}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report")}
 
 
 def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness) -> None:

@@ -86,7 +86,7 @@ def test_a_job_that_moves_takes_its_triggers_along(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10, "every"))
     store.schedule(placed("job"), replace=True)
-    assert store.store.waiting_lanes() == {DispatchKey(REPORT, CPU)}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, CPU)}
     assert not store.acquire(node).fired
     assert names(store.acquire(node, types=[AvailableSlots(REPORT, CPU)]).fired) == ["every"]
 
@@ -96,7 +96,7 @@ def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
     stored = store.store.job(job_key())
     assert stored is not None
     assert (stored.executor, stored.execution_group, stored.requires) == ("cpu", "reports", ("eu", "gpu"))
-    assert store.store.waiting_lanes() == {DispatchKey(REPORT, stored.placement.as_text())}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.as_text())}
 
 
 @pytest.mark.parametrize("again", ["retry", "recovery"])

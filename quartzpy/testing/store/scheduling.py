@@ -225,7 +225,7 @@ def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> N
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
-    assert store.store.waiting_lanes() == {DispatchKey("report")}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report")}
     assert not store.fire_due(node, types=["old"])
     assert store.fire_one(node).job_type == "report"
 
