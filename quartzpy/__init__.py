@@ -27,6 +27,7 @@ from quartzpy.job_factory import InjectingJobFactory
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
+from quartzpy.paging import Page, Query
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
@@ -73,8 +74,10 @@ __all__ = [
     "JobMode",
     "KeyMatcher",
     "MonthlyCalendar",
+    "Page",
     "PublicState",
     "QuartzpyError",
+    "Query",
     "RecurrenceTrigger",
     "RetryPolicy",
     "Scheduler",

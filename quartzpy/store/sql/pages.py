@@ -36,7 +36,6 @@ from quartzpy.store.sql.session import SqlSession
 
 _LIMIT = "LIMIT %(limit)s::int"
 _CONTAINS = "strpos({column}, %(contains)s) > 0"
-# A prefix is a range of the index as well; no name is longer than 200 characters.
 _GROUP = {
     MatchOperator.EQUALS: "{column} = %(group)s",
     MatchOperator.STARTS_WITH: "starts_with({column}, %(group)s)",
