@@ -1,4 +1,4 @@
-"""The acquire step: who is eligible, in which order, and what becomes of them."""
+"""Tests of the acquire step: which triggers are eligible, in which order, and which state each is put into."""
 
 from __future__ import annotations
 

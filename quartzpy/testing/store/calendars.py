@@ -1,4 +1,4 @@
-"""Calendars: stored, replaced, removed; and what becomes of triggers that name one."""
+"""Tests of calendars: storing, replacing and removing them, and the effect on the triggers that name them."""
 
 from __future__ import annotations
 

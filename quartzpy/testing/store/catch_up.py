@@ -1,4 +1,4 @@
-"""Bounded catch-up (`misfire="fire_all"`): the last missed fires are made, each with its own scheduled time."""
+"""Tests of bounded catch-up (`misfire="fire_all"`): the last missed fires run, each with its own fire time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registering, checking in, leaving, and finding out what steps did whose answers were lost."""
+"""Tests of the life of a node: registering, checking in, leaving, and reconciling after an answer was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The complete step: what an ended execution leaves behind, and what it may no longer touch."""
+"""Tests of the complete step: the effects of an execution that ended, and the fencing of one that was lost."""
 
 from __future__ import annotations
 

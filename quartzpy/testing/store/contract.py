@@ -17,7 +17,6 @@ from quartzpy.testing.store import (
     misfire,
     modes,
     node_deaths,
-    openings,
     overlaps,
     pages,
     pausing,
@@ -25,6 +24,7 @@ from quartzpy.testing.store import (
     resuming,
     retry,
     scheduling,
+    slots,
 )
 from quartzpy.testing.store.calendars import named
 from quartzpy.testing.store.executions import world
@@ -43,7 +43,7 @@ PARTS: tuple[ModuleType, ...] = (
     misfire,
     modes,
     node_deaths,
-    openings,
+    slots,
     overlaps,
     pages,
     pausing,

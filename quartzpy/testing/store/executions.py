@@ -1,4 +1,4 @@
-"""Executions as one list, from before their fire to the history."""
+"""Tests of executions in all states, from before their fire to the history."""
 
 from __future__ import annotations
 

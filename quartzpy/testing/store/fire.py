@@ -1,4 +1,4 @@
-"""The fire step, and giving claims back."""
+"""Tests of the fire step, and of giving claims back."""
 
 from __future__ import annotations
 

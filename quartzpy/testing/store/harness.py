@@ -38,7 +38,7 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
-"""When all tests begin: a Monday."""
+"""The instant at which every test begins, a Monday."""
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -73,7 +73,7 @@ class ManualClock:
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after the test began."""
+    """Return the instant that is `seconds` after the start of the test."""
     return START + timedelta(seconds=seconds)
 
 
@@ -82,19 +82,19 @@ def job(name: str = "job", group: str = "DEFAULT", *, job_type: str = REPORT, **
 
 
 def serial(name: str = "job", group: str = "DEFAULT", **values: Any) -> JobDetail:
-    """A job that disallows concurrent execution."""
+    """Return a job that disallows concurrent execution."""
     return job(name, group, disallow_concurrent=True, **values)
 
 
 def once(name: str = "once", when: datetime = START, **values: Any) -> SimpleTrigger:
-    """A trigger that fires once."""
+    """Return a trigger that fires once."""
     return SimpleTrigger(name, values.pop("group", "DEFAULT"), start_time=when, **values)
 
 
 def every(
     seconds: float, name: str = "every", *, start: datetime = START, times: int | None = None, **values: Any
 ) -> SimpleTrigger:
-    """A trigger that fires at an interval, for ever or so many times."""
+    """Return a trigger that fires at an interval, for ever or the given number of times."""
     return SimpleTrigger(
         name,
         values.pop("group", "DEFAULT"),
@@ -114,7 +114,7 @@ def job_key(name: str = "job", group: str = "DEFAULT") -> JobKey:
 
 
 def names(taken: Iterable[FiredTrigger] | Iterable[AcquiredTrigger]) -> list[str]:
-    """The names of the triggers, in order."""
+    """Return the names of the triggers, in order."""
     return [one.trigger_name if isinstance(one, FiredTrigger) else one.key.name for one in taken]
 
 
@@ -151,7 +151,7 @@ class Harness(ABC):
         )
 
     def recover(self, survivor: Node, *dead: Node) -> RecoveryOutcome:
-        """Let `survivor` recover nodes, by the records as they are now."""
+        """Let `survivor` recover nodes, with their present records."""
         epochs = {node.epoch for node in dead}
         records = [record for record in self.store.list_nodes().nodes if record.epoch in epochs]
         return self.store.recover(survivor, records)
@@ -176,7 +176,7 @@ class Harness(ABC):
         return self.store.store_jobs([JobEntry(None, prepared)], replace=replace)
 
     def exhausted(self, trigger: Trigger, job: JobKey) -> PreparedTrigger:
-        """A trigger whose following instants nobody computed yet: it goes the way through ACQUIRED."""
+        """Prepare a trigger without following fire times; it is claimed before it fires, since a node has to compute them."""
         whole = self.prepare(trigger, job)
         return PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
 
@@ -202,7 +202,7 @@ class Harness(ABC):
         )
 
     def move(self, claim: AcquiredTrigger) -> FireRequest:
-        """Where a claim goes when it fires: what the engine computes outside the lock."""
+        """Compute what a node computes before it fires a claim."""
         return fire_request_of(claim, self.clock.now())
 
     def fire(self, node: Node, claims: Iterable[AcquiredTrigger]) -> Firing:
@@ -211,13 +211,13 @@ class Harness(ABC):
     def reconcile(
         self, node: Node, *, claims: Iterable[AcquiredTrigger] = (), executions: Iterable[FiredTrigger] = ()
     ) -> Reconciliation:
-        """Compare what the node has in hand with what its epoch holds."""
+        """Reconcile the claims and executions that the node has in hand."""
         return self.store.reconcile(
             node, claims=[one.fire_id for one in claims], executions=[one.fire_id for one in executions]
         )
 
     def fire_due(self, node: Node, **how: Any) -> list[FiredTrigger]:
-        """Fire all that is due, by itself or through a claim."""
+        """Fire all that is due, directly or through a claim."""
         took = self.acquire(node, **how)
         return [*took.fired, *self.fire(node, took.acquired).fired]
 
@@ -248,7 +248,7 @@ class Harness(ABC):
     # --- looking
 
     def state(self, name: str, group: str = "DEFAULT") -> str:
-        """The state in the row, or "gone"."""
+        """Return the stored state of a trigger, or "gone"."""
         record = self.store.trigger(key(name, group))
         return "gone" if record is None else str(record.state)
 
@@ -285,7 +285,7 @@ class Harness(ABC):
         return self.store.find_executions(HISTORY, 1000)
 
     def everything(self) -> Any:
-        """All that can be seen of the store, to be compared."""
+        """Return everything that queries show, for a comparison."""
         store = self.store
         return (
             store.find_jobs(JobQuery(), 10_000),
@@ -300,7 +300,7 @@ class Harness(ABC):
 
 
 def data_of(fired: FiredTrigger) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A fire's job data and trigger data."""
+    """Return the job data and the trigger data of a fire."""
     return decode(fired.job_data), decode(fired.trigger_data)
 
 

@@ -1,4 +1,4 @@
-"""At most so many executions of a job at once in the whole cluster."""
+"""Tests of the limit of concurrent executions of a job, in the whole cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers and operators see of a store."""
+"""Tests of queries by key and by group, of totals, and of notifications."""
 
 from __future__ import annotations
 

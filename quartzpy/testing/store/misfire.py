@@ -1,4 +1,4 @@
-"""The misfire step: late triggers go where their instruction says, in slices."""
+"""Tests of the misfire step: late triggers are treated by their misfire instruction, in slices."""
 
 from __future__ import annotations
 

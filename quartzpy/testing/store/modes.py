@@ -1,4 +1,4 @@
-"""Jobs that are disabled or run by hand only, and manual mode."""
+"""Tests of job modes (disabled, by hand only) and of the manual mode."""
 
 from __future__ import annotations
 

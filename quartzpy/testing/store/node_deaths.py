@@ -1,4 +1,4 @@
-"""Jobs that nodes die of: after so many deaths in a row a job is not run again."""
+"""Tests of jobs that nodes die of: after several deaths in a row a job is not run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fire does when its job is full: one waits for all, or it takes the place of what runs."""
+"""Tests of the overlap policies: a fire of a job at its limit waits and coalesces others, or replaces an execution."""
 
 from __future__ import annotations
 

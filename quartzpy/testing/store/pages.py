@@ -1,4 +1,4 @@
-"""Queries with filters, read page after page."""
+"""Tests of queries with filters that are read page after page."""
 
 from __future__ import annotations
 

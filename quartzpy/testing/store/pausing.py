@@ -1,4 +1,4 @@
-"""Pausing and resuming triggers, jobs, groups and everything."""
+"""Tests of pausing and resuming triggers, jobs, groups and everything."""
 
 from __future__ import annotations
 

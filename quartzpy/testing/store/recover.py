@@ -1,4 +1,4 @@
-"""The recover step: what dead nodes held is freed, once, and by nobody who is dead."""
+"""Tests of recovery: the claims and executions of dead nodes are freed exactly once, and no dead node can do it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the fires that a trigger missed while it was paused."""
+"""Tests of the treatment of fires that a trigger missed while it was paused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failed execution runs again by a stored trigger, whose fire is the next attempt."""
+"""Tests of retries: a failed execution runs again by a stored trigger, whose fire is the next attempt."""
 
 from __future__ import annotations
 

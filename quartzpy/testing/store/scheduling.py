@@ -1,4 +1,4 @@
-"""Storing, replacing and removing jobs and triggers: all of it, or none."""
+"""Tests of storing, replacing and removing jobs and triggers, all or none."""
 
 from __future__ import annotations
 

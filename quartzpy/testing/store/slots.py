@@ -1,4 +1,4 @@
-"""A node takes only what it has a place for, and no more of it than is free."""
+"""Tests of placement and slots: a node claims only what it can run, and no more than it has free slots for."""
 
 from __future__ import annotations
 
