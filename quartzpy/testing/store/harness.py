@@ -176,7 +176,7 @@ class Harness(ABC):
         return self.store.store_jobs([JobEntry(None, prepared)], replace=replace)
 
     def exhausted(self, trigger: Trigger, job: JobKey) -> PreparedTrigger:
-        """Prepare a trigger without following fire times; it is claimed before it fires, since a node has to compute them."""
+        """Prepare a trigger without following fire times, so that it is claimed first: a node computes them."""
         whole = self.prepare(trigger, job)
         return PreparedTrigger(whole.trigger, whole.progress, UpcomingFireTimes())
 
