@@ -18,7 +18,7 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, ExecutionState, FiredState, JobMode, MisfireAction
+from quartzpy.states import ENDED, ExecutionState, FiredState, JobMode, MisfireAction, TriggerState
 from quartzpy.store.queries import (
     AnyQuery,
     ExecutionQuery,
@@ -57,8 +57,9 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COL
 # OFFSET 0 keeps the planner from walking along another index in the order of the query.
 _TRIGGERS_OF_KEY = "(SELECT * FROM $triggers WHERE sched_name = %(sched)s {of} OFFSET 0)"
 _TRIGGERS = f"""
-{TRIGGER.format(source="{source}")} WHERE t.sched_name = %(sched)s {{conditions}} ORDER BY {{order}} {_LIMIT}
+{TRIGGER.format(source="{source}")} WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY {{order}} {_LIMIT}
 """
+_STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
 _BY_KEY = "t.trigger_group, t.trigger_name"
 _NEXT = "coalesce(t.next_fire_time, 'infinity')"
 _BY_NEXT_FIRE_TIME = f"{_NEXT}, -t.priority, t.trigger_group, t.trigger_name"
@@ -214,7 +215,10 @@ def triggers_text(query: TriggerQuery, after: Position | None) -> str:
         after and (_AFTER_KEY.format(columns=_BY_KEY) if by_key else _AFTER_NEXT),
     ]
     order = _BY_KEY if by_key else _BY_NEXT_FIRE_TIME
-    return _TRIGGERS.format(source=source, conditions=_all_of(conditions), order=order)
+    # As an expression, so that without statistics the primary key does not look as good as the index of the few.
+    is_of_few = query.states is not None and query.states <= _STOPPED
+    scheduler = "t.sched_name || ''" if is_of_few else "t.sched_name"
+    return _TRIGGERS.format(scheduler=scheduler, source=source, conditions=_all_of(conditions), order=order)
 
 
 def _values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str, Any]:
