@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -112,7 +112,7 @@ def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[..., list[dict[str, Any]]]:
+def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable[..., list[dict[str, Any]]]]:
     connection = connect()
     for setting in session_settings(SchedulerConfig.of({"name": "plans"})).items():
         connection.execute("SELECT set_config(%s, %s, false)", setting)
@@ -132,7 +132,9 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[..., lis
         answer = found[0] if isinstance(found[0], list) else json.loads(found[0])
         return nodes_of(answer[0]["Plan"])
 
-    return one
+    yield one
+    # Else the indexes stay as large as these tests made them, and later tests plan with that.
+    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires CASCADE")
 
 
 FILL_HISTORY = """
