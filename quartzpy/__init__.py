@@ -29,6 +29,7 @@ from quartzpy.jobs import NoOpJob
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
+from quartzpy.paging import Page, Query
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
@@ -81,8 +82,10 @@ __all__ = [
     "KeyMatcher",
     "MonthlyCalendar",
     "NoOpJob",
+    "Page",
     "PublicState",
     "QuartzpyError",
+    "Query",
     "RecurrenceTrigger",
     "RetryPolicy",
     "Scheduler",

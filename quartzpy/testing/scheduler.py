@@ -232,7 +232,9 @@ class SchedulerHarness(SchedulingVerbs):
     def _dispatch_keys(self) -> list[DispatchKey]:
         """Return all that triggers wait for, of jobs that are known here: whatever they ask for, they run here."""
         names = set(self._job_types.names())
-        return sorted(dispatch_key for dispatch_key in self._store.waiting_lanes() if dispatch_key.job_type in names)
+        return sorted(
+            dispatch_key for dispatch_key in self._store.waiting_dispatch_keys() if dispatch_key.job_type in names
+        )
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         execution = Execution(fired, self._epoch)

@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "an execution state that is none": (
         lambda c: c.executions(state=["FAILED", "LOST"]),
         errors.InvalidValueError,
-        r"states: must be among SCHEDULED.*TERMINATED \(got.*LOST",
+        r"state: must be among SCHEDULED.*TERMINATED \(got.*LOST",
     ),
     "executions since a naive datetime": (
         lambda c: c.executions(since=datetime(2090, 1, 1)),

@@ -198,7 +198,7 @@ def test_after_the_end_of_the_transaction_it_is_of_no_more_use(client: Scheduler
             inside = client.using(connection)
             end(connection)
             with pytest.raises(StoreUnavailableError, match="has ended"):
-                inside.jobs()
+                list(inside.jobs())
 
     ended(lambda connection: connection.commit())
     ended(lambda connection: connection.rollback())

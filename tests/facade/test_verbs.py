@@ -334,14 +334,14 @@ def test_a_disabled_job_says_so(client: Scheduler) -> None:
     assert client.job_mode(job.key) is JobMode.DISABLED
     with pytest.raises(IllegalStateChangeError, match="is disabled; call enable_job"):
         client.trigger_job(job.key)
-    assert "as its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.run_job_by_hand_only(job.key)
-    assert "as its job runs by hand only" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because its job runs only when it is triggered by hand" in client.why(TriggerKey("t", "DEFAULT"))[0]
     assert client.trigger_job(job.key)
     client.enable_job(job.key)
     client.enter_manual_mode()
     assert client.is_in_manual_mode
-    assert "as the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.leave_manual_mode()
     assert client.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
     with pytest.raises(JobNotFoundError):

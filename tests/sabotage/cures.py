@@ -75,9 +75,7 @@ CURES = (
                 "SET {COPIES}\n",
             ),
         ),
-        (
-            "tests/contract/test_scheduling.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",
-        ),
+        ("tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",),
     ),
     Sabotage(
         "h2_only_known_errors_end_an_attempt",
@@ -102,7 +100,7 @@ CURES = (
                 "CASE WHEN %(keeps_data)s::bool THEN excluded.job_data ELSE excluded.job_data END",
             ),
         ),
-        ("tests/contract/test_scheduling.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
+        ("tests/contract/test_contract.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
     ),
     Sabotage(
         "h3_modified_as_it_was_read",

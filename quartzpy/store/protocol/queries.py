@@ -70,7 +70,7 @@ class QueryStore(Protocol):
 
     def calendar_names(self) -> list[str]: ...
 
-    def waiting_lanes(self) -> set[DispatchKey]:
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
         """Return the dispatch keys for which triggers are WAITING."""
         ...
 

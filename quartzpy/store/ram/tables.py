@@ -6,12 +6,12 @@ state and the claim follow. A trigger has a fire_id while it is ACQUIRED, and wh
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any
 
 from quartzpy.clock import Clock
@@ -20,7 +20,7 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -39,8 +39,21 @@ AFTER_UNBLOCKING = {
 }
 
 
-_EPOCHS = count(1)
-"""Of this process, and not of one store: a process asks which epochs are its own by their numbers."""
+class _Epochs:
+    """The epochs of this process, for all stores: a process asks which epochs are its own by their numbers."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def next(self, above: int) -> int:
+        """Return an epoch above `above` and above all that were returned before."""
+        with self._lock:
+            self._last = max(self._last, above) + 1
+            return self._last
+
+
+_EPOCHS = _Epochs()
 
 
 class JobRow:
@@ -263,13 +276,28 @@ class Tables:
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self.notifications: set[Notification] = set()
+        """Those that are not sent yet."""
         self._running: Counter[JobKey] = Counter()
-        self._numbers = count(1)
+        self._last_number = 0
+        self._last_epoch = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_clock"}
+
+    def take_time_from(self, clock: Clock) -> None:
+        self._clock = clock
 
     def copied(self) -> Tables:
-        """Return a copy of all rows. It shares the clock, and the numbers, which are never given twice."""
-        shared = (self._clock, self._numbers)
-        return deepcopy(self, {id(one): one for one in shared})
+        """Return a copy of all rows, which shares the clock."""
+        copy = deepcopy(self)
+        copy.take_time_from(self._clock)
+        return copy
+
+    def continue_numbers_of(self, other: Tables) -> None:
+        """Give no number that `other` has given."""
+        self._last_number = max(self._last_number, other._last_number)
+        self._last_epoch = max(self._last_epoch, other._last_epoch)
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -280,10 +308,12 @@ class Tables:
 
     def next_number(self) -> int:
         """A fire_id or a generation: above all before."""
-        return next(self._numbers)
+        self._last_number += 1
+        return self._last_number
 
     def next_epoch(self) -> int:
-        return next(_EPOCHS)
+        self._last_epoch = _EPOCHS.next(self._last_epoch)
+        return self._last_epoch
 
     def require(self, node: Node) -> datetime:
         """The time, for a step of a node that still stands.

@@ -88,7 +88,7 @@ WITH RECURSIVE waiting AS (
          ORDER BY t.job_type, t.placement LIMIT 1) AS other
 )
 """
-WAITING_LANES = f"{WAITING} SELECT job_type, placement FROM waiting"
+WAITING_DISPATCH_KEYS = f"{WAITING} SELECT job_type, placement FROM waiting"
 # While all are paused, a group that was stored since is paused like those that were.
 PAUSED = """
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
@@ -194,8 +194,8 @@ def paused(session: SqlSession, scope: str) -> set[str]:
     return {name for found, name in session.read_one(PAUSED) if found == scope}
 
 
-def waiting_lanes(session: SqlSession) -> set[DispatchKey]:
-    return {DispatchKey(*row) for row in session.read_one(WAITING_LANES)}
+def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:
+    return {DispatchKey(*row) for row in session.read_one(WAITING_DISPATCH_KEYS)}
 
 
 def list_running(session: SqlSession) -> list[RunningRecord]:

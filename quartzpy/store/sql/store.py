@@ -418,8 +418,8 @@ class SqlJobStore:
     def all_paused(self) -> bool:
         return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
 
-    def waiting_lanes(self) -> set[DispatchKey]:
-        return lookups.waiting_lanes(self._session)
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
+        return lookups.waiting_dispatch_keys(self._session)
 
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         calendars.put(self._session, name, calendar, replace=replace)

@@ -1,4 +1,4 @@
-"""Storing, replacing and removing jobs and triggers: all of it, or none."""
+"""Tests of storing, replacing and removing jobs and triggers, all or none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry
 from quartzpy.store.queries import JobQuery, TriggerQuery
-from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.trigger import Trigger
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     SECOND,
     START,
@@ -29,6 +27,8 @@ from tests.contract.harness import (
     once,
     serial,
 )
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.trigger import Trigger
 
 HEAVY = job(execution_group="heavy").placement.as_text()
 
@@ -225,7 +225,7 @@ def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> N
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
-    assert store.store.waiting_lanes() == {DispatchKey("report")}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report")}
     assert not store.fire_due(node, types=["old"])
     assert store.fire_one(node).job_type == "report"
 

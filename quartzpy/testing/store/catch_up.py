@@ -1,4 +1,4 @@
-"""Bounded catch-up (`misfire="fire_all"`): the last missed fires are made, each with its own scheduled time."""
+"""Tests of bounded catch-up (`misfire="fire_all"`): the last missed fires run, each with its own fire time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node, TriggerMove
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import MisfireRecord, TriggerRecord
+from quartzpy.testing.store.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
-from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
 
 NIGHTS = DailyCalendar(time(0), time(6), time_zone="UTC")
 """A calendar that excludes none of these hours."""

@@ -1,4 +1,4 @@
-"""Jobs that are disabled or run by hand only, and manual mode."""
+"""Tests of job modes (disabled, by hand only) and of the manual mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Outcome
 from quartzpy.store.records import JobHeader
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
 
 
 def by_hand(name: str = "by-hand") -> object:
