@@ -690,7 +690,12 @@ class JobStore(Protocol):
     # --- scheduling
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-        """Store jobs and triggers, all or none; the soonest fire time of what may fire.
+        """Store jobs and triggers, all or none; the soonest fire time of the stored triggers.
+
+        Storing exactly what is stored already changes nothing. With `replace`, a trigger that belongs to the same job
+        and whose schedule did not change (see `PreparedTrigger.schedule_hash`) keeps its progress, state, pause,
+        misfires, claim and generation; its other values are replaced. The data of a job that persists it, and did so
+        before, stays as the job left it.
 
         A new trigger is PAUSED where its group, its job's group or all are paused, and BLOCKED while its job
         executes and disallows concurrent execution. Replacing gives a new generation and keeps a job's other
@@ -698,7 +703,8 @@ class JobStore(Protocol):
         place) are void.
 
         Raises:
-            ObjectAlreadyExistsError: a key is stored and `replace` is false.
+            ObjectAlreadyExistsError: something else is stored under a key and `replace` is false; the message names
+                the differences.
             JobNotFoundError, CalendarNotFoundError: what a trigger refers to is not stored.
         """
         ...
@@ -798,10 +804,12 @@ class JobStore(Protocol):
 
     def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None: ...
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
         """Say which triggers of a job fire, present ones and later ones; the soonest fire time of what may fire.
 
-        A job that is not stored is passed over. ENABLED resumes all its triggers.
+        A job that is not stored is passed over. The triggers that the former mode alone paused are resumed, with
+        `missed` deciding about the fires that they missed. Those that were paused by name, by group or by `pause_all`
+        stay paused.
         """
         ...
 
@@ -813,8 +821,11 @@ class JobStore(Protocol):
         """A job's mode and its registered type, in one round trip; None where it is not stored."""
         ...
 
-    def set_manual(self, on: bool) -> datetime | None:
-        """Let only triggers fire that no schedule made, or all again; the soonest fire time of what may fire."""
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Let only triggers fire that no schedule made, or all again; the soonest fire time of what may fire.
+
+        The end of manual mode resumes the triggers that it alone paused, as `set_job_mode` does.
+        """
         ...
 
     def is_manual(self) -> bool: ...

@@ -53,6 +53,8 @@ class TriggerRecord:
     error: str | None = None
     catch_up_until: datetime | None = None
     """It makes up for missed fires up to then, and does not misfire meanwhile."""
+    schedule_hash: int | None = field(default=None, repr=False)
+    """Identifies the schedule as it was declared; see `quartzpy.triggers.schedule_hash`."""
 
     @cached_property
     def trigger(self) -> Trigger:

@@ -182,6 +182,19 @@ class Trigger(ABC):
         bound.__dict__.update(self.__dict__, job_key=job_key)
         return bound
 
+    def with_values_of(self, other: Trigger) -> Self:
+        """This trigger with the description, priority, data and misfire handling of another."""
+        return replace(
+            self,
+            description=other.description,
+            priority=other.priority,
+            data=other.data,
+            misfire=other.misfire,
+            misfire_threshold=other.misfire_threshold,
+            catch_up_max=other.catch_up_max,
+            catch_up_within=other.catch_up_within,
+        )
+
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
         """The first fire time strictly after `instant`, within start and end; calendars are not asked."""

@@ -139,7 +139,7 @@ def test_a_trigger_key_that_is_taken_is_refused(store: Harness) -> None:
     store.schedule(job(), once())
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.once"):
-        store.add_triggers(job_key(), once("new"), once())
+        store.add_triggers(job_key(), once("new"), once(when=at(9)))
     assert store.everything() == before
 
 
@@ -244,7 +244,7 @@ def test_replacing_a_trigger_drops_the_claim_on_it(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(1)))
     store.acquire(node, look_ahead=SECOND)
-    store.add_triggers(job_key(), once(when=at(1)), replace=True)
+    store.add_triggers(job_key(), once(when=at(2)), replace=True)
     assert store.state("once") == "WAITING"
     assert not store.claims()
 
@@ -339,7 +339,7 @@ def test_a_place_that_a_third_trigger_has_is_refused(store: Harness) -> None:
     store.schedule(job(), once("old"), once("third"))
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError):
-        store.store.replace_trigger(key("old"), store.prepare(once("third"), job_key()))
+        store.store.replace_trigger(key("old"), store.prepare(once("third", at(9)), job_key()))
     assert store.everything() == before
 
 

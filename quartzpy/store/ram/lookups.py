@@ -26,7 +26,8 @@ from quartzpy.store.records import (
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-def _record(row: TriggerRow) -> TriggerRecord:
+def trigger_record(row: TriggerRow) -> TriggerRecord:
+    """A row as operators see it."""
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
@@ -38,6 +39,7 @@ def _record(row: TriggerRow) -> TriggerRecord:
         upcoming=row.upcoming.instants,
         error=row.error,
         catch_up_until=row.catch_up_until,
+        schedule_hash=row.schedule_hash,
     )
 
 
@@ -46,17 +48,17 @@ def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
 
 
 def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    return {key: _record(tables.triggers[key]) for key in keys if key in tables.triggers}
+    return {key: trigger_record(tables.triggers[key]) for key in keys if key in tables.triggers}
 
 
 def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:
     job = tables.jobs.get(key)
-    return [] if job is None else [_record(job.triggers[name]) for name in sorted(job.triggers)]
+    return [] if job is None else [trigger_record(job.triggers[name]) for name in sorted(job.triggers)]
 
 
 def triggers_of_calendar(tables: Tables, name: str) -> list[TriggerRecord]:
     named = [row for row in tables.triggers.values() if row.bare.calendar == name]
-    return [_record(row) for row in sorted(named, key=lambda row: row.key)]
+    return [trigger_record(row) for row in sorted(named, key=lambda row: row.key)]
 
 
 def trigger_states(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, PublicState]:
@@ -82,7 +84,7 @@ def list_jobs(tables: Tables, limit: int) -> list[JobRecord]:
 
 
 def list_triggers(tables: Tables, limit: int) -> list[TriggerRecord]:
-    return [_record(row) for row in sorted(tables.triggers.values(), key=_by_fire_time)[:limit]]
+    return [trigger_record(row) for row in sorted(tables.triggers.values(), key=_by_fire_time)[:limit]]
 
 
 def _by_fire_time(row: TriggerRow) -> tuple[datetime, int, TriggerKey]:

@@ -316,9 +316,9 @@ class RamJobStore:
         with self._lock:
             return pausing.resume_all(self._tables, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_mode(self._tables, key, mode)
+            return pausing.set_mode(self._tables, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.mode_and_type(key)
@@ -329,9 +329,9 @@ class RamJobStore:
             job = self._tables.jobs.get(key)
             return None if job is None else (job.mode, job.job_type)
 
-    def set_manual(self, on: bool) -> datetime | None:
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_manual(self._tables, on)
+            return pausing.set_manual(self._tables, on, missed)
 
     def is_manual(self) -> bool:
         with self._lock:

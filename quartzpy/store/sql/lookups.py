@@ -52,7 +52,7 @@ _TRIGGER = """
 SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-       t.generation, t.upcoming, t.error, t.catch_up_until
+       t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash
   FROM $triggers t
 """
 TRIGGERS = f"""
@@ -242,9 +242,10 @@ def list_jobs(session: SqlSession, limit: int) -> list[JobRecord]:
     ]
 
 
-def _record(row: tuple[Any, ...]) -> TriggerRecord:
+def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
+    """A row of `TRIGGERS` as a record."""
     name, group, job_group, job_name, *columns = row[:14]
-    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
+    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until, schedule_hash = row[14:]
     return TriggerRecord(
         key=TriggerKey(name, group),
         job_key=JobKey(job_name, job_group),
@@ -256,24 +257,25 @@ def _record(row: tuple[Any, ...]) -> TriggerRecord:
         upcoming=tuple(upcoming),
         error=error,
         catch_up_until=catch_up_until,
+        schedule_hash=schedule_hash,
     )
 
 
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    found = [_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
+    found = [trigger_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
     return {record.key: record for record in found}
 
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
-    return [_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
+    return [trigger_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
 
 
 def triggers_of_calendar(session: SqlSession, name: str) -> list[TriggerRecord]:
-    return [_record(row) for row in session.read_one(TRIGGERS_OF_CALENDAR, name=name)]
+    return [trigger_record(row) for row in session.read_one(TRIGGERS_OF_CALENDAR, name=name)]
 
 
 def list_triggers(session: SqlSession, limit: int) -> list[TriggerRecord]:
-    return [_record(row) for row in session.read_one(LIST_TRIGGERS, limit=limit)]
+    return [trigger_record(row) for row in session.read_one(LIST_TRIGGERS, limit=limit)]
 
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:

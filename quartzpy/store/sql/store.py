@@ -334,8 +334,8 @@ class SqlJobStore:
     def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_all(self._session, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
-        return pausing.set_mode(self._session, key, mode)
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.set_mode(self._session, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.mode_and_type(key)
@@ -344,8 +344,8 @@ class SqlJobStore:
     def mode_and_type(self, key: JobKey) -> tuple[JobMode, str] | None:
         return pausing.mode_and_type(self._session, key)
 
-    def set_manual(self, on: bool) -> datetime | None:
-        return pausing.set_manual(self._session, on)
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.set_manual(self._session, on, missed)
 
     def is_manual(self) -> bool:
         return bool(lookups.paused(self._session, pausing.MANUAL_SCOPE))
