@@ -29,6 +29,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -482,12 +484,19 @@ class JobStore(Protocol):
         """
         ...
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
-        """The jobs and triggers that an owner declared (see `Scheduler.sync`), and nobody replaced since."""
+    def owned(self, owner: str) -> Owned:
+        """Return what an owner declared, and the version that it gave last."""
         ...
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
-        """Note whose these are."""
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
+        """Note that an owner declared these jobs and triggers; where `version` is given, keep it."""
         ...
 
     def begin_job_transaction(self) -> Work:
@@ -727,8 +736,8 @@ class JobStore(Protocol):
         """Remove triggers, and non-durable jobs that have none left; those that were there."""
         ...
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
-        """Remove jobs with all their triggers; those that were there. Running executions go on."""
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
+        """Remove jobs with all their triggers; return those that were there. Running executions go on."""
         ...
 
     def clear(self) -> None:
@@ -859,6 +868,10 @@ class JobStore(Protocol):
     def job_group_names(self) -> list[str]: ...
 
     def trigger_group_names(self) -> list[str]: ...
+
+    def pauses(self) -> Pauses:
+        """Return what is paused for triggers that come later, in one read."""
+        ...
 
     def paused_trigger_groups(self) -> set[str]: ...
 

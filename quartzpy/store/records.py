@@ -35,6 +35,24 @@ class NodeRecord:
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What is paused for triggers that come later, too."""
+
+    everything: bool
+    trigger_groups: frozenset[str]
+    job_groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The jobs and triggers that an owner declared, and the version of the program that did so last."""
+
+    jobs: frozenset[JobKey]
+    triggers: frozenset[TriggerKey]
+    version: str | None = None
+
+
 @dataclass(frozen=True)
 class TriggerRecord:
     """A stored trigger as operators see it.

@@ -13,6 +13,7 @@ from quartzpy.states import FiredState
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.ram.lookups import trigger_record
 from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
+from quartzpy.store.records import Owned
 from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
@@ -141,9 +142,9 @@ def delete_triggers(tables: Tables, keys: Collection[TriggerKey]) -> set[Trigger
     return {row.key for row in there}
 
 
-def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> set[JobKey]:
+def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
-    there = {key for key in keys if key in tables.jobs}
+    there = {key: set(tables.jobs[key].triggers) for key in keys if key in tables.jobs}
     for key in there:
         for row in list(tables.jobs[key].triggers.values()):
             tables.remove_trigger(row)
@@ -159,16 +160,24 @@ def clear(tables: Tables) -> None:
             tables.drop(row)
     tables.calendars.clear()
     tables.pauses = Pauses()
+    tables.versions.clear()
 
 
-def owned(tables: Tables, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+def owned(tables: Tables, owner: str) -> Owned:
     """What an owner declared; see `JobStore.owned`."""
-    jobs = {key for key, row in tables.jobs.items() if row.owner == owner}
-    return jobs, {key for key, row in tables.triggers.items() if row.owner == owner}
+    return Owned(
+        frozenset(key for key, row in tables.jobs.items() if row.owner == owner),
+        frozenset(key for key, row in tables.triggers.items() if row.owner == owner),
+        tables.versions.get(owner),
+    )
 
 
-def own(tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+def own(
+    tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey], version: str | None
+) -> None:
     """Note whose these are; see `JobStore.own`."""
+    if version is not None:
+        tables.versions[owner] = version
     for job_key in jobs:
         tables.jobs[job_key].owner = owner
     for trigger_key in triggers:

@@ -52,6 +52,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -74,13 +76,20 @@ class RamJobStore:
         with self._lock:
             return work(self)
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         with self._lock:
             return scheduling.owned(self._tables, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
         with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers)
+            scheduling.own(self._tables, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> Work:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
@@ -243,7 +252,7 @@ class RamJobStore:
         with self._lock:
             return scheduling.delete_triggers(self._tables, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         with self._lock:
             return scheduling.delete_jobs(self._tables, keys)
 
@@ -380,6 +389,12 @@ class RamJobStore:
     def trigger_group_names(self) -> list[str]:
         with self._lock:
             return lookups.groups(self._tables.triggers)
+
+    def pauses(self) -> Pauses:
+        with self._lock:
+            pauses = self._tables.pauses
+            groups = lookups.paused_trigger_groups(self._tables)
+            return Pauses(pauses.everything, frozenset(groups), frozenset(pauses.job_groups))
 
     def paused_trigger_groups(self) -> set[str]:
         with self._lock:

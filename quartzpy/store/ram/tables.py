@@ -273,6 +273,7 @@ class Tables:
         self.nodes: dict[str, NodeRecord] = {}
         self.calendars: dict[str, StoredCalendar] = {}
         self.pauses = Pauses()
+        self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()

@@ -17,6 +17,7 @@ from quartzpy.store.records import (
     ExecutionRecord,
     JobRecord,
     MisfireRecord,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -295,6 +296,13 @@ def trigger_keys(session: SqlSession, matcher: GroupMatcher) -> set[TriggerKey]:
 def column(session: SqlSession, text: str) -> list[str]:
     """The first column of a query without values."""
     return [row[0] for row in session.read_one(text)]
+
+
+def pauses(session: SqlSession) -> Pauses:
+    """See `JobStore.pauses`."""
+    found = session.read_one(PAUSED)
+    groups = {scope: frozenset(name for of, name in found if of == scope) for scope in ("TRIGGER", "JOB")}
+    return Pauses(any(scope == "ALL" for scope, _ in found), groups["TRIGGER"], groups["JOB"])
 
 
 def paused(session: SqlSession, scope: str) -> set[str]:

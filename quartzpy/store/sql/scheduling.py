@@ -20,6 +20,7 @@ from quartzpy.errors import JobNotFoundError, JobStoreError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
+from quartzpy.store.records import Owned
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.complete import orphans
@@ -226,9 +227,12 @@ WITH went AS (
     DELETE FROM $triggers t
      USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
      WHERE t.sched_name = %(sched)s AND t.job_group = k.job_group AND t.job_name = k.job_name
-    RETURNING t.fire_id
+    RETURNING t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
+),
+void AS (
+    DELETE FROM $fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
 )
-DELETE FROM $fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
+SELECT job_group, job_name, trigger_group, trigger_name FROM went
 """
 DELETE_JOBS = """
 DELETE FROM $job_details j
@@ -242,6 +246,11 @@ SELECT job_group, job_name FROM $job_details WHERE sched_name = %(sched)s AND ow
 """
 OWNED_TRIGGERS = """
 SELECT trigger_group, trigger_name FROM $triggers WHERE sched_name = %(sched)s AND owner = %(owner)s
+"""
+VERSION_OF_OWNER = "SELECT version FROM $owners WHERE sched_name = %(sched)s AND owner = %(owner)s"
+KEEP_VERSION = """
+INSERT INTO $owners (sched_name, owner, version) VALUES (%(sched)s, %(owner)s, %(version)s)
+    ON CONFLICT (sched_name, owner) DO UPDATE SET version = excluded.version
 """
 OWN_JOBS = """
 UPDATE $job_details j SET owner = %(owner)s
@@ -260,6 +269,7 @@ CLEAR = (
     "DELETE FROM $job_details WHERE sched_name = %(sched)s",
     "DELETE FROM $calendars WHERE sched_name = %(sched)s",
     "DELETE FROM $paused_groups WHERE sched_name = %(sched)s",
+    "DELETE FROM $owners WHERE sched_name = %(sched)s",
 )
 
 
@@ -590,15 +600,18 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
     return session.transaction(work) if keys else set()
 
 
-def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
+def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
     values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
-    *_, went = session.unlocked(
+    _, triggers, went = session.unlocked(
         session.send(HOLD_JOBS, **values),
         session.send(DELETE_TRIGGERS_OF_JOBS, **values),
         session.send(DELETE_JOBS, **values),
     )
-    return {JobKey(row[1], row[0]) for row in went.rows}
+    removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}
+    for job_group, job_name, group, name in triggers.rows:
+        removed[JobKey(job_name, job_group)].add(TriggerKey(name, group))
+    return removed
 
 
 def clear(session: SqlSession) -> None:
@@ -606,18 +619,29 @@ def clear(session: SqlSession) -> None:
     session.unlocked(*[session.send(text) for text in CLEAR])
 
 
-def owned(session: SqlSession, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+def owned(session: SqlSession, owner: str) -> Owned:
     """What an owner declared; see `JobStore.owned`."""
-    jobs, triggers = session.read(session.send(OWNED_JOBS, owner=owner), session.send(OWNED_TRIGGERS, owner=owner))
-    return {JobKey(row[1], row[0]) for row in jobs.rows}, {TriggerKey(row[1], row[0]) for row in triggers.rows}
+    jobs, triggers, version = session.read(
+        *(session.send(text, owner=owner) for text in (OWNED_JOBS, OWNED_TRIGGERS, VERSION_OF_OWNER))
+    )
+    found = version.first()
+    return Owned(
+        frozenset(JobKey(row[1], row[0]) for row in jobs.rows),
+        frozenset(TriggerKey(row[1], row[0]) for row in triggers.rows),
+        None if found is None else found[0],
+    )
 
 
-def own(session: SqlSession, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+def own(
+    session: SqlSession,
+    owner: str,
+    jobs: Collection[JobKey],
+    triggers: Collection[TriggerKey],
+    version: str | None,
+) -> None:
     """Note whose these are; see `JobStore.own`."""
     keys = (OWN_JOBS, jobs), (OWN_TRIGGERS, triggers)
-    session.unlocked(
-        *(
-            session.send(text, owner=owner, groups=[key.group for key in some], names=[key.name for key in some])
-            for text, some in keys
-        )
-    )
+    sends = [session.send(text, owner=owner, **_keys(some)) for text, some in keys]
+    if version is not None:
+        sends.append(session.send(KEEP_VERSION, owner=owner, version=version))
+    session.unlocked(*sends)

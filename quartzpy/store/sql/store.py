@@ -47,6 +47,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -111,11 +113,18 @@ class SqlJobStore:
             connection.commit()
             return done
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         return scheduling.owned(self._session, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
-        scheduling.own(self._session, owner, jobs, triggers)
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
+        scheduling.own(self._session, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
@@ -298,7 +307,7 @@ class SqlJobStore:
     def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
         return scheduling.delete_triggers(self._session, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         return scheduling.delete_jobs(self._session, keys)
 
     def clear(self) -> None:
@@ -384,6 +393,9 @@ class SqlJobStore:
 
     def trigger_group_names(self) -> list[str]:
         return lookups.column(self._session, lookups.TRIGGER_GROUPS)
+
+    def pauses(self) -> Pauses:
+        return lookups.pauses(self._session)
 
     def paused_trigger_groups(self) -> set[str]:
         return lookups.paused(self._session, pausing.TRIGGER_SCOPE)
