@@ -13,13 +13,12 @@ from enum import StrEnum
 from typing import Any, Self
 
 from quartzpy.errors import InvalidKeyError, SettingsError
+from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import quoted
 
 AUTO = "AUTO"
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
 _BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -27,22 +26,6 @@ LEAST_MEMORY = 128 * 2**20
 # The server counts milliseconds in 32 bits.
 _LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
-
-
-def as_duration(value: object, subject: str) -> timedelta:
-    """A timedelta, or a text such as "500ms", "5s", "2m", "1h", "7d".
-
-    Raises:
-        SettingsError: anything else.
-    """
-    if isinstance(value, timedelta):
-        return value
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        try:
-            return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
-        except OverflowError:
-            raise SettingsError(f"{subject}: longer than any span of time (got {quoted(value)})") from None
-    raise SettingsError(f"{subject}: a timedelta, or 500ms, 5s, 2m, 1h (got {quoted(value)})")
 
 
 def as_bytes(value: object, subject: str) -> int:
@@ -157,7 +140,7 @@ class ExecutorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerConfig:
-    """All settings with their defaults. Spans of time are timedeltas, or texts such as "5s".
+    """All settings with their defaults. A length of time is a timedelta, a number of seconds or a text such as "1h30m".
 
     Instants of the cluster are judged by the database's clock; waits by the node's own.
     """
@@ -185,41 +168,41 @@ class SchedulerConfig:
     batch_size: int = 200
     """At most so many triggers are claimed by one transaction (never more than there are free workers)."""
 
-    look_ahead: timedelta = timedelta(milliseconds=250)
+    look_ahead: Converted[Span, timedelta] = Converted(timedelta(milliseconds=250))
     """Triggers due within this span are claimed before their instant."""
 
-    idle_wait: timedelta = timedelta(seconds=15)
+    idle_wait: Converted[Span, timedelta] = Converted(timedelta(seconds=15))
     """At the latest after this span a node looks for work, whatever it was told (the net under NOTIFY)."""
 
-    misfire_threshold: timedelta = timedelta(seconds=60)
+    misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
     """A trigger later than this has misfired (Quartz's default)."""
 
     misfire_batch_size: int = 500
     """Misfired triggers handled by one transaction."""
 
-    checkin_interval: timedelta = timedelta(seconds=5)
+    checkin_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
     """How often a node renews its lease."""
 
-    failure_window: timedelta = timedelta(seconds=20)
+    failure_window: Converted[Span, timedelta] = Converted(timedelta(seconds=20))
     """Silence after which the others may declare this node dead, whatever their own settings. Its lease is three
     quarters of it."""
 
     max_node_deaths: int = 3
     """A job that so many nodes died of in a row is not run again: its triggers become ERROR. A success resets it."""
 
-    lock_timeout: timedelta = timedelta(seconds=5)
+    lock_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
     """The longest wait for a lock of the database."""
 
-    statement_timeout: timedelta = timedelta(seconds=30)
+    statement_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
     """The longest time a statement of ours may run."""
 
-    start_timeout: timedelta = timedelta(seconds=30)
+    start_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
     """How long `start` tries to reach the database."""
 
-    connect_timeout: timedelta = timedelta(seconds=5)
+    connect_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
     """How long one attempt to connect may take."""
 
-    history_retention: timedelta | None = timedelta(days=7)
+    history_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=7))
     """Ended executions and misfires are kept for so long; None keeps them for ever."""
 
     max_job_data_bytes: int = 65_536
@@ -252,9 +235,7 @@ class SchedulerConfig:
         for setting in fields(self):
             value = getattr(self, setting.name)
             if isinstance(setting.default, timedelta) and not (value is None and setting.name == "history_retention"):
-                span = as_duration(value, setting.name)
-                if not timedelta() < span <= 10 * _A_YEAR:
-                    raise SettingsError(f"{setting.name}={value} must be above zero and at most ten years")
+                span = as_span(value, setting.name, SettingsError, above_zero=True, longest=10 * _A_YEAR)
                 given(self, setting.name, span)
             elif type(setting.default) is int and type(value) is not int:
                 raise SettingsError(f"{setting.name}: a whole number is needed (got {quoted(value)})")

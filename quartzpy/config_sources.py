@@ -18,8 +18,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from quartzpy.config import SchedulerConfig, as_duration
+from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
+from quartzpy.instants import Converted, as_span
 from quartzpy.texts import quoted, reason
 
 PREFIX = "QUARTZPY_"
@@ -167,7 +168,7 @@ def _from_text(wanted: Any, text: str, subject: str) -> Any:
     if optional and word == "none":
         return None
     if wanted is timedelta:
-        return as_duration(text, subject)
+        return as_span(text, subject, SettingsError)
     if wanted is bool:
         if word in _TRUE | _FALSE:
             return word in _TRUE
@@ -197,7 +198,7 @@ def _from_toml(wanted: Any, value: Any, subject: str) -> Any:
     if optional and isinstance(value, str) and value.strip().lower() == "none":
         return None
     if wanted is timedelta:
-        return as_duration(value, subject)
+        return as_span(value, subject, SettingsError)
     if wanted is float and type(value) is int:
         return float(value)
     if _is_list_of_texts(wanted):
@@ -219,6 +220,8 @@ def _from_toml(wanted: Any, value: Any, subject: str) -> Any:
 
 def _apart(hint: Any) -> tuple[Any, bool]:
     """A type without its None, and whether it had one."""
+    if get_origin(hint) is Converted:
+        hint = get_args(hint)[1]
     if not isinstance(hint, UnionType) and get_origin(hint) is not Union:
         return hint, False
     others = [part for part in get_args(hint) if part is not NoneType]

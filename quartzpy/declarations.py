@@ -23,11 +23,10 @@ import tomllib
 import typing
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from quartzpy.config import as_duration
 from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
 from quartzpy.function_job import ARGS, KWARGS
 from quartzpy.instants import as_instant
@@ -162,13 +161,8 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     if ARGS in values or KWARGS in values:
         function = {ARGS: values.pop(ARGS, []), KWARGS: values.pop(KWARGS, {})}
         values["data"] = {**function, **values.get("data", {})}
-    if isinstance(values.get("timeout"), str):
-        values["timeout"] = as_duration(values["timeout"], f"{where}: timeout")
     if "retry" in values:
         retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
-        for span in ("delay", "max_delay"):
-            if isinstance(retry.get(span), str):
-                retry[span] = as_duration(retry[span], f"{where}: retry.{span}")
         values["retry"] = RetryPolicy(**retry)
     return values
 
@@ -183,9 +177,7 @@ def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
     hints = typing.get_type_hints(kind)
     for word, value in values.items():
         accepted = (hints[word], *typing.get_args(hints[word]))
-        if timedelta in accepted and isinstance(value, str):
-            values[word] = as_duration(value, f"{where}: {word}")
-        elif datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
+        if datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
             values[word] = as_instant(value, word)
         elif isinstance(value, list):
             values[word] = tuple(value)

@@ -1,4 +1,4 @@
-"""The forms in which a user gives a job and its triggers, and the `JobDetail` and triggers that they stand for. Pure."""
+"""Reads a job and its triggers in the forms that users give them, as a `JobDetail` and triggers. Pure."""
 
 from __future__ import annotations
 
@@ -80,7 +80,12 @@ def _function_detail(
 
 
 def _without_init(error: TypeError) -> str:
-    return str(error).replace("JobDetail.__init__() got an", "").replace("unexpected keyword argument", "no option").strip()
+    return (
+        str(error)
+        .replace("JobDetail.__init__() got an", "")
+        .replace("unexpected keyword argument", "no option")
+        .strip()
+    )
 
 
 def as_triggers(given: object) -> list[Trigger]:

@@ -235,6 +235,10 @@ class JobCancelledError(QuartzpyError):
     """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
 
 
+class WaitTimeoutError(QuartzpyError, TimeoutError):
+    """What a handle waited for did not come within its timeout."""
+
+
 class JobTimeoutError(QuartzpyError):
     """What an execution failed with that took longer than its job's timeout."""
 

@@ -1,22 +1,68 @@
-"""Instants and time zones at the door: what is accepted, and the one zone they are kept in."""
+"""Conversion and checks of instants, lengths of time and time zones that callers give."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import zoneinfo
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError, UnknownTimeZoneError
 from quartzpy.texts import quoted
 
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 _LONGEST_COMPARED = 64
+Span: TypeAlias = timedelta | float | str
+"""A length of time as callers give it: a timedelta, a number of seconds, or a text such as "90s" or "1h30m"."""
 LONGEST_SPAN = timedelta(days=36_525)
-"""The longest span that is accepted: 100 years, which can be added to and taken from any instant of today's."""
+"""The longest span that is accepted, 100 years: any instant of our time plus or minus it is a valid datetime."""
 LATEST = datetime.max.replace(tzinfo=UTC)
 
+_Given = TypeVar("_Given")
+_Kept = TypeVar("_Kept")
+
+
+class Converted(Generic[_Given, _Kept]):
+    """Type of a dataclass field that accepts more types than it holds, such as `Converted[Span, timedelta]`.
+
+    `__post_init__` of the dataclass does the conversion. Type checkers see a descriptor, so the constructor takes the
+    first type and the attribute has the second. At run time the attribute is an ordinary one.
+    """
+
+    def __init__(self, *default: _Kept) -> None:
+        self._default = default
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> _Kept: ...
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        # Reached only through the class, where dataclasses look for the default: an instance has its own value.
+        if not self._default:
+            raise AttributeError("the field has no default")
+        return self._default[0]
+
+    if TYPE_CHECKING:
+
+        def __set__(self, instance: object, value: _Given) -> None: ...
+
+
+_UNITS = {
+    "w": "weeks",
+    "d": "days",
+    "h": "hours",
+    "m": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+}
+_SECONDS_TEXT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_SPAN_TEXT = re.compile(
+    "".join(rf"(?:\s*(?P<{name}>[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?)\s*{unit})?" for unit, name in _UNITS.items())
+)
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
 
@@ -38,18 +84,51 @@ def as_instant(value: object, subject: str, error: type[InvalidValueError] = Inv
         raise error(f"{subject}: must be within the years 1 to 9999 in UTC (got {value})") from None
 
 
-def check_span(
-    value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError, *, zero: bool = False
-) -> None:
-    """Check a length of time: above zero (or zero where that is allowed), and at most 100 years.
+def as_span(
+    value: object,
+    subject: str,
+    error: type[InvalidValueError] = InvalidValueError,
+    *,
+    above_zero: bool = False,
+    longest: timedelta = LONGEST_SPAN,
+) -> timedelta:
+    """Return a length of time as a timedelta; every public parameter that takes one is read by this function.
+
+    `value` is a timedelta, a number of seconds, or a text of numbers with the units w, d, h, m, s, ms and us, from the
+    longest unit to the shortest: "5s", "1.5h", "1h30m"; a text without a unit is a number of seconds. `subject`
+    ("timeout") opens the error's message. Zero is accepted unless `above_zero` is true.
 
     Raises:
-        InvalidTriggerError (or `error`): it is not.
+        InvalidValueError (or `error`): the value is something else, negative, or longer than `longest`.
     """
-    if isinstance(value, timedelta) and timedelta() <= value <= LONGEST_SPAN and (zero or value):
-        return
-    least = "a timedelta from zero" if zero else "a timedelta above zero"
-    raise error(f"{subject}: {least} to 100 years, which are {LONGEST_SPAN.days} days (got {value!r})")
+    span = _read_span(value)
+    if span is None:
+        raise error(
+            f"{subject}: must be a length of time: a timedelta, a number of seconds, or a text such as '90s', '1h30m'"
+            f" or '7d' (got {quoted(value)})"
+        )
+    if span < timedelta() or span > longest or (above_zero and not span):
+        least = "above zero" if above_zero else "zero or more"
+        raise error(f"{subject}: must be {least} and at most {longest.days} days (got {quoted(value)})")
+    return span
+
+
+def _read_span(value: object) -> timedelta | None:
+    """Return the timedelta that the value means, at most the longest there is; None where it means none."""
+    if isinstance(value, timedelta):
+        return value
+    try:
+        if isinstance(value, str):
+            if _SECONDS_TEXT.fullmatch(value.strip()):
+                return timedelta(seconds=float(value))
+            found = _SPAN_TEXT.fullmatch(value.strip())
+            parts = {} if found is None else {unit: float(part) for unit, part in found.groupdict().items() if part}
+            return timedelta(**parts) if parts else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return timedelta(seconds=value)
+    except OverflowError:
+        return timedelta.min if isinstance(value, int | float) and value < 0 else timedelta.max
+    return None
 
 
 def zone(name: str) -> zoneinfo.ZoneInfo:

@@ -12,7 +12,7 @@ import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -20,9 +20,10 @@ from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
     InvalidJobTypeError,
+    InvalidValueError,
     UnknownJobTypeError,
 )
-from quartzpy.instants import check_span
+from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.keys import (
     DEFAULT_GROUP,
@@ -36,13 +37,22 @@ from quartzpy.keys import (
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
-from quartzpy.texts import check_description
-from quartzpy.typed_data import as_mapping, checked_type
+from quartzpy.texts import check_description, quoted
+from quartzpy.typed_data import as_mapping, checked_type, own_type
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 MAX_CONCURRENT = 10_000
+_NOT_GIVEN: Any = object()
+"""The default of values that a job's own False or "block" can be told from."""
+DEFAULTABLE = (
+    *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
+    *("retry", "timeout", "executor", "execution_group", "requires"),
+)
+"""The values of a `JobDetail` for which a scheduler can have defaults (`job_defaults`)."""
+_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": WhenFull.BLOCK}
+_ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
 
@@ -52,6 +62,16 @@ class JobTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, type[Job]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the name of each type that is registered from now on, on the registering thread."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` no longer. One that is not subscribed is ignored."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def register(self, cls: type[Job], name: str) -> None:
         """Make `cls` findable as `name`.
@@ -67,6 +87,8 @@ class JobTypes:
                 f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
             )
         self._types[name] = cls
+        for listener in list(self._listeners):
+            listener(name)
 
     def names(self) -> list[str]:
         return sorted(self._types)
@@ -206,17 +228,18 @@ class JobDetail:
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
     data: Mapping[str, Any] | Any | None = field(default=None, kw_only=True, hash=False)
-    durable: bool = field(default=False, kw_only=True)
-    requests_recovery: bool = field(default=False, kw_only=True)
+    durable: bool = field(default=_NOT_GIVEN, kw_only=True)
+    requests_recovery: bool = field(default=_NOT_GIVEN, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
-    overlap_policy: str = field(default=WhenFull.BLOCK, kw_only=True)
+    overlap_policy: str = field(default=_NOT_GIVEN, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
-    timeout: timedelta | None = field(default=None, kw_only=True)
     executor: str | None = field(default=None, kw_only=True)
     execution_group: str | None = field(default=None, kw_only=True)
     requires: Sequence[str] = field(default=(), kw_only=True)
+    _: KW_ONLY
+    timeout: Converted[Span | None, timedelta | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -225,11 +248,15 @@ class JobDetail:
             InvalidJobTypeError, InvalidKeyError, InvalidJobDataError, InvalidJobError: a value is wrong.
         """
         given = object.__setattr__
+        given(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
+        for name, value in _FALLBACKS.items():
+            if getattr(self, name) is _NOT_GIVEN:
+                given(self, name, value)
         job_type_of(self.job)
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
         check_description(self.description, InvalidJobError)
-        given(self, "data", as_mapping(self.data, job_types.data_type(self.job)))
+        given(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()
@@ -247,6 +274,14 @@ class JobDetail:
         given(self, "executor", placement.executor or None)
         given(self, "requires", placement.requires)
 
+    def _says(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not _NOT_GIVEN and value is not None and not (name == "requires" and not value)
+
+    def _data_type(self) -> type[Any] | None:
+        # A job that is given by its name is checked when it is stored, by the scheduler's own registry.
+        return self.job.data_type if isinstance(self.job, type) else own_type(self.data)
+
     def _check_limits(self) -> None:
         limit = self.max_concurrent
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
@@ -263,7 +298,7 @@ class JobDetail:
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None:
-            check_span(self.timeout, "timeout", InvalidJobError)
+            object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))
 
     @property
     def key(self) -> JobKey:
@@ -273,6 +308,21 @@ class JobDetail:
     def placement(self) -> Placement:
         """Where it may run."""
         return Placement(self.executor or "", self.execution_group or "", tuple(self.requires))
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
+        """This job with a scheduler's defaults for the values that it does not give itself.
+
+        The rule is: what the class's decorators say, over it the scheduler's defaults, over these the values that were
+        passed to `JobDetail`. None counts as not given.
+        """
+        said: frozenset[str] = self._given  # type: ignore[attr-defined]
+        taken = said | _ONE_LIMIT if said & _ONE_LIMIT else said
+        missing = {name: value for name, value in defaults.items() if name not in taken}
+        if not missing:
+            return self
+        changed = self.with_values(missing)
+        object.__setattr__(changed, "_given", said)
+        return changed
 
     def with_values(self, changes: Mapping[str, Any]) -> JobDetail:
         """This job with other values; its key stays.
@@ -298,3 +348,25 @@ class JobDetail:
     def job_type(self) -> str:
         """The registered name that is stored."""
         return job_type_of(self.job)
+
+
+def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a scheduler's defaults for jobs, checked.
+
+    Raises:
+        InvalidJobError: a name that cannot have a default, or a wrong value.
+    """
+    if defaults is None:
+        return {}
+    if not isinstance(defaults, Mapping):
+        raise InvalidJobError(f"job_defaults: a mapping of values of JobDetail is needed (got {quoted(defaults)})")
+    for name in defaults:
+        if name not in DEFAULTABLE:
+            near = difflib.get_close_matches(str(name), DEFAULTABLE, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(DEFAULTABLE)}"
+            raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
+    try:
+        JobDetail("job-defaults", "job-defaults", **defaults)
+    except InvalidValueError as error:
+        raise InvalidJobError(f"job_defaults: {error}") from error
+    return dict(defaults)

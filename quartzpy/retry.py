@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Self
 
 from quartzpy.errors import InvalidJobError, RemoteJobError
+from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import module_of
 from quartzpy.texts import check_storable, quoted, reason, stored_object
 
@@ -29,9 +30,9 @@ class RetryPolicy:
     """
 
     attempts: int = 3
-    delay: timedelta = timedelta(seconds=10)
+    delay: Converted[Span, timedelta] = Converted(timedelta(seconds=10))
     factor: float = 2.0
-    max_delay: timedelta = timedelta(hours=1)
+    max_delay: Converted[Span, timedelta] = Converted(timedelta(hours=1))
     jitter: float = 0.0
     on: Sequence[type[BaseException] | str] = ()
     not_on: Sequence[type[BaseException] | str] = ()
@@ -45,11 +46,8 @@ class RetryPolicy:
         if type(self.attempts) is not int or not 2 <= self.attempts <= MAX_ATTEMPTS:
             raise InvalidJobError(f"retry: attempts must be from 2 to {MAX_ATTEMPTS} (got {quoted(self.attempts)})")
         for name in ("delay", "max_delay"):
-            span = getattr(self, name)
-            if not isinstance(span, timedelta) or not timedelta() <= span <= MAX_DELAY:
-                raise InvalidJobError(
-                    f"retry: {name} must be a timedelta from 0 to {MAX_DELAY.days} days (got {quoted(span)})"
-                )
+            span = as_span(getattr(self, name), f"retry: {name}", InvalidJobError, longest=MAX_DELAY)
+            object.__setattr__(self, name, span)
         if not isinstance(self.factor, int | float) or not 1 <= self.factor <= 100:
             raise InvalidJobError(f"retry: factor must be from 1 to 100 (got {quoted(self.factor)})")
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:

@@ -26,7 +26,7 @@ from quartzpy.events import (
     SchedulerStarted,
     SchedulerStarting,
 )
-from quartzpy.job import JobTypes
+from quartzpy.job import JobTypes, checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
@@ -79,6 +79,7 @@ class BaseScheduler(SchedulingVerbs):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         """What jobs find in `context.scheduler.context`, in this process (Quartz's `SchedulerContext`)."""
@@ -89,6 +90,7 @@ class BaseScheduler(SchedulingVerbs):
         self._config = config
         self._clock = clock
         self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
         self._version = version
         self.listeners = Listeners()
         """Who is told of what happens on this scheduler."""
@@ -270,6 +272,10 @@ class BaseScheduler(SchedulingVerbs):
                     self._opened = True
         return self._store
 
+    def _rest(self, seconds: float) -> None:
+        if self._shut_down.wait(seconds):
+            raise SchedulerStateError("the scheduler was shut down meanwhile")
+
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
 
@@ -292,7 +298,7 @@ class BaseScheduler(SchedulingVerbs):
         return self._inside(self._usable_store().within(connection))
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock)
+        return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
 
     # --- this node
 

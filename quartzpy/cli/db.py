@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import click
 
-from quartzpy.config import as_duration
-from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
+from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
+from quartzpy.instants import as_span
 
 _Command = Callable[..., None]
 
@@ -88,7 +88,7 @@ def wait(dsn: str, schema: str | None, timeout: str) -> None:
     """Wait until the database answers and its tables are as this release needs them."""
     from quartzpy.store.sql import migrations
 
-    deadline = time.monotonic() + as_duration(timeout, "--timeout").total_seconds()
+    deadline = time.monotonic() + as_span(timeout, "--timeout", SettingsError).total_seconds()
     while True:
         try:
             migrations.check(dsn, schema)

@@ -9,7 +9,8 @@ from types import FrameType
 import click
 
 from quartzpy.cli.exits import PROMISE_BROKEN
-from quartzpy.config import as_duration
+from quartzpy.errors import SettingsError
+from quartzpy.instants import as_span
 
 
 @click.command()
@@ -32,7 +33,7 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
         return
     audience: Audience = JsonLines() if json_output else LiveScreen() if sys.stdout.isatty() else PlainLines()
     seconds = f"{duration}s" if duration.isdigit() else duration
-    show = Demo(audience, nodes=nodes, duration=as_duration(seconds, "--duration"), dsn=dsn, keep=keep)
+    show = Demo(audience, nodes=nodes, duration=as_span(seconds, "--duration", SettingsError), dsn=dsn, keep=keep)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         show.interrupt()

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.exits import ABANDONED, UNHEALTHY
-from quartzpy.config import as_duration
+from quartzpy.errors import SettingsError
+from quartzpy.instants import as_span
 from quartzpy.runtime.health import HealthState
 from quartzpy.texts import visible
 
@@ -89,7 +90,7 @@ def node(app: str, drain_timeout: str, log_level: str) -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
         logging.basicConfig(level=log_level.upper(), handlers=[handler])
-    timeout = as_duration(drain_timeout, "--drain-timeout")
+    timeout = as_span(drain_timeout, "--drain-timeout", SettingsError)
     scheduler = load_app(app)
     status = run_until_signal(scheduler, timeout)
     if status == UNHEALTHY:

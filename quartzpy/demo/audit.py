@@ -86,6 +86,6 @@ def summarize(
             summary.lost += 1
         for instant in expected(trigger, following):
             # The fire whose node died is in the history as its recovery.
-            happened = fired[trigger.job_key, trigger.name, instant] or recovered[trigger.job_key, instant]
+            happened = fired[trigger.job_key, trigger.key.name, instant] or recovered[trigger.job_key, instant]
             summary.lost += not happened
     return summary

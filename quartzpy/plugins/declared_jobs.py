@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from quartzpy.config import as_duration
 from quartzpy.declarations import load_definitions
-from quartzpy.errors import OutcomeUnknownError, StoreUnavailableError
+from quartzpy.errors import OutcomeUnknownError, SettingsError, StoreUnavailableError
+from quartzpy.instants import Span, as_span
 from quartzpy.sync import SyncPlan
 
 logger = logging.getLogger(__name__)
@@ -30,12 +29,13 @@ class DeclaredJobs:
         *paths: str | Path,
         owner: str = "declared-jobs",
         prune: bool = True,
-        reread_every: timedelta | str | None = "10s",
+        reread_every: Span | None = "10s",
     ) -> None:
         self._paths = [Path(path) for path in paths]
         self._owner = owner
         self._prune = prune
-        self._pause = None if reread_every is None else as_duration(reread_every, "reread_every").total_seconds()
+        pause = None if reread_every is None else as_span(reread_every, "reread_every", SettingsError)
+        self._pause = None if pause is None else pause.total_seconds()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._scheduler: Any = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 from typing import Any
 
 from quartzpy.clock import SystemClock
-from quartzpy.config import as_duration
+from quartzpy.errors import SettingsError
 from quartzpy.events import Event, JobToBeExecuted, JobWasExecuted
+from quartzpy.instants import Span, as_span
 from quartzpy.runtime.deadlines import Deadlines
 
 
@@ -21,8 +21,8 @@ class InterruptLongRunners:
 
     KEY = "interrupt_after"
 
-    def __init__(self, after: timedelta | str) -> None:
-        self._after = as_duration(after, "after")
+    def __init__(self, after: Span) -> None:
+        self._after = as_span(after, "after", SettingsError)
         self._deadlines = Deadlines("quartzpy-long-runners", SystemClock())
         self._lock = threading.Lock()
         self._numbers: dict[int, int] = {}
@@ -42,7 +42,7 @@ class InterruptLongRunners:
             own = event.context.job_data.get(self.KEY)
             if own == "never":
                 return
-            span = self._after if own is None else as_duration(own, self.KEY)
+            span = self._after if own is None else as_span(own, self.KEY, SettingsError)
             identity = event.context.fire_id
             number = self._deadlines.add(span.total_seconds(), lambda: self._scheduler.interrupt_execution(identity))
             with self._lock:

@@ -13,8 +13,8 @@ from typing import Any
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import InvalidValueError
 from quartzpy.events import Event
-from quartzpy.instants import as_instant
-from quartzpy.job import JobTypes, job_types
+from quartzpy.instants import Span, as_instant, as_span
+from quartzpy.job import JobTypes, checked_defaults, job_types
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
@@ -73,6 +73,7 @@ class SchedulerHarness(SchedulingVerbs):
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
@@ -82,6 +83,7 @@ class SchedulerHarness(SchedulingVerbs):
         self._config = SchedulerConfig.of({"name": "testing", **settings})
         self._store = RamJobStore(self.clock)
         self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
         self._node = self._store.register(
             "testing",
             host="testing",
@@ -113,12 +115,12 @@ class SchedulerHarness(SchedulingVerbs):
         """What the clock shows."""
         return self.clock.now()
 
-    def advance(self, span: timedelta, *, running: bool = True) -> list[ExecutionRecord]:
-        """FireRequest the clock on by `span`; the executions of that time, in order. See `advance_to`."""
-        return self.advance_to(self.now + span, running=running)
+    def advance(self, span: Span, *, running: bool = True) -> list[ExecutionRecord]:
+        """Move the clock on by `span`, a length of time; the executions of that time, in order. See `advance_to`."""
+        return self.advance_to(self.now + as_span(span, "span"), running=running)
 
     def advance_to(self, instant: datetime, *, running: bool = True) -> list[ExecutionRecord]:
-        """FireRequest the clock to `instant` and run what is due on the way; these executions, in order.
+        """Move the clock to `instant` and run what is due on the way; these executions, in order.
 
         With `running=False` nothing runs, as if no node were up.
 
@@ -199,6 +201,9 @@ class SchedulerHarness(SchedulingVerbs):
 
     def _changed(self, earliest: datetime | None) -> None:
         """It runs when the clock is moved."""
+
+    def _rest(self, seconds: float) -> None:
+        self.advance(timedelta(seconds=seconds))
 
     def _inside(self, store: JobStore) -> SchedulingVerbs:
         return self

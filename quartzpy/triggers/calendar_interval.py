@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.date_series import DateSeries
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
@@ -53,7 +53,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
 
     kind: ClassVar[str] = "calendar_interval"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     interval: int

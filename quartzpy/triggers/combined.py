@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, check_span
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.instants import Converted, Span, as_instant, as_span
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 from quartzpy.triggers.trigger import Trigger, trigger_kind
@@ -29,6 +29,7 @@ _MAX_TRIES_IN_ALL = 20_000
 _tries_left: ContextVar[list[int] | None] = ContextVar("_tries_left", default=None)
 _TICK = timedelta.resolution
 _MILLISECOND = timedelta(milliseconds=1)
+_LONGEST_JITTER = timedelta(days=366)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOUNDS = ("start_time", "end_time")
 _OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in ("name", "group", *_BOUNDS))
@@ -60,6 +61,10 @@ class _Combination(RecurringTrigger):
         named = replace(part, name=self.name, group=self.group)
         return named if self.start_time is None else named.anchored(self.start_time)
 
+    def _named(self, name: str, group: str) -> Self:
+        # The parts bear the name of the whole, and jitter follows from it.
+        return replace(self, name=name, group=group)
+
     def _bounded(self, fire_time: datetime | None) -> datetime | None:
         return None if fire_time is None or (self.end_time and fire_time > self.end_time) else fire_time
 
@@ -80,7 +85,7 @@ class AnyOf(_Combination):
 
     kind: ClassVar[str] = "any_of"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
@@ -118,15 +123,15 @@ class AllOf(_Combination):
 
     kind: ClassVar[str] = "all_of"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     triggers: tuple[Trigger, ...]
-    threshold: timedelta = timedelta(seconds=1)
+    threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_span(self.threshold, "threshold", zero=True)
+        object.__setattr__(self, "threshold", as_span(self.threshold, "threshold", InvalidTriggerError))
         object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
 
     @property
@@ -205,16 +210,16 @@ class Jitter(_Combination):
 
     kind: ClassVar[str] = "jitter"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     trigger: Trigger
-    up_to: timedelta
+    up_to: Converted[Span, timedelta] = Converted()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.up_to, timedelta) or not timedelta() < self.up_to <= timedelta(days=366):
-            raise InvalidTriggerError(f"up_to: above zero and at most 366 days (got {self.up_to!r})")
+        up_to = as_span(self.up_to, "up_to", InvalidTriggerError, above_zero=True, longest=_LONGEST_JITTER)
+        object.__setattr__(self, "up_to", up_to)
         object.__setattr__(self, "trigger", self._adopted((self.trigger,))[0])
 
     @property
@@ -241,7 +246,7 @@ class Jitter(_Combination):
     def _moved(self, fire_time: datetime) -> datetime:
         following = self.trigger.next_after(fire_time)
         room = self.up_to if following is None else min(self.up_to, following - fire_time)
-        named = f"{self.group}\n{self.name}\n{(fire_time - _EPOCH) // _TICK}"
+        named = f"{self.group}\n{self.name or ''}\n{(fire_time - _EPOCH) // _TICK}"
         drawn = int.from_bytes(hashlib.blake2b(named.encode(), digest_size=8).digest())
         return fire_time + drawn * (room // _MILLISECOND) // 2**64 * _MILLISECOND
 

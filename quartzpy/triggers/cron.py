@@ -13,7 +13,7 @@ from quartzpy.cron.expression import CronExpression, checked_text, cron_expressi
 from quartzpy.cron.schedule import DaylightSaving
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import zone
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
 CronMisfire = RecurringMisfire
@@ -40,7 +40,7 @@ class CronTrigger(RecurringTrigger, _Expression):
     kind: ClassVar[str] = "cron"
     misfire_type: ClassVar[type[StrEnum]] = CronMisfire
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     time_zone: str = "UTC"
     dst: DaylightSaving | str = DaylightSaving.ONCE
@@ -69,7 +69,7 @@ class CronTrigger(RecurringTrigger, _Expression):
     def from_crontab(
         cls,
         expression: str,
-        name: str = UNNAMED,
+        name: str | None = None,
         group: str = DEFAULT_GROUP,
         *,
         time_zone: str = "UTC",

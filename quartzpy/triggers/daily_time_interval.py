@@ -12,7 +12,7 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import MAX_REPEAT_COUNT, TriggerProgress
@@ -39,7 +39,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
 
     kind: ClassVar[str] = "daily_time_interval"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     interval: int

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.cron.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
@@ -36,7 +36,7 @@ class RecurrenceTrigger(RecurringTrigger):
 
     kind: ClassVar[str] = "recurrence"
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     rule: str

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import LATEST, check_span
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.instants import LATEST, Converted, Span, as_span
+from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, Trigger, TriggerProgress
@@ -55,14 +55,14 @@ class SimpleTrigger(Trigger):
         Missed.ONCE: SimpleMisfire.FIRE_NOW,
     }
 
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
-    interval: timedelta = timedelta()
+    interval: Converted[Span, timedelta] = Converted(timedelta())
     repeat_count: int | None = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_span(self.interval, "interval", zero=True)
+        object.__setattr__(self, "interval", as_span(self.interval, "interval", InvalidTriggerError))
         if self.repeat_count is not None and (
             type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
         ):

@@ -21,9 +21,9 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
-from quartzpy.instants import as_instant, check_span
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey, TriggerKey, check_name, given_name
+from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
+from quartzpy.instants import Converted, Span, as_instant, as_span
+from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
 from quartzpy.states import Missed
 from quartzpy.texts import check_description
 
@@ -98,12 +98,12 @@ class Trigger(ABC):
     calendar: str | None = None
     misfire: str = "smart"
     data: Mapping[str, Any] | None = field(default=None, hash=False)
-    misfire_threshold: timedelta | None = None
+    misfire_threshold: Converted[Span | None, timedelta | None] = Converted(None)
     catch_up_max: int | None = None
-    catch_up_within: timedelta | None = None
+    catch_up_within: Converted[Span | None, timedelta | None] = Converted(None)
 
     # Positional in the subclasses, after whatever is their first argument.
-    name: str = UNNAMED
+    name: str | None = None
     group: str = DEFAULT_GROUP
 
     def __post_init__(self) -> None:
@@ -113,7 +113,8 @@ class Trigger(ABC):
             InvalidKeyError, InvalidTriggerError: a value is wrong; the message names it.
         """
         given = object.__setattr__
-        given(self, "name", given_name(self.name, "trigger name"))
+        if self.name is not None:
+            check_name(self.name, "trigger name")
         check_name(self.group, "trigger group")
         check_description(self.description, InvalidTriggerError)
         if self.start_time is not None:
@@ -127,7 +128,8 @@ class Trigger(ABC):
         if type(self.priority) is not int or not -_INT32 <= self.priority < _INT32:
             raise InvalidTriggerError(f"priority: a whole number of 32 bits (got {self.priority!r})")
         if self.misfire_threshold is not None:
-            check_span(self.misfire_threshold, "misfire_threshold")
+            threshold = as_span(self.misfire_threshold, "misfire_threshold", InvalidTriggerError, above_zero=True)
+            given(self, "misfire_threshold", threshold)
         if self.calendar is not None:
             check_name(self.calendar, "calendar name")
         try:
@@ -144,7 +146,8 @@ class Trigger(ABC):
         if most is not None and (type(most) is not int or not 1 <= most < _INT32):
             raise InvalidTriggerError(f"catch_up_max: a whole number of 32 bits, from 1 (got {most!r})")
         if within is not None:
-            check_span(within, "catch_up_within")
+            within = as_span(within, "catch_up_within", InvalidTriggerError, above_zero=True)
+            object.__setattr__(self, "catch_up_within", within)
         if self.catches_up:
             if most is None and within is None:
                 raise InvalidTriggerError(
@@ -159,7 +162,22 @@ class Trigger(ABC):
 
     @property
     def key(self) -> TriggerKey:
+        """The name and group.
+
+        Raises:
+            InvalidKeyError: the trigger has no name yet.
+        """
+        if self.name is None:
+            raise InvalidKeyError(
+                f"this {self.kind} trigger has no name yet: it takes the name and group of its job when it is"
+                " scheduled; pass name=... to name it now"
+            )
         return TriggerKey(self.name, self.group)
+
+    @property
+    def label(self) -> str:
+        """The key as text, for messages; of a trigger without a name, its kind."""
+        return f"without a name ({self.kind})" if self.name is None else f"{self.group}.{self.name}"
 
     @property
     def anchor(self) -> datetime:
@@ -169,18 +187,36 @@ class Trigger(ABC):
             InvalidTriggerError: `start_time` is None and nobody called `anchored`.
         """
         if self.start_time is None:
-            raise InvalidTriggerError(f"trigger {self.key}: start_time is not set yet; use anchored(now)")
+            raise InvalidTriggerError(f"trigger {self.label}: start_time is not set yet; use anchored(now)")
         return self.start_time
 
     def anchored(self, now: datetime) -> Self:
         """This trigger with `now` as its start where it has none."""
         return self if self.start_time is not None else replace(self, start_time=now)
 
-    def bound_to(self, job_key: JobKey) -> Self:
-        """This trigger, for that job. Nothing else changes, so nothing is checked again: they come by thousands."""
-        bound = object.__new__(type(self))
-        bound.__dict__.update(self.__dict__, job_key=job_key)
-        return bound
+    def bound_to(self, job_key: JobKey, number: int = 1) -> Self:
+        """Return this trigger for that job.
+
+        A trigger without a name takes the job's name, and the job's group unless it has a group other than DEFAULT.
+        `number` tells several such triggers of one job apart: number 2 is named `<job name>-2`.
+
+        Raises:
+            InvalidKeyError: the job's name with the number is longer than a name may be.
+        """
+        if self.name is not None:
+            return self._with(job_key=job_key)
+        name = job_key.name if number == 1 else check_name(f"{job_key.name}-{number}", "trigger name")
+        group = job_key.group if self.group == DEFAULT_GROUP else self.group
+        return self._named(name, group)._with(job_key=job_key)
+
+    def _named(self, name: str, group: str) -> Self:
+        return self._with(name=name, group=group)
+
+    def _with(self, **values: Any) -> Self:
+        """Return a copy with other values that were checked before; triggers come by the thousand."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__, **values)
+        return copied
 
     def with_values_of(self, other: Trigger) -> Self:
         """This trigger with the description, priority, data and misfire handling of another."""
@@ -335,7 +371,7 @@ class Trigger(ABC):
         progress = self.started(calendar)
         if progress.next_fire_time is None:
             raise TriggerNeverFiresError(
-                f"trigger {self.key} will never fire: no fire time at or after {self.anchor.isoformat()}"
+                f"trigger {self.label} will never fire: no fire time at or after {self.anchor.isoformat()}"
                 + (f" and up to {self.end_time.isoformat()}" if self.end_time else "")
                 + (f" that calendar {self.calendar!r} includes" if self.calendar else "")
                 + "; it was not stored"

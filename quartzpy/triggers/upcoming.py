@@ -77,7 +77,7 @@ def prepare(
         )
     except OverflowError:
         raise TriggerNeverFiresError(
-            f"trigger {anchored.key} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"
+            f"trigger {anchored.label} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"
             " years 1 to 9999; it was not stored"
         ) from None
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.errors import InvalidTriggerError, JobNotFoundError, WaitTimeoutError
-from quartzpy.config import as_duration
+from quartzpy.instants import Span, as_span
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import ENDED, ExecutionState, Missed
@@ -68,9 +68,7 @@ class ScheduledJob:
         """Resume all triggers; `missed` and errors as in `Scheduler.resume_job`."""
         self._verbs.resume_job(self._key, missed=missed)
 
-    def trigger(
-        self, data: Mapping[str, Any] | Any | None = None, *, delay: timedelta | None = None
-    ) -> TriggeredExecution:
+    def trigger(self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None) -> TriggeredExecution:
         """Run the job once, now or after `delay`; values and errors as in `Scheduler.trigger_job`."""
         return self._verbs.trigger_job(self._key, data, delay=delay)
 
@@ -103,7 +101,7 @@ class ScheduledJob:
         """Remove the job with its triggers; values and errors as in `Scheduler.delete_job`."""
         return self._verbs.delete_job(self._key, missing_ok=missing_ok)
 
-    def wait(self, timeout: timedelta | float | str | None = None) -> ExecutionRecord:
+    def wait(self, timeout: Span | None = None) -> ExecutionRecord:
         """Wait until the job's next execution has ended, on whichever node; return its record.
 
         Executions that end after the call count. Where the job is no longer stored, because its last trigger has fired,
@@ -177,7 +175,7 @@ class TriggeredExecution:
             return taken_back
         return store.request_cancel(found.fire_id)
 
-    def wait(self, timeout: timedelta | float | str | None = None) -> ExecutionRecord:
+    def wait(self, timeout: Span | None = None) -> ExecutionRecord:
         """Wait until the execution has ended, on whichever node; return its record.
 
         The record is that of the first attempt, also where the job is retried.
@@ -200,10 +198,10 @@ class TriggeredExecution:
 def _wait(
     verbs: SchedulingVerbs,
     look: Callable[[], ExecutionRecord | None],
-    timeout: timedelta | float | str | None,
+    timeout: Span | None,
     failure: str,
 ) -> ExecutionRecord:
-    limit = None if timeout is None else as_duration(timeout, "timeout").total_seconds()
+    limit = None if timeout is None else as_span(timeout, "timeout").total_seconds()
     clock = verbs._clock
     began = clock.monotonic()
     rest = _SHORTEST

@@ -61,8 +61,8 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         taken. The items of a function's `data` that are named like its parameters are passed to it.
 
         `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax where it has six or seven fields,
-        and in crontab's where it has five or is a word like `@daily`; an interval as a timedelta; an instant as an aware
-        datetime. A trigger without a name takes the job's name and group (the next ones `name-2`, `name-3`). Without
+        and in crontab's where it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
+        aware datetime. A trigger without a name takes the job's name and group (the next ones `name-2`, `name-3`). Without
         any trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
 
         Storing the same again changes nothing, so a program may do it at each start, on any number of nodes. With

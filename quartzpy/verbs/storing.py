@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from quartzpy import job_data, typed_data
@@ -136,13 +136,3 @@ class StoringVerbs(Verbs):
             return prepare(trigger, now, stored.calendar, stored.revision)
 
         return prepare_one
-
-
-def instant_after(now: datetime, delay: object) -> datetime:
-    """Return the instant `delay` after `now`. Raises InvalidTriggerError: no such instant can be."""
-    if not isinstance(delay, timedelta):
-        raise InvalidTriggerError(f"delay: must be a timedelta, or None (got {quoted(delay)})")
-    try:
-        return now + delay
-    except OverflowError:
-        raise InvalidTriggerError(f"delay: {delay} from now is not within the years 1 to 9999") from None

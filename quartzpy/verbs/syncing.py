@@ -122,6 +122,6 @@ class SyncVerbs(StoringVerbs):
 
 def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobDetail, object]]:
     for one in definitions:
-        if not isinstance(one, tuple | list) or len(one) != 2:  # noqa: PLR2004
+        if not isinstance(one, tuple | list) or len(one) != 2:
             raise InvalidTriggerError(f"definitions: pairs of a JobDetail and its triggers are needed (got {one!r})")
         yield one[0], one[1]

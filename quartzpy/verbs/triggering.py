@@ -8,14 +8,14 @@ from typing import Any
 
 from quartzpy import typed_data
 from quartzpy.context import repeats
-from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError
-from quartzpy.instants import check_span
+from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError
+from quartzpy.instants import Span, as_span
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, checked_key, unique_name
 from quartzpy.states import JobMode
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution
 from quartzpy.verbs.looking import LookingVerbs
-from quartzpy.verbs.storing import StoringVerbs, instant_after
+from quartzpy.verbs.storing import StoringVerbs
 
 
 class TriggeringVerbs(StoringVerbs, LookingVerbs):
@@ -26,15 +26,15 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         key: JobRef,
         data: Mapping[str, Any] | Any | None = None,
         *,
-        delay: timedelta | None = None,
+        delay: Span | None = None,
         even_if_paused: bool = False,
     ) -> TriggeredExecution:
         """Run a job now, or after `delay`, by a trigger of its own that carries `data`; return a handle to wait for it.
 
         That trigger is in the group MANUAL_TRIGGERS: pauses of triggers and of other groups do not hold it. Under
         `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until that ends: the call is
-        refused, unless `even_if_paused` says that it may wait. `data` may be a value of the job's `data_type`, where its
-        class is known in this process.
+        refused, unless `even_if_paused` says that it may wait. `data` may be a value of the job's `data_type`, where
+        its class is known in this process.
 
         Raises:
             JobNotFoundError: the job is not stored.
@@ -45,7 +45,7 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         return self._by_hand(checked_key(key, JobKey), data, delay, even_if_paused=even_if_paused)
 
     def run_again(
-        self, fire_id: int | str, *, delay: timedelta | None = None, even_if_paused: bool = False
+        self, fire_id: int | str, *, delay: Span | None = None, even_if_paused: bool = False
     ) -> TriggeredExecution:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 
@@ -68,10 +68,9 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
 
     def _by_hand(
-        self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: timedelta | None, *, even_if_paused: bool
+        self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: Span | None, *, even_if_paused: bool
     ) -> TriggeredExecution:
-        if delay is not None:
-            check_span(delay, "delay", InvalidValueError, zero=True)
+        span = None if delay is None else as_span(delay, "delay")
         store = self._usable_store()
         found = store.mode_and_type(key)
         if found is None:
@@ -83,7 +82,7 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
             self._refuse_pause(key)
         data_type = self._job_types.data_type(job_type)
         data = typed_data.as_mapping(data, data_type)
-        start = None if delay is None else instant_after(store.now(), delay)
+        start = None if span is None else store.now() + span
         trigger = SimpleTrigger(
             f"MT_{unique_name()}",
             MANUAL_TRIGGERS,
@@ -102,12 +101,12 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         return TriggeredExecution(self, TriggerKey(trigger.name, trigger.group), key)  # type: ignore[arg-type]
 
     def _refuse_pause(self, key: JobKey) -> None:
-        store = self._usable_store()
-        if store.all_paused():
+        pauses = self._usable_store().pauses()
+        if pauses.everything:
             what, cure = "everything is paused", "resume_all()"
-        elif key.group in store.paused_job_groups():
+        elif key.group in pauses.job_groups:
             what, cure = f"job group {key.group} is paused", f'resume_job_group("{key.group}")'
-        elif MANUAL_TRIGGERS in store.paused_trigger_groups():
+        elif MANUAL_TRIGGERS in pauses.trigger_groups:
             what, cure = f"trigger group {MANUAL_TRIGGERS} is paused", f'resume_trigger_group("{MANUAL_TRIGGERS}")'
         else:
             return

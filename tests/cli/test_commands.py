@@ -85,7 +85,7 @@ def test_the_sql_needs_no_database() -> None:
         (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"a Scheduler, or a function"),
         (("node", "--app", "json:dumps"), 2, r"json:dumps"),
         (("demo", "--nodes", "0"), 2, r"'--nodes'"),
-        (("demo", "--duration", "long"), 2, r"--duration: a timedelta, or 500ms"),
+        (("demo", "--duration", "long"), 2, r"--duration: must be a length of time"),
         (("nonsense",), 2, r"No such command"),
     ],
 )

@@ -194,12 +194,12 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "a misfire threshold that overflows": (
         lambda c: schedule(c, SimpleTrigger("t", misfire_threshold=timedelta(days=3_000_000))),
         errors.InvalidTriggerError,
-        r"misfire_threshold: a timedelta above zero to 100 years.*36525 days.*3000000",
+        r"misfire_threshold: must be above zero and at most 36525 days.*3000000",
     ),
     "an interval that overflows": (
         lambda c: schedule(c, SimpleTrigger("t", interval=timedelta.max, repeat_count=1)),
         errors.InvalidTriggerError,
-        r"interval: a timedelta from zero to 100 years",
+        r"interval: must be zero or more and at most 36525 days",
     ),
     "more fires than there can be": (
         lambda c: schedule(c, SimpleTrigger("t", interval=timedelta(days=1), repeat_count=10**30)),
@@ -216,12 +216,12 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "a timeout that overflows": (
         lambda c: detail(timeout=timedelta.max),
         errors.InvalidJobError,
-        r"timeout: a timedelta above zero to 100 years",
+        r"timeout: must be above zero and at most 36525 days",
     ),
     "a delay that overflows": (
         lambda c: c.trigger_job(JobKey("stored", "DEFAULT"), delay=timedelta.max),
         errors.InvalidValueError,
-        r"delay: a timedelta from zero to 100 years",
+        r"delay: must be zero or more and at most 36525 days",
     ),
     "NUL in a description": (
         lambda c: schedule(c, SimpleTrigger("t", description="a\0b")),
@@ -281,8 +281,8 @@ def test_a_wrong_database_url_is_refused_when_the_scheduler_is_made(url: Any, me
         ({"worker": 3}, "worker is not a setting; did you mean workers?"),
         ({"workers": -1}, "workers=-1 must be from 0 to 5000"),
         ({"workers": "ten"}, "workers: a whole number is needed (got 'ten')"),
-        ({"idle_wait": 5}, "idle_wait: a timedelta, or 500ms, 5s, 2m, 1h (got 5)"),
-        ({"idle_wait": "5 sec"}, "idle_wait: a timedelta, or 500ms, 5s, 2m, 1h (got '5 sec')"),
+        ({"idle_wait": [5]}, "idle_wait: must be a length of time"),
+        ({"idle_wait": "5 sec"}, "or '7d' (got '5 sec')"),
         ({"checkin_interval": "10s"}, "failure_window 0:00:20 must be at least checkin_interval x 3 + lock_timeout"),
         ({"schema": "Drop table;"}, "schema: letters a-z, digits and _"),
         ({"statement_timeout": timedelta(days=365)}, "statement_timeout=365 days, 0:00:00 must be at most 24 days"),

@@ -150,7 +150,7 @@ def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
         ),
         (
             '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\ntimeout = "soon"',
-            "timeout: a timedelta, or 500ms",
+            "timeout: must be a length of time",
         ),
         ('[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\nretry = { attempt = 3 }', "did you mean attempts"),
         ('[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\nretry = { attempts = 1 }', "from 2 to"),

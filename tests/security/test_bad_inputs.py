@@ -180,15 +180,15 @@ ROWS: dict[str, Row] = {
     "13 a negative one": (
         on_start(interval=timedelta(-1), repeat_count=None),
         E.InvalidTriggerError,
-        r"interval: a timedelta from zero",
+        r"interval: must be zero or more",
     ),
     "13 a microsecond": (
         on_start(interval=timedelta.resolution, repeat_count=None),
         E.InvalidTriggerError,
         r"interval: at least 1 ms \(got 0:00:00.000001\)",
     ),
-    "13 True": (on_start(interval=True), E.InvalidTriggerError, r"interval: a timedelta from zero .*got True"),
-    "13 nan": (on_start(interval=math.nan), E.InvalidTriggerError, r"interval: a timedelta from zero .*got nan"),
+    "13 True": (on_start(interval=True), E.InvalidTriggerError, r"interval: must be a length of time.*got True"),
+    "13 nan": (on_start(interval=math.nan), E.InvalidTriggerError, r"interval: must be a length of time.*got nan"),
     "14 -2": (on_start(repeat_count=-2), E.InvalidTriggerError, r"repeat_count: from 0 to 2147483647, or None.*got -2"),
     "14 10**12": (on_start(repeat_count=10**12), E.InvalidTriggerError, r"repeat_count: from 0 to 2147483647"),
     "14 1.5": (on_start(repeat_count=1.5), E.InvalidTriggerError, r"repeat_count: from 0 to 2147483647, .*got 1.5"),
@@ -221,7 +221,7 @@ ROWS: dict[str, Row] = {
     "17 a delay beyond all years": (
         lambda c: c.trigger_job(STORED, delay=timedelta.max),
         E.InvalidValueError,
-        r"delay: a timedelta from zero to 100 years",
+        r"delay: must be zero or more and at most 36525 days",
     ),
     "18 another kind's misfire": (
         cron("0 0 0 * * ?", misfire="fire_now"),
@@ -291,11 +291,10 @@ ROWS: dict[str, Row] = {
         E.SettingsError,
         r"misfire_treshold is not a setting; did you mean misfire_threshold\?",
     ),
-    "33 5": (setting(checkin_interval="5"), E.SettingsError, r"checkin_interval: a timedelta, or 500ms.*got '5'"),
-    "33 5x": (setting(checkin_interval="5x"), E.SettingsError, r"checkin_interval: a timedelta, or 500ms.*got '5x'"),
-    "33 0": (setting(checkin_interval="0s"), E.SettingsError, r"checkin_interval=0s must be above zero"),
+    "33 5x": (setting(checkin_interval="5x"), E.SettingsError, r"checkin_interval: must be a length of time.*got '5x'"),
+    "33 0": (setting(checkin_interval="0s"), E.SettingsError, r"checkin_interval: must be above zero"),
     "33 -1": (setting(checkin_interval=timedelta(-1)), E.SettingsError, r"must be above zero"),
-    "33 11 years": (setting(idle_wait="4018d"), E.SettingsError, r"idle_wait=4018d must be .* at most ten years"),
+    "33 11 years": (setting(idle_wait="4018d"), E.SettingsError, r"idle_wait: must be .* at most 3660 days .*4018d"),
     "34 a short window": (
         setting(failure_window="10s"),
         E.SettingsError,

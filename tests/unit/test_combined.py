@@ -175,7 +175,7 @@ def test_combinations_nest() -> None:
         ),
         (lambda: AllOf(triggers=(every(1), every(2)), threshold=timedelta(-1)), "threshold"),
         (lambda: Jitter(trigger=every(1), up_to=timedelta()), "up_to"),
-        (lambda: Jitter(trigger=every(1), up_to=5), "up_to"),
+        (lambda: Jitter(trigger=every(1), up_to="soon"), "up_to"),
     ],
 )
 def test_a_wrong_value_is_named(make, words: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.config import SchedulerConfig, as_duration
+from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 
 
@@ -17,22 +17,15 @@ def test_the_defaults_are_valid_and_texts_are_read_as_spans() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("5s", 5), ("2m", 120), ("1h", 3600), ("7d", 604800), (" 1s ", 1)]
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert as_duration(text, "x").total_seconds() == seconds
-
-
-@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"misfire_treshold": "1s"}, "misfire_treshold is not a setting; did you mean misfire_threshold?"),
         ({"zzz": 1}, "zzz is not a setting; there are batch_size"),
-        ({"checkin_interval": "5"}, "checkin_interval: a timedelta, or 500ms, 5s, 2m, 1h (got '5')"),
-        ({"checkin_interval": 5}, "checkin_interval: a timedelta"),
-        ({"checkin_interval": "0s"}, "checkin_interval=0s must be above zero"),
+        ({"checkin_interval": "5 apples"}, "checkin_interval: must be a length of time: a timedelta, a number"),
+        ({"checkin_interval": None}, "checkin_interval: must be a length of time"),
+        ({"checkin_interval": "0s"}, "checkin_interval: must be above zero and at most 3660 days (got '0s')"),
         ({"checkin_interval": timedelta(seconds=-1)}, "must be above zero"),
-        ({"idle_wait": "100000d"}, "at most ten years"),
+        ({"idle_wait": "100000d"}, "idle_wait: must be above zero and at most 3660 days (got '100000d')"),
         (
             {"failure_window": "10s"},
             "failure_window 0:00:10 must be at least checkin_interval x 3 + lock_timeout",
@@ -55,7 +48,7 @@ def test_durations(text: str, seconds: float) -> None:
         ({"executors": {"default": "threads:4"}}, "executors: 'default' is the pool that the setting workers sizes"),
         ({"execution_groups": {"reports": True}}, "execution_groups: 'reports' needs a limit of 0 or more (got True)"),
         ({"execution_groups": ["reports"]}, "execution_groups: a mapping of groups to limits"),
-        ({"history_retention": "0s"}, "history_retention=0s must be above zero"),
+        ({"history_retention": "0s"}, "history_retention: must be above zero"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_its_rule(settings: dict[str, Any], message: str) -> None:
