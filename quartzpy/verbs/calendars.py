@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import CalendarNotFoundError
 from quartzpy.keys import check_name
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import TriggerMove
@@ -57,13 +60,23 @@ class CalendarVerbs(Verbs):
             if len(store.move_triggers(moves)) == len(moves):
                 return
 
-    def delete_calendar(self, name: str) -> bool:
-        """Remove a calendar; whether it was there.
+    def delete_calendar(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a calendar.
+
+        Returns True, or False where it was not stored and `missing_ok` is true.
 
         Raises:
+            CalendarNotFoundError: it is not stored, and `missing_ok` is false.
             CalendarInUseError: triggers name it.
         """
-        return self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        store = self._usable_store()
+        if store.delete_calendar(check_name(name, "calendar name")):
+            return True
+        if missing_ok:
+            return False
+        near = difflib.get_close_matches(name, store.calendar_names(), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise CalendarNotFoundError(f"calendar {name!r} is not stored{hint}")
 
     def get_calendar(self, name: str) -> Calendar | None:
         """A stored calendar; None where there is none."""

@@ -16,7 +16,13 @@ from typing import Any
 from quartzpy.clock import SystemClock
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import IllegalStateChangeError, JobExecutionError, QuartzpyError, StoreUnavailableError
+from quartzpy.errors import (
+    IllegalStateChangeError,
+    JobExecutionError,
+    QuartzpyError,
+    StoreUnavailableError,
+    TriggerNotFoundError,
+)
 from quartzpy.job import Job, JobDetail, JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -314,7 +320,10 @@ class Player:
 
     def _do_schedule_job(self, scheduler: BaseScheduler, action: Case) -> Any:
         triggers = [self._trigger(trigger) for trigger in action["triggers"]]
-        return scheduler.schedule_job(self._job(action["job"]), triggers, replace=action.get("replace", False))
+        scheduler.schedule_job(self._job(action["job"]), triggers, replace=action.get("replace", False))
+        records = [scheduler.trigger_record(trigger.key) for trigger in triggers]
+        times = [record.progress.next_fire_time for record in records if record is not None]
+        return min((at for at in times if at is not None), default=None)
 
     def _do_schedule_trigger(self, scheduler: BaseScheduler, action: Case) -> Any:
         return scheduler.schedule(self._trigger(action["trigger"], action["for_job"]))
@@ -323,13 +332,16 @@ class Player:
         scheduler.add_job(self._job(action["job"]), replace=action.get("replace", False))
 
     def _do_unschedule_job(self, scheduler: BaseScheduler, action: Case) -> bool:
-        return scheduler.unschedule_job(_trigger_key(action["trigger"]))
+        return scheduler.unschedule_job(_trigger_key(action["trigger"]), missing_ok=True)
 
     def _do_reschedule_job(self, scheduler: BaseScheduler, action: Case) -> Any:
-        return scheduler.reschedule_job(_trigger_key(action["replaced_trigger"]), self._trigger(action["trigger"]))
+        try:
+            return scheduler.reschedule_job(_trigger_key(action["replaced_trigger"]), self._trigger(action["trigger"]))
+        except TriggerNotFoundError:
+            return None
 
     def _do_delete_job(self, scheduler: BaseScheduler, action: Case) -> bool:
-        return scheduler.delete_job(_job_key(action["job"]))
+        return scheduler.delete_job(_job_key(action["job"]), missing_ok=True)
 
     def _do_delete_jobs(self, scheduler: BaseScheduler, action: Case) -> bool:
         keys = [_job_key(job) for job in action["jobs"]]

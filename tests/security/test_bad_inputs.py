@@ -344,9 +344,15 @@ def test_row(client: Scheduler, row: str) -> None:
 
 
 def test_row_27_what_is_not_stored_is_not_deleted(client: Scheduler) -> None:
-    assert client.delete_job(ABSENT) is False
-    assert client.unschedule_job(TriggerKey("daily", "reports")) is False
-    assert client.delete_calendar("none") is False
+    with pytest.raises(E.JobNotFoundError):
+        client.delete_job(ABSENT)
+    with pytest.raises(E.TriggerNotFoundError):
+        client.unschedule_job(TriggerKey("daily", "reports"))
+    with pytest.raises(E.CalendarNotFoundError):
+        client.delete_calendar("none")
+    assert client.delete_job(ABSENT, missing_ok=True) is False
+    assert client.unschedule_job(TriggerKey("daily", "reports"), missing_ok=True) is False
+    assert client.delete_calendar("none", missing_ok=True) is False
 
 
 def _file(text: str | bytes, name: str = "quartzpy.toml") -> Callable[[Path], Any]:
