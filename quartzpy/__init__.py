@@ -35,6 +35,7 @@ from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, Interva
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
+from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
@@ -52,6 +53,7 @@ __all__ = [
     "CrontabExpression",
     "DailyCalendar",
     "DailyTimeIntervalTrigger",
+    "DateTrigger",
     "DayOfWeek",
     "DaylightSaving",
     "ExecutionState",
@@ -59,6 +61,7 @@ __all__ = [
     "HealthState",
     "HolidayCalendar",
     "InjectingJobFactory",
+    "IntervalTrigger",
     "IntervalUnit",
     "Jitter",
     "Job",
@@ -89,7 +92,9 @@ __all__ = [
     "TriggerKey",
     "TriggerListener",
     "WeeklyCalendar",
+    "at",
     "disallow_concurrent_execution",
+    "every",
     "job",
     "persist_job_data_after_execution",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
+from quartzpy.cron.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.recurring import RecurringTrigger
@@ -43,12 +44,13 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     interval: int
-    unit: IntervalUnit
+    unit: Converted[IntervalUnit | str, IntervalUnit] = Converted()
     repeat_count: int | None = None
     start_time_of_day: time = time(0, 0, 0)
     end_time_of_day: time = time(23, 59, 59)
-    days_of_week: frozenset[DayOfWeek] = EVERY_DAY
+    days_of_week: Converted[Collection[int], frozenset[DayOfWeek]] = Converted(EVERY_DAY)
     time_zone: str = "UTC"
+    dst: DaylightSaving | str = DaylightSaving.ONCE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,6 +78,10 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             raise InvalidTriggerError("days_of_week: at least one day")
         object.__setattr__(self, "days_of_week", days)
         zone(self.time_zone)
+        try:
+            object.__setattr__(self, "dst", DaylightSaving(self.dst))
+        except ValueError:
+            raise InvalidTriggerError(f"dst: one of {', '.join(DaylightSaving)} (got {self.dst!r})") from None
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first fire time strictly after `instant`; `repeat_count` is not looked at.
@@ -96,6 +102,10 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if self.repeat_count is not None and done.times_triggered > self.repeat_count:
             return TriggerProgress(None, done.previous_fire_time, done.times_triggered)
         return done
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        left = count if self.repeat_count is None else max(0, self.repeat_count - progress.times_triggered)
+        return super().following(progress, calendar, min(count, left))
 
     @property
     def final_fire_time(self) -> datetime | None:
@@ -121,6 +131,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             "end_time_of_day": self.end_time_of_day.isoformat(),
             "days_of_week": sorted(int(day) for day in self.days_of_week),
             "time_zone": self.time_zone,
+            "dst": str(self.dst),
         }
 
     @classmethod
@@ -141,13 +152,17 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             earliest = instant.replace(microsecond=0)
             if day.isoweekday() not in self._iso_days or instant > self._hours_of(day)[1]:
                 came_from, day = day, self._next_day(day)
-                earliest = self._start_on(day, came_from)
+                if self.dst == DaylightSaving.QUARTZ:
+                    earliest = self._start_on(day, came_from)
             for _ in range(_DAYS_TO_LOOK_AT):
                 first, last = self._hours_of(day)
                 early = first - max(earliest, first)
                 found = first - early // self._step * self._step
                 if found < self.anchor:  # the fraction that was cut off
                     found += self._step
+                if self._step >= _ONE_DAY and found > first and self.dst == DaylightSaving.ONCE:
+                    # Once a day, also on the day of 25 hours.
+                    found = last + _ONE_DAY
                 if found <= last:
                     return None if self.end_time is not None and found > self.end_time else found
                 day = self._next_day(day)
@@ -181,10 +196,15 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     def _hours_of(self, day: date) -> tuple[datetime, datetime]:
         """The start and the end time of day on `day`.
 
-        A time that is skipped comes later by the gap; of one that comes twice the first counts.
+        A time that is skipped comes later by the gap. Of a start that comes twice the first counts, or with
+        `dst="quartz"` the second.
         """
         place = zone(self.time_zone)
-        start = datetime.combine(day, self.start_time_of_day, place)
+        start = datetime.combine(day, self.start_time_of_day, place).replace(
+            fold=int(self.dst == DaylightSaving.QUARTZ)
+        )
+        if self.dst == DaylightSaving.QUARTZ and _is_skipped(start):
+            start = start.replace(fold=0)
         return start.astimezone(UTC), datetime.combine(day, self.end_time_of_day, place).astimezone(UTC)
 
     @property
@@ -194,6 +214,10 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     @cached_property
     def _iso_days(self) -> frozenset[int]:
         return frozenset((day + 5) % 7 + 1 for day in self.days_of_week)
+
+
+def _is_skipped(wall: datetime) -> bool:
+    return wall.astimezone(UTC).astimezone(wall.tzinfo).replace(tzinfo=None) != wall.replace(tzinfo=None)
 
 
 def _check_time(value: object, subject: str) -> None:

@@ -16,8 +16,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
@@ -36,8 +37,8 @@ _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
 # How far back the last missed instants are looked for at first; twice as far each time.
 _LOOK_BACK = timedelta(minutes=1)
-# A trigger and a calendar may keep missing each other; each try takes some microseconds.
-_MOST_REFUSALS = 40_000
+MOST_REFUSALS = 40_000
+"""How many fire times in a row a calendar may exclude before the search ends: a daily trigger's of 100 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +320,7 @@ class Trigger(ABC):
         """
         since = progress.previous_fire_time or self.anchor - _MICROSECOND
         candidate = self.next_after(max(since, now - late_after))
-        for _ in range(_MOST_REFUSALS):
+        for _ in range(MOST_REFUSALS):
             if candidate is None:
                 break
             included = calendar.next_included(candidate)
@@ -347,20 +348,80 @@ class Trigger(ABC):
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         """The trigger whose `schedule()` this is, with the common values given by name."""
 
-    def upcoming(self, count: int, start: datetime | None = None, calendar: Calendar | None = None) -> list[datetime]:
-        """The next `count` fire times after `start` (default: from the beginning) that `calendar` includes."""
-        progress = self.started(calendar)
-        if start is not None:
-            after = as_instant(start, "start")
-            candidate = self.next_after(after)
-            while candidate is not None and calendar is not None and not calendar.is_included(candidate):
-                candidate = self.next_after(candidate)
-            progress = replace(progress, next_fire_time=candidate)
-        times: list[datetime] = []
-        while len(times) < count and progress.next_fire_time is not None:
-            times.append(progress.next_fire_time)
-            progress = self.triggered(progress, calendar)
-        return times
+    def upcoming(
+        self, count: int = 10, start: datetime | None = None, calendar: Calendar | None = None
+    ) -> list[datetime]:
+        """Return the next `count` fire times after `start`, fewer where the schedule ends. For people to look at.
+
+        `start` defaults to now. A trigger without a `start_time` is taken as scheduled at `start`. Only fire times that
+        `calendar` includes count; a trigger names its calendar, and the scheduler has it:
+        `scheduler.get_calendar(trigger.calendar)`.
+
+        Raises:
+            InvalidTriggerError: `start` is no datetime with a time zone.
+        """
+        # A preview decides nothing, so it may read the clock of this machine.
+        after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
+        first = after if self.start_time is None else after + _MICROSECOND
+        return list(islice(self.anchored(after).fire_times(first, calendar=calendar), count))
+
+    def fire_times(
+        self,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        calendar: Calendar | None = None,
+    ) -> Iterator[datetime]:
+        """Yield the fire times from `start` to `end`, both included, that `calendar` includes.
+
+        `start` defaults to the start of the schedule, and a missing `end` to its end: a trigger may have fire times
+        without end.
+
+        Raises:
+            InvalidTriggerError: the trigger has no `start_time` and `start` is not given either, or `start` or `end` is
+                no datetime with a time zone.
+        """
+        until = None if end is None else as_instant(end, "end")
+        anchored = self if start is None else self.anchored(as_instant(start, "start"))
+        progress = anchored.started(calendar)
+        if start is not None and start > anchored.anchor:
+            progress = replace(progress, next_fire_time=anchored.included_from(as_instant(start, "start"), calendar))
+        while progress.next_fire_time is not None and (until is None or progress.next_fire_time <= until):
+            yield progress.next_fire_time
+            progress = anchored.triggered(progress, calendar)
+
+    def ending_after(self, count: int, calendar: Calendar | None = None) -> Self:
+        """Return this trigger with the end time that lets it fire `count` times.
+
+        It is the instant of the last of these fires where the end of the schedule is inclusive, and just after it for
+        triggers whose end is exclusive. Quartz calls it `computeEndTimeToAllowParticularNumberOfFirings`.
+
+        Raises:
+            InvalidTriggerError: `count` is below 1, the trigger has no `start_time`, or its schedule ends before.
+        """
+        if type(count) is not int or count < 1:
+            raise InvalidTriggerError(f"count: must be a whole number from 1 (got {count!r})")
+        last = next(islice(self.fire_times(calendar=calendar), count - 1, None), None)
+        if last is None:
+            raise InvalidTriggerError(f"trigger {self.label}: fires less than {count} times")
+        inclusive = replace(self, end_time=last)
+        is_last = inclusive.included_from(last, calendar) == last
+        return inclusive if is_last else replace(self, end_time=last + _MICROSECOND)
+
+    def same_schedule(self, other: Trigger) -> bool:
+        """Return whether both have the same fire times, given the same name.
+
+        Kind, rule, bounds and the name of the calendar count. Description, data, priority and what happens to missed
+        fires do not, nor does a start time that only one of the two has: the other began when it was stored.
+        """
+        if type(self) is not type(other) or self.end_time != other.end_time or self.calendar != other.calendar:
+            return False
+        start, rule = self._declared()
+        other_start, other_rule = other._declared()
+        return rule == other_rule and (start is None or other_start is None or start == other_start)
+
+    def _declared(self) -> tuple[datetime | None, object]:
+        """The start time and the rule as they were first given, before a misfire instruction changed them."""
+        return self.start_time, self.schedule()
 
     def first_progress(self, calendar: Calendar | None = None) -> TriggerProgress:
         """`started`, for a trigger that is about to be stored.

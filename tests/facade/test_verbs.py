@@ -35,6 +35,7 @@ from quartzpy.errors import (
     TriggerNotFoundError,
 )
 from tests.facade import jobs
+from tests.fire_times import first_fire_times
 
 HOUR = timedelta(hours=1)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -297,7 +298,7 @@ def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Sched
     record = client.trigger_record(key("t"))
     assert record is not None
     instants = [record.progress.next_fire_time, *record.upcoming]
-    assert instants == trigger.upcoming(len(instants))
+    assert instants == first_fire_times(trigger, len(instants))
     assert len(instants) >= 4
 
 
