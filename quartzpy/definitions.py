@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import chain, count
+from itertools import count
 from typing import Any, TypeAlias
 
 from quartzpy.errors import InvalidJobError, InvalidJobTypeError, InvalidTriggerError
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
 from quartzpy.job import Job, JobDetail
-from quartzpy.keys import DEFAULT_GROUP, JobKey
+from quartzpy.keys import JobKey
 from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.plain import at, every
 from quartzpy.triggers.trigger import Trigger
 
 JobForm: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
@@ -25,6 +24,7 @@ TriggerForm: TypeAlias = Trigger | str | timedelta | datetime
 """A trigger: a `Trigger`, a cron text, the interval at which it fires, or the instant at which it fires once."""
 
 _CRONTAB_FIELDS = 5
+_QUARTZ_FIELDS = (6, 7)
 
 
 def as_job_detail(
@@ -96,13 +96,8 @@ def as_triggers(given: object) -> list[Trigger]:
     """
     if given is None:
         return []
-    if isinstance(given, Trigger | str | timedelta | datetime):
+    if isinstance(given, str | type | Mapping) or not isinstance(given, Iterable):
         return [as_trigger(given)]
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise InvalidTriggerError(
-            "triggers: a trigger, a cron text, an interval (timedelta), an instant (aware datetime), or several of them"
-            f" are needed (got {quoted(given)})"
-        )
     return [as_trigger(one) for one in given]
 
 
@@ -118,13 +113,19 @@ def as_trigger(given: object) -> Trigger:
         return given
     if isinstance(given, str):
         text = given.strip()
-        if text.startswith("@") or len(text.split()) == _CRONTAB_FIELDS:
+        fields = len(text.split())
+        if text.startswith("@") or fields == _CRONTAB_FIELDS:
             return CronTrigger.from_crontab(text)
+        if fields not in _QUARTZ_FIELDS:
+            raise InvalidTriggerError(
+                f"triggers: {quoted(given)} is no cron text: it has {fields} fields, not five (crontab), six or seven"
+                " (Quartz); an interval is given as every('10s')"
+            )
         return CronTrigger(text)
     if isinstance(given, timedelta):
-        return SimpleTrigger(interval=given, repeat_count=None)
+        return every(given)
     if isinstance(given, datetime):
-        return SimpleTrigger(start_time=given, interval=timedelta(0), repeat_count=0)
+        return at(given)
     if isinstance(given, JobDetail | JobFunction) or (isinstance(given, type) and issubclass(given, Job)):
         raise InvalidTriggerError(f"triggers: the job comes first, then its triggers (got the job {quoted(given)})")
     raise InvalidTriggerError(
@@ -145,15 +146,10 @@ def bound(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
 
 def _bound(trigger: Trigger, job_key: JobKey, taken: set[str]) -> Trigger:
     if trigger.job_key is not None and trigger.job_key != job_key:
-        raise InvalidTriggerError(f"trigger {trigger.name or ''} names job {trigger.job_key}, not {job_key}")
-    if trigger.name is None:
-        return _named(trigger, job_key, taken)
-    return trigger if trigger.job_key == job_key else trigger.bound_to(job_key)
-
-
-def _named(trigger: Trigger, job_key: JobKey, taken: set[str]) -> Trigger:
-    names = chain([job_key.name], (f"{job_key.name}-{number}" for number in count(2)))
-    name = next(name for name in names if name not in taken)
-    taken.add(name)
-    group = job_key.group if trigger.group == DEFAULT_GROUP else trigger.group
-    return replace(trigger, name=name, group=group, job_key=job_key)
+        raise InvalidTriggerError(f"trigger {trigger.label} names job {trigger.job_key}, not {job_key}")
+    if trigger.name is not None:
+        return trigger if trigger.job_key == job_key else trigger.bound_to(job_key)
+    named = (trigger.bound_to(job_key, number) for number in count(1))
+    found = next(one for one in named if one.name not in taken)
+    taken.add(str(found.name))
+    return found

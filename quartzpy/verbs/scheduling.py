@@ -62,8 +62,8 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
 
         `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax where it has six or seven fields,
         and in crontab's where it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
-        aware datetime. A trigger without a name takes the job's name and group (the next ones `name-2`, `name-3`). Without
-        any trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
+        aware datetime. A trigger without a name takes the job's name and group; the next ones are `name-2`, `name-3`.
+        Without any trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
 
         Storing the same again changes nothing, so a program may do it at each start, on any number of nodes. With
         `replace`, what differs is replaced. A trigger whose schedule did not change keeps its fire times, its misfires
@@ -132,7 +132,7 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         found = []
         for trigger in several:
             if trigger.job_key is None:
-                raise InvalidTriggerError(f"trigger {trigger.name or 'without a name'}: job_key is missing")
+                raise InvalidTriggerError(f"trigger {trigger.label}: job_key is missing")
             of_job = [one for one in several if one.job_key == trigger.job_key]
             found.append(bound(of_job, trigger.job_key)[of_job.index(trigger)])
         pairs: Pairs = [(None, found)]

@@ -13,7 +13,7 @@ from quartzpy.events import Event
 from quartzpy.job import JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome, PublicState
-from quartzpy.testing import TestScheduler
+from quartzpy.testing import SchedulerHarness
 from tests.facade import functions, jobs
 
 HOUR = timedelta(hours=1)
@@ -98,7 +98,7 @@ def test_the_data_of_a_function_is_passed_to_its_parameters(scheduler: Scheduler
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda c: c.schedule_job("0 0 2 * * ?", jobs.Recorded), errors.InvalidJobError, "the job comes first"),
+        (lambda c: c.schedule_job("0 0 2 * * ?", jobs.Recorded), errors.InvalidTriggerError, "the job comes first"),
         (lambda c: c.schedule_job(jobs.Recorded, jobs.Recorded), errors.InvalidTriggerError, "the job comes first"),
         (lambda c: c.schedule_job(jobs.Recorded, 5), errors.InvalidTriggerError, "a trigger, a cron text"),
         (lambda c: c.schedule_job(5, "@daily"), errors.InvalidJobError, "a Job subclass, a function or a JobDetail"),
@@ -172,7 +172,7 @@ def test_the_next_execution_of_a_job_is_waited_for(scheduler: Scheduler) -> None
 
 
 def test_the_test_scheduler_moves_its_clock_while_a_handle_waits() -> None:
-    harness = TestScheduler()
+    harness = SchedulerHarness()
     began = harness.now
     record = harness.schedule_job(jobs.Recorded, began + timedelta(seconds=3)).wait("1m")
     assert record.scheduled_fire_time == began + timedelta(seconds=3)
@@ -319,7 +319,7 @@ def test_the_registry_that_is_handed_in_is_asked() -> None:
             """Nothing."""
 
     types = JobTypes()
-    harness = TestScheduler(job_types=types)
+    harness = SchedulerHarness(job_types=types)
     harness.schedule_job(JobDetail("tests.own-registry", "unknown", data={"wrong": 1}), LATER)
     types.register(Own, "tests.own-registry")
     with pytest.raises(errors.InvalidJobDataError, match="wrong"):

@@ -88,7 +88,9 @@ def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: En
         connection.execute(text("INSERT INTO orders VALUES (1)"))
         inside = client.using(connection)
         with pytest.raises(ObjectAlreadyExistsError):
-            inside.schedule_jobs([(a_job(name="new"), [SimpleTrigger("new")]), (a_job(description="other"), [SimpleTrigger("t2")])])
+            inside.schedule_jobs(
+                [(a_job(name="new"), [SimpleTrigger("new")]), (a_job(description="other"), [SimpleTrigger("t2")])]
+            )
         with pytest.raises(JobNotFoundError):
             inside.schedule(SimpleTrigger("x", job_key=JobKey("none", "DEFAULT")))
         assert not inside.check_exists(JobKey("new", "DEFAULT")), "nothing half done"

@@ -82,9 +82,14 @@ def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
     client.schedule_jobs({job("a"): [later("a")], job("b"): [later("b1"), later("b2")]})
     assert len(client.trigger_keys()) == 3
     before = client.jobs(), client.triggers()
-    with pytest.raises(ObjectAlreadyExistsError, match=r"trigger DEFAULT\.b2 exists already and is different: .*job_key is .*; pass replace=True"):
+    with pytest.raises(
+        ObjectAlreadyExistsError,
+        match=r"trigger DEFAULT\.b2 exists already and is different: .*job_key is .*; pass replace=True",
+    ):
         client.schedule_jobs([(job("c"), [later("c")]), (job("d"), [later("b2")])])
-    with pytest.raises(ObjectAlreadyExistsError, match=r"job DEFAULT\.a .*description is None, not 'new'; pass replace=True"):
+    with pytest.raises(
+        ObjectAlreadyExistsError, match=r"job DEFAULT\.a .*description is None, not 'new'; pass replace=True"
+    ):
         client.schedule_jobs([(job("c"), [later("c")]), (job("a", description="new"), [later("x")])])
     assert (client.jobs(), client.triggers()) == before
 
