@@ -88,6 +88,7 @@ class Stored:
     version: str | None = None
 
 
+_NUMBER = 2
 _VERSION_PART = re.compile(r"\d+|[^\d.+_-]+")
 
 
@@ -113,10 +114,14 @@ def outdated(version: str, than: str) -> bool:
 
 def _version_key(version: str) -> list[tuple[int, int, str]]:
     # A word such as "rc" is older than a number in its place, and than nothing: 2.0rc1 comes before 2.0.
-    parts = [(2, int(part), "") if part.isdigit() else (0, 0, part) for part in _VERSION_PART.findall(version.lower())]
-    while parts and parts[-1] == (2, 0, ""):
-        parts.pop()
-    return [*parts, (1, 0, "")]
+    words = [(_NUMBER, int(part), "") if part.isdigit() else (0, 0, part) for part in _VERSION_PART.findall(version.lower())]
+    key: list[tuple[int, int, str]] = []
+    for part in [*words, (1, 0, "")]:
+        # 2.0 is 2, also before a word.
+        while part[0] != _NUMBER and key and key[-1] == (_NUMBER, 0, ""):
+            key.pop()
+        key.append(part)
+    return key
 
 
 def check_definitions(definitions: Definitions) -> None:
