@@ -114,7 +114,9 @@ def outdated(version: str, than: str) -> bool:
 
 def _version_key(version: str) -> list[tuple[int, int, str]]:
     # A word such as "rc" is older than a number in its place, and than nothing: 2.0rc1 comes before 2.0.
-    words = [(_NUMBER, int(part), "") if part.isdigit() else (0, 0, part) for part in _VERSION_PART.findall(version.lower())]
+    words = [
+        (_NUMBER, int(part), "") if part.isdigit() else (0, 0, part) for part in _VERSION_PART.findall(version.lower())
+    ]
     key: list[tuple[int, int, str]] = []
     for part in [*words, (1, 0, "")]:
         # 2.0 is 2, also before a word.
