@@ -235,6 +235,10 @@ class JobCancelledError(QuartzpyError):
     """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
 
 
+class PluginStartError(QuartzpyError):
+    """A plugin cannot do its work, and the scheduler is not to start without it."""
+
+
 class WaitTimeoutError(QuartzpyError, TimeoutError):
     """What a handle waited for did not come within its timeout."""
 

@@ -15,6 +15,7 @@ from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig, checked_groups
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import (
+    PluginStartError,
     SchedulerStateError,
     UnableToInterruptJobError,
 )
@@ -162,7 +163,11 @@ class BaseScheduler(SchedulingVerbs):
             elif not standby:
                 self._node.resume()
         if is_first:
-            self._each_plugin("start")
+            try:
+                self._each_plugin("start")
+            except PluginStartError:
+                self.shutdown(wait=False)
+                raise
         self.listeners.emit(SchedulerStarted())
 
     def _each_plugin(self, method: str) -> None:

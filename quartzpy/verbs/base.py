@@ -51,6 +51,11 @@ class Verbs(ABC):
     def name(self) -> str:
         return self._config.name
 
+    @property
+    def job_types(self) -> JobTypes:
+        """The registry of job types that this scheduler asks."""
+        return self._job_types
+
     def _require_job(self, key: JobKey) -> None:
         if self._usable_store().job_mode(key) is None:
             raise self._no_job(key)

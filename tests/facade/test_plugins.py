@@ -23,7 +23,7 @@ from quartzpy import (
     TriggerKey,
 )
 from quartzpy.declarations import load_definitions
-from quartzpy.errors import SettingsError, StoreUnavailableError
+from quartzpy.errors import PluginStartError, SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
 from quartzpy.states import Outcome
 from tests.facade import jobs
@@ -253,6 +253,50 @@ class Recording:
     def shutdown(self) -> None:
         self.seen.append("shutdown")
         raise RuntimeError("wrong")
+
+
+def test_triggers_in_a_file_may_be_cron_texts_without_names(
+    make_scheduler: Callable[..., Scheduler], tmp_path: Path
+) -> None:
+    text = """
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "report"
+group = "billing"
+trigger = ["0 0 2 * * ?", "@hourly"]
+
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "other"
+trigger = "0 0 3 * * ?"
+"""
+    scheduler = make_scheduler(plugins=[DeclaredJobs(write(tmp_path / "jobs.toml", text), version=3)])
+    scheduler.start()
+    expected = {TriggerKey("report", "billing"), TriggerKey("report-2", "billing"), TriggerKey("other")}
+    assert scheduler.trigger_keys() == expected
+    older = DeclaredJobs(write(tmp_path / "older.toml", "job = []"), version=2)
+    older.initialize(scheduler)
+    assert older.sync().outdated_by == "3"
+    assert scheduler.trigger_keys() == expected
+
+
+def test_a_scheduler_whose_declared_jobs_cannot_be_stored_does_not_start(
+    make_scheduler: Callable[..., Scheduler], tmp_path: Path
+) -> None:
+    text = """
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "report"
+[[job.trigger]]
+expression = "0 0 2 * * ?"
+calendar = "holidays"
+"""
+    scheduler = make_scheduler(plugins=[DeclaredJobs(write(tmp_path / "jobs.toml", text))])
+    with pytest.raises(
+        PluginStartError, match=r"jobs\.toml declares cannot be stored: calendar 'holidays' is not stored"
+    ):
+        scheduler.start()
+    assert scheduler.is_shut_down
 
 
 def test_a_plugin_lives_with_its_scheduler(make_scheduler: Callable[..., Scheduler]) -> None:
