@@ -140,7 +140,7 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
         if not _loaded(name, types):
             raise InvalidJobError(f"type {quoted(name)} is registered by no module; it is module:class, or a type_name")
         job = JobDetail(types.find(name), **_job_values(table, where))
-        given = [_trigger(one, f"{where}: trigger {number}") for number, one in enumerate(triggers, start=1)]
+        given = [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
         return job, bound(given, job.key)
     except SettingsError:
         raise
@@ -170,7 +170,7 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     return values
 
 
-def _trigger(given: object, where: str) -> Trigger:
+def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
     if isinstance(given, str):
         return as_trigger(given)
     if not isinstance(given, Mapping):
@@ -186,7 +186,7 @@ def _trigger(given: object, where: str) -> Trigger:
             values[word] = as_instant(value, word)
         elif isinstance(value, list):
             values[word] = tuple(value)
-    return kind(**values)
+    return kind(**{"group": job.group, **values})
 
 
 def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
