@@ -39,6 +39,7 @@ from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.handles import ScheduledJob, TriggeredExecution
 
 __all__ = [
     "AllOf",
@@ -80,6 +81,7 @@ __all__ = [
     "QuartzpyError",
     "RecurrenceTrigger",
     "RetryPolicy",
+    "ScheduledJob",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerHealth",
@@ -91,6 +93,7 @@ __all__ = [
     "Trigger",
     "TriggerKey",
     "TriggerListener",
+    "TriggeredExecution",
     "WeeklyCalendar",
     "at",
     "disallow_concurrent_execution",
