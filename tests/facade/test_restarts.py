@@ -121,6 +121,24 @@ def test_an_adopted_trigger_keeps_its_pause_and_its_progress(client: Scheduler) 
     assert client.trigger_state(TriggerKey("t")) is PublicState.PAUSED
 
 
+@pytest.mark.parametrize("way", ["schedule_job", "sync"])
+def test_a_class_that_is_decorated_otherwise_since_the_last_release_is_stored_so(
+    client: Scheduler, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start() -> None:
+        detail, trigger = JobDetail(jobs.Recorded, "report"), every("1h")
+        if way == "sync":
+            client.sync([(detail, trigger)], owner="program")
+        else:
+            client.schedule_job(detail, trigger, replace=True)
+
+    start()
+    assert client.job("report").detail.max_concurrent is None
+    monkeypatch.setattr(jobs.Recorded, "disallows_concurrent_execution", True)
+    start()
+    assert client.job("report").detail.max_concurrent == 1
+
+
 # --- which registration wins
 
 
