@@ -43,6 +43,7 @@ from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.handles import ScheduledJob, TriggeredExecution
 
 __all__ = [
     "AllOf",
@@ -88,6 +89,7 @@ __all__ = [
     "Query",
     "RecurrenceTrigger",
     "RetryPolicy",
+    "ScheduledJob",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerHealth",
@@ -99,6 +101,7 @@ __all__ = [
     "Trigger",
     "TriggerKey",
     "TriggerListener",
+    "TriggeredExecution",
     "WeeklyCalendar",
     "at",
     "cron",

@@ -71,7 +71,8 @@ class Scheduler(BaseScheduler):
     The settings are those of `SchedulerConfig`; nothing is
     connected before the first call that needs it. `job_factory` makes the instances of jobs (see
     `quartzpy.job_factory`); `middleware` surrounds executions (see `quartzpy.middleware`); `plugins` live with the
-    scheduler (see `quartzpy.plugins`); `context` is what jobs find in `context.scheduler.context`.
+    scheduler (see `quartzpy.plugins`); `context` is what jobs find in `context.scheduler.context`;
+    `job_defaults` are values of `JobDetail` for jobs that do not give them (`JobDetail.with_defaults` has the rule).
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, a wrong value.
@@ -85,6 +86,7 @@ class Scheduler(BaseScheduler):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         config = SchedulerConfig.of(settings)
@@ -98,6 +100,7 @@ class Scheduler(BaseScheduler):
             middleware=middleware,
             plugins=[plugin_of(one) for one in plugins],
             context=context,
+            job_defaults=job_defaults,
         )
 
     @classmethod
@@ -109,6 +112,7 @@ class Scheduler(BaseScheduler):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
         """A scheduler from what is set outside the program: `Scheduler.from_config()`.
@@ -134,5 +138,6 @@ class Scheduler(BaseScheduler):
             middleware=middleware,
             plugins=plugins,
             context=context,
+            job_defaults=job_defaults,
             **found,
         )

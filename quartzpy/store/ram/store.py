@@ -66,6 +66,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -103,13 +105,20 @@ class RamJobStore:
         with self._lock:
             return work(self)
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         with self._lock:
             return scheduling.owned(self._tables, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
         with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers)
+            scheduling.own(self._tables, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
@@ -306,7 +315,7 @@ class RamJobStore:
         with self._lock:
             return scheduling.delete_triggers(self._tables, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         with self._lock:
             return scheduling.delete_jobs(self._tables, keys)
 
@@ -375,9 +384,9 @@ class RamJobStore:
         with self._lock:
             return pausing.resume_all(self._tables, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_mode(self._tables, key, mode)
+            return pausing.set_mode(self._tables, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.job_header(key)
@@ -388,9 +397,9 @@ class RamJobStore:
             job = self._tables.jobs.get(key)
             return None if job is None else JobHeader(key, job.job_type, job.mode)
 
-    def set_manual(self, on: bool) -> datetime | None:
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_manual(self._tables, on)
+            return pausing.set_manual(self._tables, on, missed)
 
     def is_manual(self) -> bool:
         with self._lock:
@@ -439,6 +448,12 @@ class RamJobStore:
     def trigger_group_names(self) -> list[str]:
         with self._lock:
             return lookups.groups(self._tables.triggers)
+
+    def pauses(self) -> Pauses:
+        with self._lock:
+            pauses = self._tables.pauses
+            groups = lookups.paused_trigger_groups(self._tables)
+            return Pauses(pauses.everything, frozenset(groups), frozenset(pauses.job_groups))
 
     def paused_trigger_groups(self) -> set[str]:
         with self._lock:

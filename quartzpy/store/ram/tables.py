@@ -137,25 +137,32 @@ class TriggerRow:
         "error",
         "fire_id",
         "generation",
+        "held_by_mode",
         "job",
         "key",
         "missed_policy",
         "owner",
         "progress",
+        "schedule_hash",
         "state",
         "upcoming",
     )
 
     def __init__(
-        self, trigger: Trigger, job: JobRow, generation: int, progress: TriggerProgress, upcoming: UpcomingFireTimes
+        self,
+        trigger: Trigger,
+        job: JobRow,
+        generation: int,
+        progress: TriggerProgress,
+        upcoming: UpcomingFireTimes,
+        schedule_hash: int | None = None,
     ) -> None:
         self.key = trigger.key
         self.job = job
         self.generation = generation
-        self.data = encode(trigger.data)
-        self.bare = replace(trigger, data=None)
-        own = None if trigger.ignores_misfires else trigger.misfire_threshold
-        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
+        self.schedule_hash = schedule_hash
+        self.held_by_mode = False
+        self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE
         self.state = TriggerState.COMPLETE
@@ -166,6 +173,12 @@ class TriggerRow:
         self.owner: str | None = None
         self.fire_id: int | None = None
         self.error: str | None = None
+
+    def become(self, trigger: Trigger) -> None:
+        self.data = encode(trigger.data)
+        self.bare = replace(trigger, data=None)
+        own = None if trigger.ignores_misfires else trigger.misfire_threshold
+        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
 
     def load(self) -> Trigger:
         return load_trigger(self.bare, self.data)
@@ -247,12 +260,14 @@ class Pauses:
 
     def cover(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Whether a trigger of this job that is stored now is paused."""
-        return (
-            self.everything
-            or trigger_key.group in self.trigger_groups
-            or job.key.group in self.job_groups
-            or self.forbid(trigger_key, job)
-        )
+        return self._cover_groups(trigger_key, job) or self.forbid(trigger_key, job)
+
+    def hold_by_mode(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Whether a mode alone pauses a trigger of this job that is stored now."""
+        return self.forbid(trigger_key, job) and not self._cover_groups(trigger_key, job)
+
+    def _cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        return self.everything or trigger_key.group in self.trigger_groups or job.key.group in self.job_groups
 
     def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Whether manual mode, or the mode of its job, keeps a trigger from firing."""
@@ -272,6 +287,7 @@ class Tables:
         self.nodes: dict[str, NodeRecord] = {}
         self.calendars: dict[str, StoredCalendar] = {}
         self.pauses = Pauses()
+        self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
@@ -332,7 +348,19 @@ class Tables:
         self.triggers[row.key] = row
         row.job.triggers[row.key] = row
         row.state = state
+        row.held_by_mode = self.pauses.hold_by_mode(row.key, row.job)
         self._enter(row)
+
+    def redefine_trigger(self, row: TriggerRow, given: Trigger) -> None:
+        """Give a trigger other values, all but its schedule: its progress, its pause and a claim on it stay."""
+        waits = row.state is TriggerState.WAITING
+        if waits:
+            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+        if (row.bare.misfire, row.bare.misfire_threshold) != (given.misfire, given.misfire_threshold):
+            row.catch_up_until = None
+        row.become(row.bare.with_values_of(given))
+        if waits:
+            self.due.add(row.job.dispatch_key, row.rule, row.entry)
 
     def remove_trigger(self, row: TriggerRow) -> None:
         """Remove a trigger and the claim on it; a fire that runs goes on."""

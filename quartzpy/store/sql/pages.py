@@ -30,8 +30,15 @@ from quartzpy.store.queries import (
 )
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 from quartzpy.store.sql import rows
-from quartzpy.store.sql.lookups import ENDED_COLUMNS, FIRED_COLUMNS, JOB_COLUMNS, TRIGGER, WAITING, execution_of
-from quartzpy.store.sql.lookups import record_of as trigger_of
+from quartzpy.store.sql.lookups import (
+    ENDED_COLUMNS,
+    FIRED_COLUMNS,
+    JOB_COLUMNS,
+    TRIGGER,
+    WAITING,
+    execution_of,
+    trigger_record,
+)
 from quartzpy.store.sql.session import SqlSession
 
 _LIMIT = "LIMIT %(limit)s::int"
@@ -243,7 +250,7 @@ def _values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str
 def triggers(
     session: SqlSession, query: TriggerQuery, limit: int | None, after: Position | None
 ) -> list[TriggerRecord]:
-    return [trigger_of(row) for row in _rows(session, query, limit, after)]
+    return [trigger_record(row) for row in _rows(session, query, limit, after)]
 
 
 # --- executions

@@ -222,10 +222,6 @@ def test_a_claim_that_is_given_back_is_made_up_for_still(store: Harness) -> None
     assert run_out(store, node) == minutes(118, 119)
 
 
-def _replace(store: Harness) -> None:
-    store.add_triggers(job_key(), minutely(), replace=True)
-
-
 def _reschedule(store: Harness) -> None:
     store.store.replace_trigger(key("t"), store.prepare(minutely(), job_key()))
 
@@ -235,7 +231,7 @@ def _delete_and_store(store: Harness) -> None:
     store.add_triggers(job_key(), minutely())
 
 
-@pytest.mark.parametrize("change", [_replace, _reschedule, _delete_and_store])
+@pytest.mark.parametrize("change", [_reschedule, _delete_and_store])
 def test_one_that_is_replaced_begins_anew(store: Harness, change: Callable[[Harness], None]) -> None:
     node = handled(store, minutely())
     change(store)

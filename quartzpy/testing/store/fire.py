@@ -128,10 +128,6 @@ def test_a_claim_fires_only_for_the_node_that_has_it(store: Harness) -> None:
         pytest.param(lambda h: h.store.delete_jobs([job_key()]), id="job deleted"),
         pytest.param(lambda h: h.store.clear(), id="cleared"),
         pytest.param(
-            lambda h: h.add_triggers(job_key(), every(10, start=at(1)), replace=True),
-            id="replaced by its like",
-        ),
-        pytest.param(
             lambda h: h.store.replace_trigger(key("every"), h.prepare(every(20, start=at(1)), job_key())),
             id="rescheduled",
         ),
