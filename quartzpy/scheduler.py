@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
+from quartzpy.aio.calls import VerbThreads
+from quartzpy.aio.transaction import AsyncTransactionVerbs, is_asynchronous
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig, checked_groups
 from quartzpy.context import JobExecutionContext
@@ -41,6 +43,9 @@ from quartzpy.store.protocol import (
 from quartzpy.transaction_verbs import TransactionVerbs
 from quartzpy.verbs.looking import checked_fire_id
 from quartzpy.verbs.scheduling import SchedulingVerbs
+
+if TYPE_CHECKING:
+    from quartzpy.connection_types import AsyncUserConnection, UserConnection
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +105,7 @@ class BaseScheduler(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        self._verb_threads = VerbThreads(config.pool_size + 3)
         for plugin in self._plugins:
             plugin.initialize(self)
 
@@ -279,17 +285,33 @@ class BaseScheduler(SchedulingVerbs):
 
     # --- inside a user's transaction
 
-    def using(self, connection: Any) -> TransactionVerbs:
-        """The scheduling verbs inside the transaction of a SQLAlchemy connection or session, or a psycopg connection.
+    @overload
+    def using(self, connection: AsyncUserConnection) -> AsyncTransactionVerbs: ...
 
-        What they do is committed with the caller's own data, or not at all; other nodes hear of it with the commit.
-        A slow caller holds up the triggers that it touches and no others: no row of `locks` is taken.
+    @overload
+    def using(self, connection: UserConnection) -> TransactionVerbs: ...
+
+    def using(self, connection: Any) -> TransactionVerbs | AsyncTransactionVerbs:
+        """The scheduling verbs inside a transaction of the caller's; its commit or rollback counts for them, too.
+
+        `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
+        `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
+        psycopg's `AsyncConnection`, the verbs are awaited.
+
+        Other nodes learn of the change with the commit. A slow caller holds up the triggers that it touches and no
+        others, because no row of `locks` is taken.
 
         Raises:
-            InvalidValueError: something else is given, or a connection that has no transaction (autocommit), or the
-                store is memory://.
+            InvalidValueError: something else is given, or a connection in autocommit mode, or the store is memory://.
+                From an asynchronous connection, the first verb that is awaited raises it.
         """
+        if is_asynchronous(connection):
+            return self.using_async(connection, self._verb_threads)
         return self._inside(self._usable_store().within(connection))
+
+    def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
+        """As `using`, with verbs that are awaited whichever connection it is; they run on `threads`."""
+        return AsyncTransactionVerbs(self._usable_store, connection, self._config, self._clock, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock)

@@ -70,12 +70,13 @@ from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
 from quartzpy.store.sql.diagnosis import Diagnosis
+from quartzpy.store.sql.external import external_transaction
 from quartzpy.store.sql.job_transaction import WorkTransaction
 from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
-from quartzpy.store.sql.within import WithinSession, driver_connection
+from quartzpy.store.sql.within import WithinSession
 from quartzpy.triggers.upcoming import PreparedTrigger
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class SqlJobStore:
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
-        inside._session = WithinSession(self._session, driver_connection(connection))
+        inside._session = WithinSession(self._session, external_transaction(connection, self._connections.seconds))
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:

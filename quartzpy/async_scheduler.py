@@ -1,0 +1,201 @@
+"""The scheduler for programs that live in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from quartzpy.aio.calls import VerbThreads
+from quartzpy.aio.scheduler import AsyncSchedulerVerbs
+from quartzpy.aio.transaction import AsyncTransactionVerbs
+from quartzpy.errors import SchedulerStateError
+from quartzpy.factory import Scheduler
+from quartzpy.function_job import JobFunction
+from quartzpy.function_job import job as job_of_function
+from quartzpy.job_factory import JobFactory, new_instance
+from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
+from quartzpy.plugin import Plugin
+from quartzpy.scheduler import BaseScheduler
+
+_R = TypeVar("_R")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
+    """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
+
+    It does what `Scheduler` does, on the same tables: an ordinary scheduler, `scheduler.blocking`, stands behind it,
+    and its verbs run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on
+    worker threads, coroutine functions on an event loop that belongs to the node, never on the caller's.
+
+    A task that is cancelled while it awaits a verb goes on at once; a verb that has begun is carried out as a whole.
+
+    `database` and the other parameters are those of `Scheduler`. Here `database` may also be a SQLAlchemy
+    `AsyncEngine`, whose URL is used (see `Scheduler`), or a scheduler that exists already.
+
+    Raises:
+        SettingsError: a wrong URL, an unknown setting, or a wrong value.
+    """
+
+    def __init__(
+        self,
+        database: str | BaseScheduler,
+        *,
+        job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
+        plugins: Sequence[Plugin | str] = (),
+        context: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        if isinstance(database, BaseScheduler):
+            if settings:
+                raise SchedulerStateError(
+                    f"{', '.join(sorted(settings))}: the scheduler that is given has its settings already"
+                )
+            self.blocking = database
+        else:
+            self.blocking = Scheduler(
+                database,
+                job_factory=job_factory,
+                middleware=middleware,
+                plugins=plugins,
+                context=context,
+                **settings,
+            )
+        """The ordinary scheduler that stands behind this one. It may be used from other threads at any time."""
+        self._threads = VerbThreads(self.blocking.config.pool_size + 3)
+        self._decorated: list[Callable[[], Any]] = []
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Self:
+        """A scheduler from what is set outside the program; parameters and errors as in `Scheduler.from_config`."""
+        return cls(Scheduler.from_config(path, **given))
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The values that jobs find in `context.scheduler.context`, in this process."""
+        return self.blocking.context
+
+    @property
+    def listeners(self) -> Listeners:
+        """Register listeners here; they are called on the scheduler's threads, not on the event loop."""
+        return self.blocking.listeners
+
+    @property
+    def _behind(self) -> BaseScheduler:
+        return self.blocking
+
+    async def _run(self, call: Callable[[BaseScheduler], _R]) -> _R:
+        return await self._threads.run(call, self.blocking)
+
+    async def _wait(self, call: Callable[[BaseScheduler], _R]) -> _R:
+        return await self._threads.wait(call, self.blocking)
+
+    # --- life
+
+    async def start(self, *, standby: bool = False) -> None:
+        """Begin to run jobs on this node, or go on after `standby`; first store what `scheduled_job` decorated.
+
+        With `standby`, a scheduler that was not started joins the cluster and claims nothing until it is started again.
+        Errors as in `Scheduler.start`, and as in `schedule_job` for decorated functions.
+        """
+        while self._decorated:
+            await self._run(lambda _: self._decorated[0]())
+            del self._decorated[0]
+        await self._run(lambda behind: behind.start(standby=standby))
+
+    async def run(self, *, timeout: timedelta | None = None) -> bool:
+        """Start, sleep until SIGINT, SIGTERM or somebody's `shutdown`, then let running executions end.
+
+        A second signal gives up waiting: what still runs is told to stop and left for other nodes to recover. So is
+        what runs longer than `timeout` after the first one. Where the event loop cannot handle signals (it is not the
+        main thread's), and where the task is cancelled, only the rest of this applies.
+
+        Returns:
+            Whether all executions ended.
+        """
+        loop = asyncio.get_running_loop()
+        asked = [asyncio.Event(), asyncio.Event()]
+
+        def ask() -> None:
+            (asked[1] if asked[0].is_set() else asked[0]).set()
+
+        handled = []
+        for number in _SIGNALS:
+            try:
+                loop.add_signal_handler(number, ask)
+            except (NotImplementedError, RuntimeError, ValueError):
+                break
+            handled.append(number)
+        try:
+            await self.start()
+            try:
+                await self._first_of(asked[0].wait(), self.wait_until_shut_down())
+            finally:
+                drained = await self._drain(asked[1], timeout)
+            return drained
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    async def _drain(self, given_up: asyncio.Event, timeout: timedelta | None) -> bool:
+        # Shielded: a task that is cancelled still lets its executions end.
+        draining = asyncio.ensure_future(self.shutdown(timeout=timeout))
+        await self._first_of(asyncio.shield(draining), given_up.wait())
+        if draining.done():
+            return draining.result()
+        draining.cancel()
+        return await self.shutdown(wait=False)
+
+    @staticmethod
+    async def _first_of(*waits: Any) -> None:
+        tasks = [asyncio.ensure_future(one) for one in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # --- what has no awaitable form
+
+    def scheduled_job(
+        self, triggers: Any, name: str | None = None, **options: Any
+    ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
+        """Make a job of the function below, which `start` schedules; parameters as in `Scheduler.scheduled_job`.
+
+        Raises:
+            SchedulerStateError: the scheduler was started already: await `schedule_job` instead.
+        """
+        if self.is_started:
+            raise SchedulerStateError("scheduled_job: the scheduler was started already; await schedule_job instead")
+        several = list(triggers) if isinstance(triggers, Iterable) and not isinstance(triggers, str) else triggers
+
+        def scheduled(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            made = function if isinstance(function, JobFunction) else job_of_function(function)
+            self._decorated.append(lambda: self.blocking.scheduled_job(several, name, **options)(made))
+            return made
+
+        return scheduled
+
+    def using(self, connection: Any) -> AsyncTransactionVerbs:
+        """The scheduling verbs inside the transaction of a connection or session; each of them is awaited.
+
+        `connection` is what `Scheduler.using` accepts. Errors are those of the first verb that is awaited.
+        """
+        return self.blocking.using_async(connection, self._threads)
