@@ -96,7 +96,11 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
         return await self._threads.run(call, self.blocking)
 
     async def _wait(self, call: Callable[[BaseScheduler], _R]) -> _R:
-        return await self._threads.wait(call, self.blocking)
+        try:
+            return await self._threads.wait(call, self.blocking)
+        finally:
+            if self.blocking.is_shut_down:
+                self._threads.close()
 
     # --- life
 

@@ -140,7 +140,7 @@ class BaseScheduler(SchedulingVerbs):
         With `standby`, one that was not started joins the cluster and claims nothing until it is started again.
 
         Raises:
-            SchedulerStateError: it was shut down, is used in another process than it was made in, or this is a process
+            SchedulerStateError: it was shut down, was started before this process was forked, or this is a process
                 worker, which imports the program's main module.
             StoreUnavailableError: the database did not answer within `start_timeout`.
             SchemaError: its tables are absent or of another release.
@@ -262,10 +262,25 @@ class BaseScheduler(SchedulingVerbs):
         if self.is_shut_down:
             raise SchedulerStateError("the scheduler was shut down; make a new one")
         if os.getpid() != self._pid:
+            self._belong_to_this_process()
+
+    def _belong_to_this_process(self) -> None:
+        """Go over to a process that was forked from the one that made this scheduler.
+
+        Raises:
+            SchedulerStateError: it was started before the fork: its threads are not here.
+        """
+        if self._node is not None or self._starting is not None:
             raise SchedulerStateError(
-                f"the scheduler was made in process {self._pid} and is used in process {os.getpid()};"
-                " make one in each process"
+                f"the scheduler was started in process {self._pid}, and its threads do not exist in process"
+                f" {os.getpid()}, which was forked from it. Start schedulers after the fork, in each process (gunicorn:"
+                " post_fork; Celery: worker_process_init; uWSGI: postfork), or make another one here to schedule only"
             )
+        # A thread of the other process may have held them during the fork.
+        self._lock, self._shut_down = threading.RLock(), threading.Event()
+        # The store makes connections of its own when it is opened again.
+        self._opened = False
+        self._pid = os.getpid()
 
     def _usable_store(self) -> JobStore:
         self._check_usable()

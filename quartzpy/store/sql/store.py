@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -87,16 +88,25 @@ class SqlJobStore:
     """Keeps a scheduler's jobs in PostgreSQL. `now_sql` is the expression that all decisions take the time from."""
 
     def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+        self._dsn = dsn
         self._config = config
+        self._now_sql = now_sql
         self._left_to_others: set[int] = set()
-        self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
-        self._control = ControlConnection(self._connections)
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
-        named = names(config.schema, now_sql)
-        diagnosis = Diagnosis(self._connections, named, config.schema, config.lock_timeout)
-        self._session = SqlSession(self._connections, config.name, named, diagnosis)
+        self._of_parents: list[Connections] = []
+        self._prepare_connections()
+
+    def _prepare_connections(self) -> None:
+        """Make all that leads to the database; nothing is connected yet."""
+        self._pid = os.getpid()
+        self._connections = Connections(parse_dsn(self._dsn), self._config)
+        self._connections.on_event(self._emit)
+        self._control = ControlConnection(self._connections)
+        named = names(self._config.schema, self._now_sql)
+        diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
+        self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
@@ -124,6 +134,11 @@ class SqlJobStore:
     # --- a node's life
 
     def open(self) -> None:
+        if os.getpid() != self._pid:
+            # The sessions of the process that this one was forked from are still its own. They are kept, because
+            # closing one here would end it there.
+            self._of_parents.append(self._connections)
+            self._prepare_connections()
         try:
             with self._connections.checked_out() as connection:
                 checks.refuse(connection, self._config)
@@ -154,6 +169,9 @@ class SqlJobStore:
                 logger.warning("scheduler %s: %s", self._config.name, finding)
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            # These connections are the ones of the process that this one was forked from.
+            return
         self._control.close()
         self._connections.close()
 
