@@ -20,6 +20,9 @@ from quartzpy.texts import quoted
 AUTO = "AUTO"
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DEFAULT_TABLE_PREFIX = "qrtz_"
+# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
+_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
 _BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -79,6 +82,20 @@ def checked_schema(schema: object) -> str | None:
     if schema.startswith("pg_") or schema == "information_schema":
         raise SettingsError(f"schema: {schema!r} is a name that PostgreSQL keeps for itself")
     return schema
+
+
+def checked_table_prefix(prefix: object) -> str:
+    """A prefix for the names of our tables.
+
+    Raises:
+        SettingsError: names with it would not be valid without quotes, or would be too long.
+    """
+    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
+        raise SettingsError(
+            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
+            f" (got {quoted(prefix)})"
+        )
+    return prefix
 
 
 MOST_WORKERS = 5_000
@@ -231,6 +248,10 @@ class SchedulerConfig:
     schema: str | None = None
     """The database schema of our tables; None is the connection's own default."""
 
+    table_prefix: str = DEFAULT_TABLE_PREFIX
+    """The beginning of the names of our tables, sequences, indexes and constraints. Schedulers with different prefixes
+    share a schema and never meet."""
+
     pool_size: int = 5
     """Connections for steps and calls, besides the three that a node keeps for check-in, misfires and LISTEN."""
 
@@ -274,6 +295,7 @@ class SchedulerConfig:
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
         checked_schema(self.schema)
+        checked_table_prefix(self.table_prefix)
         if (
             not isinstance(self.job_modules, Sequence)
             or isinstance(self.job_modules, str)

@@ -122,7 +122,7 @@ class Scheduler(BaseScheduler):
         if URL not in found:
             raise SettingsError(
                 "url: no database is set. There are three ways: the keyword argument url=..., the environment variable "
-                "QUARTZPY_URL (QUARTZPY_DSN is the command line's only), or url = ... in the TOML file that path or "
+                "QUARTZPY_URL, or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
         return cls(

@@ -33,7 +33,7 @@ def shared_options(command: _Command) -> _Command:
             show_default=True,
             help="The scheduler's name.",
         ),
-        click.option("--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database"),
+        click.option("--dsn", envvar="QUARTZPY_URL", required=True, help="postgresql+psycopg://user@host/database"),
     ):
         command = option(command)
     return command

@@ -51,7 +51,7 @@ def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Call
     dsn = fresh_database()
 
     def db(*arguments: str) -> str:
-        done = quartzpy("db", *arguments, QUARTZPY_DSN=dsn)
+        done = quartzpy("db", *arguments, QUARTZPY_URL=dsn)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -92,7 +92,7 @@ def test_the_sql_needs_no_database() -> None:
 def test_a_wrong_command_says_what_is_wrong_in_few_lines(
     fresh_database: Callable[[], str], arguments: tuple[str, ...], status: int, message: str
 ) -> None:
-    done = quartzpy(*arguments, QUARTZPY_DSN=fresh_database())
+    done = quartzpy(*arguments, QUARTZPY_URL=fresh_database())
     assert (done.returncode, done.stdout) == (status, "")
     assert re.search(message, done.stderr), done.stderr
     assert "Traceback" not in done.stderr

@@ -57,7 +57,7 @@ the empty list or table.
 A name that is no setting's is refused with the nearest right one, in each source: `QUARTZPY_WROKERS` does not start a
 node with the default. A wrong value is refused with the variable or the file that it came from.
 
-The command line takes the database from `--dsn` or `QUARTZPY_DSN`, the scheduler's name from `--name` or
+The command line takes the database from `--dsn` or `QUARTZPY_URL`, the scheduler's name from `--name` or
 `QUARTZPY_NAME`, and the schema from `--schema` or `QUARTZPY_SCHEMA`.
 """
 

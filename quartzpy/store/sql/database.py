@@ -138,7 +138,9 @@ def translate(error: BaseException) -> QuartzpyError:
             sqlstate=sqlstate,
         )
     if sqlstate == _NOT_A_NUMBER and MISSING in message:
-        return LockRowMissingError("a row of qrtz_locks is missing; run `quartzpy doctor --repair`", sqlstate=sqlstate)
+        return LockRowMissingError(
+            "a row of the table of locks is missing; run `quartzpy doctor --repair`", sqlstate=sqlstate
+        )
     if sqlstate in _NO_SUCH_CHARACTER:
         return InvalidValueError(
             f"the database's encoding has no such character: {message}; a database with ENCODING 'UTF8' has all"

@@ -104,7 +104,7 @@ class SqlJobStore:
         self._connections = Connections(parse_dsn(self._dsn), self._config)
         self._connections.on_event(self._emit)
         self._control = ControlConnection(self._connections)
-        named = names(self._config.schema, self._now_sql)
+        named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
         diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
         self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
 
@@ -142,7 +142,7 @@ class SqlJobStore:
         try:
             with self._connections.checked_out() as connection:
                 checks.refuse(connection, self._config)
-                migrations.verify(connection, self._config.schema)
+                migrations.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
         except BaseException:
             self._connections.drop_idle()
@@ -464,5 +464,5 @@ class SqlJobStore:
         if not self._connections.can_listen:
             return None
         return Listener(
-            self._connections.connect_apart("listen"), self._config.name, is_current=self._connections.is_current
+            self._connections.connect_apart("listen"), self._session.channel, is_current=self._connections.is_current
         )
