@@ -36,7 +36,9 @@ def qrtz_tables(dsn: str) -> set[tuple[object, ...]]:
     return set(execute(dsn, "SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'qrtz%' ORDER BY 1, 2"))
 
 
-OURS = "SELECT relname FROM pg_class c WHERE relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname ~ '^pg_|^inf')"
+OURS = (
+    "SELECT relname FROM pg_class WHERE relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname ~ '^pg_|^inf')"
+)
 
 
 @pytest.mark.parametrize("prefix", ["qrtz_", "jobs_"])

@@ -21,7 +21,7 @@ ran: dict[str, threading.Event] = {}
 
 class Told(Job):
     def execute(self, context: JobExecutionContext) -> None:
-        ran[str(context.merged_job_data["for"])].set()
+        ran[str(context.data["for"])].set()
 
 
 @pytest.fixture
