@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quartzpy.aio.calls import VerbThreads
 from quartzpy.aio.scheduler import AsyncSchedulerVerbs
@@ -23,9 +23,24 @@ from quartzpy.middleware import Middleware
 from quartzpy.plugin import Plugin
 from quartzpy.scheduler import BaseScheduler
 
+if TYPE_CHECKING:
+    import psycopg
+    from sqlalchemy.engine import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
 _R = TypeVar("_R")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _synchronous(database: Any) -> str | Engine | None:
+    """The same database, by its URL where an asynchronous engine is given."""
+    if type(database).__name__ != "AsyncEngine":
+        given: str | Engine | None = database
+        return given
+    from quartzpy.store.sql.database import url_of_async_engine
+
+    return url_of_async_engine(database.url)
 
 
 class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
@@ -37,8 +52,9 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
 
     A task that is cancelled while it awaits a verb goes on at once; a verb that has begun is carried out as a whole.
 
-    `database` and the other parameters are those of `Scheduler`. Here `database` may also be a SQLAlchemy
-    `AsyncEngine`, whose URL is used (see `Scheduler`), or a scheduler that exists already.
+    `database` and the other parameters are those of `Scheduler`. Here `database` may also be a scheduler that exists
+    already, or a SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Of that, only the URL is used: the connections of an
+    asynchronous pool belong to its event loop, and the scheduler's threads need connections of their own.
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
@@ -46,8 +62,9 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
 
     def __init__(
         self,
-        database: str | BaseScheduler,
+        database: str | Engine | AsyncEngine | BaseScheduler | None = None,
         *,
+        connect: Callable[[], psycopg.Connection[Any]] | None = None,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
@@ -55,14 +72,16 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
         **settings: Any,
     ) -> None:
         if isinstance(database, BaseScheduler):
-            if settings:
+            if settings or connect is not None:
+                settings |= {} if connect is None else {"connect": connect}
                 raise SchedulerStateError(
                     f"{', '.join(sorted(settings))}: the scheduler that is given has its settings already"
                 )
             self.blocking = database
         else:
             self.blocking = Scheduler(
-                database,
+                _synchronous(database),
+                connect=connect,
                 job_factory=job_factory,
                 middleware=middleware,
                 plugins=plugins,

@@ -6,8 +6,11 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+
+from sqlalchemy.engine import Engine
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
@@ -69,7 +72,7 @@ from quartzpy.store.sql import (
 )
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE
 from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.external import external_transaction
 from quartzpy.store.sql.job_transaction import WorkTransaction
@@ -77,6 +80,7 @@ from quartzpy.store.sql.listen import Listener
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
+from quartzpy.store.sql.sources import Database, check_engine
 from quartzpy.store.sql.within import WithinSession
 from quartzpy.triggers.upcoming import PreparedTrigger
 
@@ -85,10 +89,15 @@ _T = TypeVar("_T")
 
 
 class SqlJobStore:
-    """Keeps a scheduler's jobs in PostgreSQL. `now_sql` is the expression that all decisions take the time from."""
+    """Keeps a scheduler's jobs in PostgreSQL: at a URL, behind a caller's engine or a caller's function that connects.
 
-    def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
-        self._dsn = dsn
+    `now_sql` is the expression that all decisions take the time from.
+    """
+
+    def __init__(self, database: Database, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+        if isinstance(database, Engine):
+            check_engine(database)
+        self._database = database
         self._config = config
         self._now_sql = now_sql
         self._left_to_others: set[int] = set()
@@ -101,12 +110,17 @@ class SqlJobStore:
     def _prepare_connections(self) -> None:
         """Make all that leads to the database; nothing is connected yet."""
         self._pid = os.getpid()
-        self._connections = Connections(parse_dsn(self._dsn), self._config)
+        self._connections = Connections(self._database, self._config)
         self._connections.on_event(self._emit)
         self._control = ControlConnection(self._connections)
         named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
         diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
         self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
+
+    @property
+    def _as_connected(self) -> SchedulerConfig:
+        """The settings, with `pooled` where sessions are not ours, as those of a caller's engine."""
+        return replace(self._config, pooled=self._connections.pooled)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
@@ -141,7 +155,7 @@ class SqlJobStore:
             self._prepare_connections()
         try:
             with self._connections.checked_out() as connection:
-                checks.refuse(connection, self._config)
+                checks.refuse(connection, self._as_connected)
                 migrations.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
         except BaseException:
@@ -161,7 +175,7 @@ class SqlJobStore:
     def _check_server(self) -> None:
         """What a node needs besides its tables; told once in this process."""
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._config)
+            found = checks.of_node(connection, self._as_connected)
         checks.raise_first(found)
         for finding in found:
             if finding not in self._told:
@@ -242,7 +256,7 @@ class SqlJobStore:
 
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._config)
+            found = checks.of_node(connection, self._as_connected)
         found += audit.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
