@@ -15,12 +15,8 @@ from typing import Literal, TypeAlias
 
 from quartzpy.config import DEFAULT_TABLE_PREFIX, checked_table_prefix
 
-Kind: TypeAlias = Literal[
-    "schema", "table", "column", "index", "unique_constraint", "foreign_key_constraint"
-]
-ParentNames: TypeAlias = MutableMapping[
-    Literal["schema_name", "table_name", "schema_qualified_table_name"], str | None
-]
+Kind: TypeAlias = Literal["schema", "table", "column", "index", "unique_constraint", "foreign_key_constraint"]
+ParentNames: TypeAlias = MutableMapping[Literal["schema_name", "table_name", "schema_qualified_table_name"], str | None]
 IncludeName: TypeAlias = Callable[[str | None, Kind, ParentNames], bool]
 
 

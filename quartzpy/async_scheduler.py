@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from quartzpy.aio.calls import VerbThreads
 from quartzpy.aio.scheduler import AsyncSchedulerVerbs
 from quartzpy.aio.transaction import AsyncTransactionVerbs
+from quartzpy.config import as_duration
 from quartzpy.errors import SchedulerStateError
 from quartzpy.factory import Scheduler
 from quartzpy.function_job import JobFunction
@@ -134,16 +135,20 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
             del self._decorated[0]
         await self._run(lambda behind: behind.start(standby=standby))
 
-    async def run(self, *, timeout: timedelta | None = None) -> bool:
-        """Start, sleep until SIGINT, SIGTERM or somebody's `shutdown`, then let running executions end.
+    async def run(self, *, drain_timeout: timedelta | str | None = "30s") -> bool:
+        """Start this node, sleep until it is asked to stop, and let running executions end, as a program's last line.
 
-        A second signal gives up waiting: what still runs is told to stop and left for other nodes to recover. So is
-        what runs longer than `timeout` after the first one. Where the event loop cannot handle signals (it is not the
-        main thread's), and where the task is cancelled, only the rest of this applies.
+        SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task ask it to stop. Executions may
+        then end within `drain_timeout` (None: however long they take). What still runs then, or at a second signal, is
+        told to stop and left for other nodes to recover. Signals are handled where the event loop is the main thread's.
 
         Returns:
             Whether all executions ended.
+
+        Raises:
+            SettingsError: `drain_timeout` is not a span of time. Others as in `start`.
         """
+        timeout = None if drain_timeout is None else as_duration(drain_timeout, "drain_timeout")
         loop = asyncio.get_running_loop()
         asked = [asyncio.Event(), asyncio.Event()]
 

@@ -34,13 +34,14 @@ IMMEDIATE = frozenset(
         "is_in_standby",
         "is_shut_down",
         "is_started",
+        "job_key",
         "key",
         "metadata",
         "name",
     }
 )
 """Members that ask no database: they stay as they are."""
-WAITING = frozenset({"shutdown", "wait", "wait_until_recorded", "wait_until_shut_down"})
+WAITING = frozenset({"next", "shutdown", "wait", "wait_until_recorded", "wait_until_shut_down"})
 """Methods that may wait for long: each has a thread of its own."""
 BY_HAND = frozenset({"run", "scheduled_job", "start", "start_delayed", "using"})
 """Members that `quartzpy.async_scheduler` has in a form of its own."""
@@ -54,11 +55,23 @@ class Twin:
     name: str
     base: str | None = None
     """The source of another twin that this one extends."""
+    is_stream: bool = False
+    """Its items come one by one for as long as it is open: it has `next`, which may wait for long, and `close`."""
     is_lazy: bool = False
     """The class asks the database only when it is used, as a query does: verbs return it without being awaited."""
 
     @property
+    def is_there(self) -> bool:
+        """Tell whether the class exists."""
+        module, _, name = self.source.partition(":")
+        try:
+            return hasattr(importlib.import_module(module), name)
+        except ModuleNotFoundError:
+            return False
+
+    @property
     def cls(self) -> type:
+        """The class that it is derived from."""
         module, _, name = self.source.partition(":")
         return typing.cast(type, getattr(importlib.import_module(module), name))
 
@@ -73,11 +86,30 @@ class Module:
 
     @property
     def path(self) -> Path:
+        """Where it is written to."""
         return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".py")
 
 
 VERBS = "quartzpy.verbs.scheduling:SchedulingVerbs"
-MODULES = (
+_ALL = (
+    Module(
+        "quartzpy.aio.streams",
+        "Streams of events that are awaited.",
+        (Twin("quartzpy.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
+    ),
+    Module(
+        "quartzpy.aio.queries",
+        "Queries that are awaited.",
+        (Twin("quartzpy.paging:Query", "AsyncQuery", is_lazy=True),),
+    ),
+    Module(
+        "quartzpy.aio.handles",
+        "Handles whose methods are awaited.",
+        (
+            Twin("quartzpy.verbs.handles:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
+        ),
+    ),
     Module(
         "quartzpy.aio.verbs",
         "The awaitable verbs of a scheduler and of a transaction.",
@@ -89,6 +121,9 @@ MODULES = (
         (Twin("quartzpy.scheduler:BaseScheduler", "AsyncSchedulerVerbs", base=VERBS),),
     ),
 )
+
+
+MODULES = tuple(module for module in _ALL if all(twin.is_there for twin in module.twins))
 
 
 class CannotDeriveError(Exception):
@@ -130,6 +165,7 @@ class Writer:
         self._module = module
         self._imports: set[str] = set()
         self._sources: dict[str, Source] = {}
+        self._parameters: frozenset[str] = frozenset()
         self._twins = {twin.source.partition(":")[2]: twin for other in MODULES for twin in other.twins}
         self._homes = {twin.source: other.name for other in MODULES for twin in other.twins}
 
@@ -147,6 +183,8 @@ class Writer:
 
     def _class(self, twin: Twin) -> str:
         variable = f"_{twin.cls.__name__}T"
+        parameters = [parameter.__name__ for parameter in getattr(twin.cls, "__parameters__", ())]
+        self._parameters = frozenset(parameters)
         members = [self._member(twin, owner, name, found) for owner, name, found in self._members(twin)]
         source_module, _, source_name = twin.source.partition(":")
         self._imports.add(f"from {source_module} import {source_name}")
@@ -158,10 +196,17 @@ class Writer:
             self._imports.add("from quartzpy.aio.calls import AsyncFacade")
             base = f"AsyncFacade[{variable}]"
         else:
-            self._imports.add("from quartzpy.aio.calls import AsyncMirror")
-            base = f"AsyncMirror[{variable}]"
+            kind = "AsyncLazyMirror" if twin.is_lazy else "AsyncMirror"
+            self._imports.add(f"from quartzpy.aio.calls import {kind}")
+            shown = ", ".join(parameters)
+            base = f"{kind}[{source_name}[{shown}]], Generic[{shown}]" if parameters else f"{kind}[{source_name}]"
+        if twin.is_stream:
+            members.append(self._context_manager())
         docstring = f'"""The methods of `{source_name}`, each of them awaitable."""'
-        head = f'{variable} = TypeVar("{variable}", bound={source_name})\n\n\nclass {twin.name}({base}):\n'
+        declared = "".join(f'{parameter} = TypeVar("{parameter}")\n' for parameter in parameters)
+        if twin.base is not None or twin.source == VERBS:
+            declared = f'{variable} = TypeVar("{variable}", bound={source_name})\n'
+        head = f"{declared}\n\nclass {twin.name}({base}):\n"
         return head + textwrap.indent("\n\n".join([docstring, *members]), "    ")
 
     def _members(self, twin: Twin) -> list[tuple[type, str, object]]:
@@ -192,7 +237,7 @@ class Writer:
         docstring = ast.get_docstring(node)
         quoted = "" if docstring is None else textwrap.indent(f'"""{_closed(docstring)}"""', "    ") + "\n"
         if name == "__iter__":
-            return self._iterator(node, source)
+            return self._iterator(node, source, is_stream=twin.is_stream)
         signature = self._signature(node, source)
         call = f"behind.{name}" if isinstance(member, property) else f"behind.{name}({_passed(node.args)})"
         head, body = self._body(node, source, name, call, is_property=isinstance(member, property))
@@ -219,23 +264,36 @@ class Writer:
         returned = returns.replace(source_name, twin.name)
         if twin.is_lazy:
             return f"def {name}({{signature}}) -> {returned}:", f"return {twin.name}(self, lambda behind: {call})"
-        made = f"{twin.name}(self, lambda _: found)"
+        made = f"{twin.name}._of(self, found)"
         if shape == "optional":
             made = f"None if found is None else {made}"
         elif shape != "plain":
-            made = f"{shape}({twin.name}(self, lambda _, one=one: one) for one in found)"
+            begin, end = {"list": "[]", "set": "{}", "tuple": ("tuple(", ")")}[shape]
+            made = f"{begin}{twin.name}._of(self, one) for one in found{end}"
         return (
             f"async def {name}({{signature}}) -> {returned}:",
             f"found = await self._run(lambda behind: {call})\nreturn {made}",
         )
 
-    def _iterator(self, node: ast.FunctionDef, source: Source) -> str:
+    def _context_manager(self) -> str:
+        self._imports.add("from typing import Self")
+        return (
+            "async def __aenter__(self) -> Self:\n    return self\n\n"
+            "async def __aexit__(self, *error: object) -> None:\n    await self.close()"
+        )
+
+    def _iterator(self, node: ast.FunctionDef, source: Source, *, is_stream: bool) -> str:
         assert node.returns is not None
         self._note_names(node.returns, source)
         self._imports.add("from collections.abc import AsyncIterator")
         if not isinstance(node.returns, ast.Subscript):
             raise CannotDeriveError("__iter__: expected the return type Iterator[...]")
         item = ast.unparse(node.returns.slice)
+        if is_stream:
+            return (
+                f"async def __aiter__(self) -> AsyncIterator[{item}]:\n"
+                "    while (one := await self.next()) is not None:\n        yield one"
+            )
         return f"def __aiter__(self) -> AsyncIterator[{item}]:\n    return self._items(lambda behind: behind)"
 
     def _twin_in(self, returns: ast.expr) -> tuple[Twin | None, str]:
@@ -271,8 +329,10 @@ class Writer:
 
     def _note_names(self, node: ast.expr, source: Source) -> None:
         for one in ast.walk(node):
-            if isinstance(one, ast.Name) and (found := source.import_of(one.id)) is not None:
-                self._imports.add(found)
+            if isinstance(one, ast.Name) and one.id not in self._parameters and one.id not in self._twins:
+                found = source.import_of(one.id)
+                if found is not None:
+                    self._imports.add(found)
 
 
 def _closed(docstring: str) -> str:

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -109,6 +109,10 @@ class AsyncMirror(AsyncFacade[_V]):
         self._owner = owner
         self._make = make
 
+    @classmethod
+    def _of(cls, owner: AsyncFacade[Any], found: _V) -> Self:
+        return cls(owner, lambda _: found)
+
     @property
     def _behind(self) -> _V:
         return self._make(self._owner._behind)
@@ -118,6 +122,14 @@ class AsyncMirror(AsyncFacade[_V]):
 
     async def _wait(self, call: Callable[[_V], _R]) -> _R:
         return await self._owner._wait(lambda behind: call(self._make(behind)))
+
+
+class AsyncLazyMirror(AsyncMirror[_V]):
+    """An awaitable view of a query, which asks nothing before it is used."""
+
+    def __bool__(self) -> bool:
+        """Refuse to answer, because the answer would have to be awaited. Raises TypeError."""
+        raise TypeError("whether a query finds anything has to be awaited: use first() or count()")
 
     async def _items(self, iterable: Callable[[_V], Iterable[_R]]) -> AsyncIterator[_R]:
         """Give the items of an iterable whose iterator asks the database, several for each call."""
