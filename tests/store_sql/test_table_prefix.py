@@ -68,7 +68,7 @@ def test_their_notifications_and_sessions_are_told_apart(two: list[Scheduler]) -
 
 
 def test_the_doctor_looks_at_the_tables_of_its_prefix(two: list[Scheduler], dsn: str) -> None:
-    two[1].start()
+    two[1].nodes()
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("DROP INDEX jobs_triggers_due")
         connection.execute("ALTER TABLE jobs_triggers DROP CONSTRAINT jobs_triggers_catch_up_check")

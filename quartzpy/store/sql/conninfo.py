@@ -17,6 +17,7 @@ from sqlalchemy import URL
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.process_identity import own_process, session_tag
+from quartzpy.store.sql.naming import scoped
 
 _ENCODINGS = frozenset({"utf8", "utf-8", "unicode"})
 _WORDS = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -55,7 +56,7 @@ JOB_SETTINGS = {"timezone": "UTC", "synchronous_commit": "on"}
 
 def session_prefix(process: str, scheduler: str, table_prefix: str) -> str:
     """The beginning of the names of all sessions that a process has for a scheduler."""
-    return f"quartzpy:{session_tag(process, f'{table_prefix}/{scheduler}')}:"
+    return f"quartzpy:{session_tag(process, scoped(scheduler, table_prefix))}:"
 
 
 def session_name(config: SchedulerConfig, role: str) -> str:

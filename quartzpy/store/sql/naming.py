@@ -27,6 +27,11 @@ def renamed_sql(statement: str, prefix: str) -> str:
     return statement if prefix == DEFAULT_TABLE_PREFIX else _IN_SQL.sub(prefix, statement)
 
 
+def scoped(scheduler: str, prefix: str) -> str:
+    """A name for a scheduler that tells it apart from one of the same name under another prefix."""
+    return scheduler if prefix == DEFAULT_TABLE_PREFIX else f"{prefix}/{scheduler}"
+
+
 def version_table(prefix: str) -> str:
     """The table in which alembic keeps our revision."""
     return f"{prefix}alembic_version"

@@ -19,7 +19,7 @@ from quartzpy.store.sql.database import LockRowMissingError
 from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
 from quartzpy.store.sql.locks import LOCK, MAKE, LockName
-from quartzpy.store.sql.naming import renamed
+from quartzpy.store.sql.naming import renamed, scoped
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import epochs, fire_ids, metadata
 
@@ -40,8 +40,7 @@ def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAUL
 
 def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
     """The channel of a scheduler's notifications: names may be longer than an identifier of PostgreSQL."""
-    told = scheduler if prefix == DEFAULT_TABLE_PREFIX else f"{prefix}/{scheduler}"
-    return f"quartzpy_{hashlib.sha256(told.encode()).hexdigest()[:40]}"
+    return f"quartzpy_{hashlib.sha256(scoped(scheduler, prefix).encode()).hexdigest()[:40]}"
 
 
 class SqlSession:
