@@ -130,10 +130,17 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
         With `standby`, a scheduler that was not started joins the cluster and claims nothing until it is started again.
         Errors as in `Scheduler.start`, and as in `schedule_job` for decorated functions.
         """
-        while self._decorated:
-            await self._run(lambda _: self._decorated[0]())
-            del self._decorated[0]
+        await self._run(lambda _: self.store_decorated())
         await self._run(lambda behind: behind.start(standby=standby))
+
+    def store_decorated(self) -> None:
+        """Store what `scheduled_job` decorated; for who starts `blocking` itself, as `quartzpy node` does. It blocks.
+
+        Errors as in `schedule_job`.
+        """
+        while self._decorated:
+            self._decorated[0]()
+            del self._decorated[0]
 
     async def run(self, *, drain_timeout: timedelta | str | None = "30s") -> bool:
         """Start this node, sleep until it is asked to stop, and let running executions end, as a program's last line.

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from quartzpy import AsyncScheduler, CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
+from quartzpy.cli.node import load_app
 from quartzpy.errors import SchedulerStateError
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
@@ -148,6 +150,17 @@ def test_run_lets_executions_end_when_its_task_is_cancelled(make: Callable[..., 
         assert scheduler.is_shut_down
 
     asyncio.run(main())
+
+
+def test_the_command_that_runs_a_node_takes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = types.ModuleType("quartzpy_async_app")
+    app.scheduler = scheduler = AsyncScheduler("memory://")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, app.__name__, app)
+    monkeypatch.syspath_prepend(".")
+    scheduler.scheduled_job(NEVER_SOON, "decorated")(functions.undecorated)
+    assert load_app("quartzpy_async_app:scheduler") is scheduler.blocking
+    assert scheduler.blocking.check_exists(JobKey("decorated"))
+    scheduler.blocking.shutdown()
 
 
 RUN = """
