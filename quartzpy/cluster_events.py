@@ -195,7 +195,9 @@ class ClusterEvents:
                 break
             limit *= 10
         found = [
-            one for one in latest if one.ended_at is not None and one.ended_at >= oldest and _id(one) not in self._reported
+            one
+            for one in latest
+            if one.ended_at is not None and one.ended_at >= oldest and _id(one) not in self._reported
         ]
         for one in found:
             assert one.ended_at is not None

@@ -15,7 +15,7 @@ from quartzpy.clock import Clock
 from quartzpy.config import AUTO, SchedulerConfig, automatic_instance_id
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.placement import Capabilities
-from quartzpy.process_identity import is_known_to_be_gone, own_process
+from quartzpy.process_identity import has_certainly_ended, own_process
 from quartzpy.runtime.epoch import Epoch, is_held_here
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.store.protocol import JobStore, Node
@@ -105,7 +105,7 @@ class Registration:
         return holder.process == own_process() and not is_held_here(holder.epoch)
 
     def _has_ended(self, holder: NodeRecord) -> bool:
-        return self._is_our_own(holder) or is_known_to_be_gone(holder.process)
+        return self._is_our_own(holder) or has_certainly_ended(holder.process)
 
     @staticmethod
     def _can_be_waited_for(holder: NodeRecord) -> bool:
