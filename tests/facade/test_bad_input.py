@@ -298,7 +298,7 @@ def test_a_wrong_setting_is_refused_with_the_rule(settings: dict[str, Any], mess
 
 def test_a_scheduler_is_not_for_a_child_process(client: Scheduler) -> None:
     client._pid = os.getpid() + 1
-    with pytest.raises(errors.SchedulerStateError, match="make one in each process"):
+    with pytest.raises(errors.SchedulerStateError, match="create one in each process"):
         client.jobs()
     client._pid = os.getpid()
 

@@ -621,7 +621,7 @@ def test_a_main_module_that_starts_its_scheduler_unguarded_fails_and_says_how_to
     )
     printed, errors = started(tmp_path, "program.py").communicate(timeout=30)
     assert "the worker process ended with exit code 1 before it could begin" in printed
-    assert "a process worker starts no scheduler" in errors
+    assert "a process worker cannot start a scheduler" in errors
 
 
 def test_children_end_with_a_program_that_is_killed(tmp_path: Path, fifo: Callable[[str], str]) -> None:
