@@ -120,7 +120,7 @@ def check_listener(listener: object, kind: type) -> None:
             kind's method, nearly the name of an event, or does not take a single argument.
     """
     if not isinstance(listener, kind):
-        raise InvalidListenerError(f"listener: must be an instance of a {kind.__name__} (got {listener!r})")
+        raise InvalidListenerError(f"listener: must be an instance of {kind.__name__} (got {listener!r})")
     kinds = [one for one in _KINDS if isinstance(listener, one)]
     called = frozenset().union(*(_OF_KIND[one] for one in kinds))
     if SchedulerListener in kinds:

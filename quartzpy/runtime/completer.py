@@ -212,7 +212,7 @@ class Completer(Service):
     def _done(self, batch: list[_Item]) -> None:
         if batch:
             self._left.difference_update(execution.fired.fire_id for execution, _ in batch)
-            batch[0][0].epoch.put_down([execution.fired.fire_id for execution, _ in batch])
+            batch[0][0].epoch.discard_unrecorded([execution.fired.fire_id for execution, _ in batch])
             self.recorded += len(batch)
 
     def _tell_if_empty(self) -> None:

@@ -1,4 +1,4 @@
-"""The threads of a node, and what they tell each other. How they are started and stopped is in `node`."""
+"""The threads of a node and the communication between them. The module `node` starts and stops them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore,
 logger = logging.getLogger(__name__)
 
 LATE_SECONDS = 0.1
-"""Seconds of lateness from which a trigger may have misfired: its own threshold may be short."""
+"""The lateness of a new fire time, in seconds, from which the misfire handler is woken to apply the threshold."""
 
 
 class Engine:
-    """Puts the threads of one scheduler in one process together."""
+    """Creates and connects the threads of one node."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Engine:
 
     @property
     def instance_id(self) -> str:
-        """This node's id in the cluster. An automatic one may change when the node lost its place."""
+        """The id of this node in the cluster. A generated id may change when the node rejoins with a new epoch."""
         return self._registration.instance_id
 
     def _services(self) -> tuple[Service, ...]:
@@ -207,7 +207,7 @@ class Engine:
         return self._epoch
 
     def _lost(self, epoch: Epoch) -> None:
-        """The cluster declared this epoch dead: start nothing more of it, tell what runs, and begin another."""
+        """Handle an epoch that the cluster declared dead: stop its executions, and rejoin with a new epoch."""
         with self._epoch_lock:
             if epoch.lost:
                 return
@@ -215,7 +215,7 @@ class Engine:
         self._to_be_forgiven.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
         count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
         logger.warning(
-            "node %s: epoch %d was declared dead; %d running executions no longer count",
+            "node %s: the cluster declared epoch %d dead; %d running executions lost their lease",
             self.instance_id,
             epoch.node.epoch,
             count,
@@ -227,7 +227,7 @@ class Engine:
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
         self._checkin.wakeup.set()
         self._scheduler.wakeup.set()
-        # Whoever declared this node dead took these for what it died of.
+        # The recovering node counted these jobs as suspects for the death of this one, which is alive.
         forgiven, self._to_be_forgiven = self._to_be_forgiven, set()
         self._store.forgive(forgiven)
 
@@ -239,10 +239,10 @@ class Engine:
     # --- between the threads
 
     def scheduling_changed(self, earliest: datetime | None = None) -> None:
-        """Something may be due sooner than the scheduler thread waits for."""
+        """Wake the scheduler thread, as a trigger may be due earlier than it expects."""
         self._scheduler.wakeup.set()
         if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
-            # Perhaps too late to be fired, by its own threshold: the misfire handler decides.
+            # It may be later than the trigger's misfire threshold; the misfire handler decides.
             self._misfires.wakeup.set()
 
     def _heard(self, news: Collection[Notification]) -> None:
@@ -258,14 +258,14 @@ class Engine:
         self._misfires.wakeup.set()
 
     def _disown(self, fire_ids: Collection[int]) -> None:
-        """The store no longer has the rows of these executions: whatever took them, others may run them again."""
-        logger.warning("node %s: executions %s are no longer this node's", self.instance_id, sorted(fire_ids))
+        """Stop executions whose rows the store no longer has, because other nodes may run them again."""
+        logger.warning("node %s: executions %s no longer belong to this node", self.instance_id, sorted(fire_ids))
         for execution in self._runner.running():
             if execution.fired.fire_id in fire_ids:
                 execution.disown()
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
-        # Not behind whatever the cluster manager does after a check-in, which may be slow.
+        # Done here, and not after the work of the cluster manager, which may be slow.
         self._scheduler.compare()
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
         self._cluster.check_in_answered(answer, epoch, asked_at)
@@ -273,14 +273,14 @@ class Engine:
     def _checked_in(self) -> None:
         self.store_time.report_skew(self.instance_id)
         self._known.learn()
-        # The net under the news.
+        # A fallback for notifications that were lost.
         self._obey_cancel_requests()
 
     def _report_error(self, message: str, error: BaseException) -> None:
         self._listeners.post(SchedulerError(message, error))
 
     def _type_registered(self, name: str) -> None:
-        """This process can run another job type: let the cluster manager publish it and look for its jobs."""
+        """Let the cluster manager publish a newly registered job type and look for its jobs."""
         self._cluster.look_again()
 
     def _obey_cancel_requests(self) -> None:
@@ -293,7 +293,7 @@ class Engine:
 
     def _recovered(self, outcome: RecoveryOutcome) -> None:
         logger.warning(
-            "recovery: nodes %s; %d executions will run again, %d are lost, %d claims were released, %d rows repaired",
+            "recovered nodes %s: %d executions will run again, %d will not, %d claims released, %d rows repaired",
             ", ".join(outcome.nodes) or "-",
             outcome.recovered,
             outcome.lost,
@@ -301,7 +301,7 @@ class Engine:
             outcome.repaired,
         )
         for key in outcome.quarantined:
-            logger.error("job %s is set to ERROR: node after node died while executing it (max_node_deaths)", key)
+            logger.error("job %s is set to ERROR: it was running on too many nodes that died (max_node_deaths)", key)
         self._look_again()
         self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
@@ -317,7 +317,7 @@ class Engine:
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:
-            execution.epoch.put_down([execution.fired.fire_id])
+            execution.epoch.discard_unrecorded([execution.fired.fire_id])
         else:
             self._completer.put(execution, completion)
 
@@ -345,7 +345,7 @@ class Engine:
     # --- for the facade
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
-        """Limit execution groups on this node anew."""
+        """Set the limits of execution groups on this node."""
         self._capacity.set_groups(groups)
         self._known.publish()
 
@@ -355,7 +355,7 @@ class Engine:
 
     @property
     def recorded(self) -> int:
-        """The number of executions of this node that have ended and are recorded."""
+        """The number of executions that this node has recorded."""
         return self._completer.recorded
 
     def running(self) -> list[Execution]:
@@ -365,7 +365,7 @@ class Engine:
         return self._runner.interrupt(chosen)
 
     def is_worker_thread(self) -> bool:
-        """Return whether the caller is a job of this node."""
+        """Return whether the current thread runs jobs of this node."""
         name = threading.current_thread().name
         return name.startswith((f"{self._name}-worker", f"{self._name}-event-loop"))
 

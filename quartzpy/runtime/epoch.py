@@ -33,7 +33,7 @@ class Epoch:
         self._condition = threading.Condition()
         self._trusted_until = renewed_at + lease_seconds
         self._lost = False
-        self._in_hand: set[int] = set()
+        self._unrecorded: set[int] = set()
         with _of_this_process_lock:
             _of_this_process.add(self)
 
@@ -73,14 +73,14 @@ class Epoch:
 
     # --- the executions of this epoch that were handed to workers, and are not recorded yet
 
-    def take_in_hand(self, fire_ids: Iterable[int]) -> None:
+    def add_unrecorded(self, fire_ids: Iterable[int]) -> None:
         with self._condition:
-            self._in_hand.update(fire_ids)
+            self._unrecorded.update(fire_ids)
 
-    def put_down(self, fire_ids: Iterable[int]) -> None:
+    def discard_unrecorded(self, fire_ids: Iterable[int]) -> None:
         with self._condition:
-            self._in_hand.difference_update(fire_ids)
+            self._unrecorded.difference_update(fire_ids)
 
-    def in_hand(self) -> frozenset[int]:
+    def unrecorded(self) -> frozenset[int]:
         with self._condition:
-            return frozenset(self._in_hand)
+            return frozenset(self._unrecorded)
