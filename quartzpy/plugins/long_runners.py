@@ -51,4 +51,4 @@ class InterruptLongRunners:
             with self._lock:
                 ended = self._numbers.pop(event.context.fire_id, None)
             if ended is not None:
-                self._deadlines.call_off(ended)
+                self._deadlines.cancel(ended)

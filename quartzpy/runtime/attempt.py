@@ -66,7 +66,7 @@ class Attempt:
         self._fired = execution.fired
         self._started_at = self._attempt_started_at = runner.store_time.now()
         self._error: BaseException | None = None
-        self._is_made = False
+        self._is_instantiated = False
         self._vetoed = False
         self._context: JobExecutionContext | None = None
         self._committed: Completion | None = None
@@ -83,14 +83,14 @@ class Attempt:
             if inspect.iscoroutinefunction(job.execute):
                 # The coroutine resets this when it starts. It may be cancelled before its first step.
                 self._error = asyncio.CancelledError("the job was cancelled before it started")
-                self._give_to_loop(self._run_async(job, context), self._ended_on_loop)
+                self._run_on_loop(self._run_async(job, context), self._ended_on_loop)
                 return
             self._run_plain(job, context)
-            if not self._goes_again():
+            if not self._may_refire():
                 break
         self._finish()
 
-    def _give_to_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
+    def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
         name = f"job {self._fired.job_key}, fire {self._fired.fire_id}"
         self._execution.work = self._runner.loop.run(work, name, done)
         if self._execution.cancelled.is_set():
@@ -100,13 +100,13 @@ class Attempt:
         executor = self._execution.executor
         if executor is not None and self._runner.listeners:
             # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
-            executor.pool.resume(self._go_on)
+            executor.pool.resume(self._continue)
         else:
-            self._go_on()
+            self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         try:
-            if self._goes_again():
+            if self._may_refire():
                 self.run()
             else:
                 self._finish()
@@ -119,7 +119,7 @@ class Attempt:
         except BaseException as error:
             self._error = error
             return None
-        self._is_made = True
+        self._is_instantiated = True
         return job
 
     def _begin(self) -> JobExecutionContext | None:
@@ -166,7 +166,7 @@ class Attempt:
                 if result is not None:
                     if inspect.isawaitable(result):
                         result = self._awaited(result)
-                    self._returned(context, result)
+                    self._set_result(context, result)
         except BaseException as error:
             self._error = error
 
@@ -184,7 +184,7 @@ class Attempt:
                 if result is not None:
                     if inspect.isawaitable(result):
                         result = await result
-                    self._returned(context, result)
+                    self._set_result(context, result)
         except BaseException as error:
             # SystemExit and KeyboardInterrupt of a job must not stop the loop.
             self._error = error
@@ -200,7 +200,7 @@ class Attempt:
             except BaseException as error:
                 answers.append((None, error))
 
-        self._give_to_loop(wait(), ended.set)
+        self._run_on_loop(wait(), ended.set)
         ended.wait()
         if not answers:
             raise asyncio.CancelledError("the job was cancelled before it started")
@@ -210,7 +210,7 @@ class Attempt:
         return result
 
     @staticmethod
-    def _returned(context: JobExecutionContext, result: Any) -> None:
+    def _set_result(context: JobExecutionContext, result: Any) -> None:
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise InvalidJobError(
                 "execute returned a generator, so none of its code has run; remove the yield, or return a list instead"
@@ -218,7 +218,7 @@ class Attempt:
         if result is not None:
             context.result = result
 
-    def _goes_again(self) -> bool:
+    def _may_refire(self) -> bool:
         """Return whether the job requested an immediate refire, and is allowed to have it."""
         if not self._asks_to_refire or self._runner.is_closing or self._execution.cancelled.is_set():
             return False
@@ -238,15 +238,15 @@ class Attempt:
     def _finish(self) -> None:
         """End the execution. All paths lead here; an error in this method is recorded as well."""
         try:
-            completion = self._judged()
+            completion = self._final_completion()
             if self._runner.listeners:
-                self._runner.tells(self._execution, completion)
-                self._tell(self._runner.listeners, completion)
+                self._runner.begin_notifying(self._execution, completion)
+                self._notify(self._runner.listeners, completion)
             self._runner.end_as(self._execution, completion)
         except BaseException as error:
             self._runner.fail(self._execution, error, self._started_at)
 
-    def _judged(self) -> Completion:
+    def _final_completion(self) -> Completion:
         """Return the completion: the outcome, the data to store, and the instruction for the trigger."""
         if self._committed is not None:
             if self._error is not None:
@@ -254,7 +254,7 @@ class Attempt:
             return self._committed
         completion = self._completion()
         try:
-            self._keep_data(completion)
+            self._store_data(completion)
         except BaseException as error:
             self._error = self._error or error
         if self._context is not None:
@@ -263,19 +263,19 @@ class Attempt:
             self._error = self._timeout(self._error)
         if self._vetoed:
             completion.outcome = Outcome.SKIPPED
-        elif self._stopped_as_asked():
+        elif self._is_cancelled():
             completion.outcome = Outcome.CANCELLED
         elif self._error is not None:
             self._fail(completion, self._error)
         return completion
 
-    def _tell(self, listeners: Listeners, completion: Completion) -> None:
+    def _notify(self, listeners: Listeners, completion: Completion) -> None:
         if self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
             listeners.emit(TriggersInError(self._fired.job_key, self._error))
         if self._context is not None:
             if not self._vetoed:
-                told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
-                listeners.emit(told)
+                event = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
+                listeners.emit(event)
             listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
             if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
@@ -295,7 +295,7 @@ class Attempt:
             logger.debug("the result is not stored in the history: %s", error, extra=self._execution.log_attributes)
             return None
 
-    def _keep_data(self, completion: Completion) -> None:
+    def _store_data(self, completion: Completion) -> None:
         """Add the job's changed data to the completion. Raises InvalidJobDataError if it cannot be stored."""
         if self._fired.persists_data and self._context is not None:
             limit = self._runner.max_job_data_bytes
@@ -309,7 +309,7 @@ class Attempt:
         try:
             yield transaction.connection
             completion = self._completion()
-            self._keep_data(completion)
+            self._store_data(completion)
             self._execution.is_recording = True
             outcome = transaction.complete(self._execution.epoch.node, completion)
         except BaseException as error:
@@ -339,7 +339,7 @@ class Attempt:
         if self._committed is not None:
             raise InvalidValueError(f"{what}: this execution has already committed its transaction and is recorded")
 
-    def _stopped_as_asked(self) -> bool:
+    def _is_cancelled(self) -> bool:
         asked = self._execution.cancelled
         if self._execution.timed_out or not asked.is_set():
             return False
@@ -392,7 +392,7 @@ class Attempt:
             )
 
     def _instruction(self, error: BaseException) -> CompletionInstruction:
-        if not self._is_made:
+        if not self._is_instantiated:
             # As in Quartz: the triggers stay in ERROR until the class is fixed and they are reset.
             return CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
         if isinstance(error, JobExecutionError):

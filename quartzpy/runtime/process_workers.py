@@ -354,5 +354,5 @@ class _Run:
         with self._lock:
             self._ended = True
         if self._kill_at is not None:
-            self._deadlines.call_off(self._kill_at)
+            self._deadlines.cancel(self._kill_at)
         return self._is_answered and not self._killed and not self.is_spent

@@ -191,7 +191,7 @@ def test_a_call_at_an_instant_can_schedule_what_comes_next(harness: SchedulerHar
 
     harness.clock.call_at(START + MINUTE, schedule)
     called_off = harness.clock.call_at(START + MINUTE, lambda: pytest.fail("it was called off"))
-    harness.clock.call_off(called_off)
+    harness.clock.cancel(called_off)
     [execution] = harness.advance(HOUR)
     assert execution.fire_time == START + MINUTE + SECOND
 

@@ -137,7 +137,7 @@ def test_a_deadline_in_ages_is_no_trouble() -> None:
 def test_what_was_called_off_does_not_pile_up() -> None:
     deadlines = Deadlines("test-deadlines", SystemClock())
     for _ in range(5_000):
-        deadlines.call_off(deadlines.add(3_600, lambda: None))
+        deadlines.cancel(deadlines.add(3_600, lambda: None))
     assert len(deadlines._heap) < 2_000
     deadlines.close()
 
@@ -181,7 +181,7 @@ def test_what_a_job_leaves_on_the_loop_does_not_end_it(caplog: pytest.LogCapture
     loop.run(work())
     assert done.wait(SOON)
     loop.close(SOON)
-    assert "failed outside of a job; the loop goes on" in caplog.text
+    assert "raised an error; the loop continues" in caplog.text
 
 
 def test_work_that_is_cut_off_before_its_first_step_has_ended() -> None:
