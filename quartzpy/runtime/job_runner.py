@@ -227,7 +227,7 @@ class JobRunner:
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
         if executor is not None and executor.processes is not None:
-            return executor.processes.stand_in(execution)
+            return executor.processes.proxy_for(execution)
         if (
             executor is not None
             and executor.kind is ExecutorKind.ASYNCIO

@@ -252,7 +252,7 @@ def test_a_blocked_event_loop_is_reported_with_its_stack(
     assert "go_on.wait(20)" in caplog.text
 
 
-def test_a_timeout_that_is_not_heeded_is_reported_at_growing_intervals(
+def test_an_ignored_timeout_is_reported_at_growing_intervals(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_runner, "OVERRUN_AFTER", 0.05)

@@ -166,7 +166,7 @@ class ReturnsAsync(Job):
         return os.getpid()
 
 
-class Heedless(Job):
+class Stubborn(Job):
     def execute(self, context: JobExecutionContext) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say(context, "begun")

@@ -181,7 +181,7 @@ def test_a_function_is_a_job_too_and_what_it_prints_is_not_lost(capfd: pytest.Ca
 def test_a_result_that_is_no_job_data_is_refused(shared: ProcessWorkers) -> None:
     found = ended(shared, execution_of(jobs.ReturnsSet))
     assert found.completion.outcome is Outcome.FAILED
-    assert "what a job returns in a process worker must be job data" in str(found.error)
+    assert "the result of a job in a process worker must be valid job data" in str(found.error)
     assert isinstance(found.error, RemoteJobError)
     assert found.error.error_type == f"{InvalidJobDataError.__module__}.{InvalidJobDataError.__qualname__}"
 
@@ -242,22 +242,22 @@ def test_a_factory_that_no_other_process_can_have_is_refused_at_once() -> None:
         workers(job_factory=lambda job_class: new_instance(job_class))
 
 
-def test_a_job_type_that_is_unknown_here_gets_no_stand_in(shared: ProcessWorkers) -> None:
+def test_a_job_type_that_is_unknown_here_gets_no_proxy(shared: ProcessWorkers) -> None:
     with pytest.raises(UnknownJobTypeError):
-        shared.stand_in(execution_of(JobDetail("no such type", "job")))
+        shared.proxy_for(execution_of(JobDetail("no such type", "job")))
 
 
 def test_a_type_that_only_this_process_can_have_fails_and_says_why(shared: ProcessWorkers) -> None:
     made_here = type("MadeHere", (jobs.Pid,), {"__module__": jobs.__name__})
     found = ended(shared, execution_of(made_here))
     assert found.completion.outcome is Outcome.FAILED
-    assert f"is not there after {jobs.__name__} was imported in a process worker" in str(found.error)
+    assert f"is not defined by {jobs.__name__} when a process worker imports it" in str(found.error)
     nowhere = type("Nowhere", (jobs.Pid,), {"__module__": "no_such_module"})
     assert str(ended(shared, execution_of(nowhere)).error) == "No module named 'no_such_module'"
 
 
 def test_a_stand_in_is_no_job_type(shared: ProcessWorkers) -> None:
-    shared.stand_in(execution_of(jobs.Pid))
+    shared.proxy_for(execution_of(jobs.Pid))
     assert not [name for name in job_types.names() if "process worker" in name or "StandIn" in name]
 
 
@@ -364,7 +364,7 @@ def test_a_result_that_was_kept_before_an_error_is_there(shared: ProcessWorkers)
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_job_that_heeds_a_request_to_stop_is_cancelled(
+def test_a_job_that_obeys_a_request_to_stop_is_cancelled(
     shared: ProcessWorkers, fifo: Callable[[str], str], raises: bool
 ) -> None:
     path = fifo("begun")
@@ -378,7 +378,7 @@ def test_a_job_that_heeds_a_request_to_stop_is_cancelled(
     assert ended(shared, execution_of(jobs.Pid)).result == pid
 
 
-def test_a_request_to_stop_that_comes_first_is_heeded_too(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_a_request_to_stop_that_comes_first_is_obeyed_too(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Waits, begun=path)
     execution.stop()
@@ -429,11 +429,11 @@ def test_an_async_job_is_cut_off_at_its_next_await(shared: ProcessWorkers, fifo:
     assert ended(shared, execution_of(jobs.Pid)).result == pid
 
 
-def test_a_job_that_does_not_heed_is_killed_and_the_next_has_another_child(
+def test_a_job_that_ignores_the_request_is_killed_and_the_next_has_another_child(
     shared: ProcessWorkers, fifo: Callable[[str], str]
 ) -> None:
     path = fifo("begun")
-    execution = execution_of(jobs.Heedless, begun=path)
+    execution = execution_of(jobs.Stubborn, begun=path)
     runner = begun(shared, execution)
     pid = pid_said(path)
     execution.stop()
@@ -522,14 +522,14 @@ def test_there_are_no_more_children_than_slots(fifo: Callable[[str], str]) -> No
 
 def test_closing_asks_and_then_kills(fifo: Callable[[str], str]) -> None:
     own = workers(2)
-    paths = [fifo("heedful"), fifo("heedless")]
-    heedful = begun(own, execution_of(jobs.Waits, begun=paths[0]))
-    heedless = begun(own, execution_of(jobs.Heedless, begun=paths[1]))
+    paths = [fifo("obedient"), fifo("stubborn")]
+    obedient = begun(own, execution_of(jobs.Waits, begun=paths[0]))
+    stubborn = begun(own, execution_of(jobs.Stubborn, begun=paths[1]))
     pids = [pid_said(path) for path in paths]
     own.close(0.5)
     assert not any(map(is_there, pids))
-    assert heedful.end().completion.outcome is Outcome.CANCELLED
-    assert isinstance(heedless.end().error, JobCancelledError)
+    assert obedient.end().completion.outcome is Outcome.CANCELLED
+    assert isinstance(stubborn.end().error, JobCancelledError)
     assert isinstance(ended(own, execution_of(jobs.Pid)).error, SchedulerStateError)
 
 
@@ -620,7 +620,7 @@ def test_a_main_module_that_starts_its_scheduler_unguarded_fails_and_says_how_to
         """,
     )
     printed, errors = started(tmp_path, "program.py").communicate(timeout=30)
-    assert "the worker process ended with exit code 1 before it could begin" in printed
+    assert "the worker process ended with exit code 1 before it was ready" in printed
     assert "a process worker cannot start a scheduler" in errors
 
 
@@ -636,7 +636,7 @@ def test_children_end_with_a_program_that_is_killed(tmp_path: Path, fifo: Callab
 
         if __name__ == "__main__":
             made = workers()
-            busy = begun(made, execution_of(process_jobs.Heedless, begun={path!r}))
+            busy = begun(made, execution_of(process_jobs.Stubborn, begun={path!r}))
             idle = ended(made, execution_of(process_jobs.Pid)).result
             print(idle, flush=True)
             time.sleep(60)
@@ -666,7 +666,7 @@ def test_a_program_that_ends_without_closing_ends_at_once_and_records_nothing(
 
         if __name__ == "__main__":
             made = workers()
-            runner = begun(made, execution_of(process_jobs.Heedless, begun={path!r}))
+            runner = begun(made, execution_of(process_jobs.Stubborn, begun={path!r}))
             Path({path!r}).read_text()
             atexit.register(lambda: (runner._thread.join(0.5), print(runner._completion)))
         """,
