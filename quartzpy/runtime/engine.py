@@ -167,7 +167,9 @@ class Engine:
             rejoin=self._rejoin,
             keeps_house=lambda: self._capacity.keeps_house,
         )
-        self._news = NotificationListener(f"{name}-news", store=store, heard=self._heard, watch=watch)
+        self._notifications = NotificationListener(
+            f"{name}-notifications", store=store, on_notification=self._on_notification, watch=watch
+        )
         self._watchdog = Watchdog(
             f"{name}-watchdog",
             (
@@ -196,7 +198,7 @@ class Engine:
             self._completer,
             self._watchdog,
             self._misfires,
-            self._news,
+            self._notifications,
             self._scheduler,
         )
 
@@ -245,15 +247,15 @@ class Engine:
             # It may be later than the trigger's misfire threshold; the misfire handler decides.
             self._misfires.wakeup.set()
 
-    def _heard(self, news: Collection[Notification]) -> None:
-        if Notification.SCHEDULED in news:
-            self._look_again()
-        if Notification.CANCELLED in news:
+    def _on_notification(self, received: Collection[Notification]) -> None:
+        if Notification.SCHEDULED in received:
+            self._wake_schedulers()
+        if Notification.CANCELLED in received:
             self._obey_cancel_requests()
-        if Notification.WATCHED in news:
+        if Notification.WATCHED in received:
             self._announcer.watched()
 
-    def _look_again(self) -> None:
+    def _wake_schedulers(self) -> None:
         self._scheduler.wakeup.set()
         self._misfires.wakeup.set()
 
@@ -302,7 +304,7 @@ class Engine:
         )
         for key in outcome.quarantined:
             logger.error("job %s is set to ERROR: it was running on too many nodes that died (max_node_deaths)", key)
-        self._look_again()
+        self._wake_schedulers()
         self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
     def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:

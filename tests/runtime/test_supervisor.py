@@ -12,7 +12,7 @@ from quartzpy.clock import SystemClock
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.service import Service
-from quartzpy.runtime.supervisor import MOST_RESTARTS, Supervised, Supervisor
+from quartzpy.runtime.supervisor import MAX_RESTARTS, Supervised, Supervisor
 from quartzpy.runtime.worker_pool import WorkerPool
 from tests.runtime.test_small_parts import ManualClock
 
@@ -42,8 +42,8 @@ class Ticking(Service):
             raise trouble
         return 0.01
 
-    def _pass_at_any_rate(self) -> float:
-        rest = super()._pass_at_any_rate()
+    def _guarded_pass(self) -> float:
+        rest = super()._guarded_pass()
         doom, self.doom = self.doom, None
         if doom is not None:
             raise doom
@@ -137,13 +137,13 @@ def test_a_thread_that_cannot_be_kept_alive_is_a_failure_of_the_node(error: Exce
     clock, doomed = ManualClock(), Doomed(error)
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(doomed)
-    for _ in range(MOST_RESTARTS):
+    for _ in range(MAX_RESTARTS):
         supervisor.look()
         clock.seconds += 1
     assert supervisor.failure is None
     supervisor.look()
     assert supervisor.failure == "thread doomed ended 6 times within 60 s"
-    assert doomed.restarts == MOST_RESTARTS
+    assert doomed.restarts == MAX_RESTARTS
 
 
 def test_a_thread_that_ends_now_and_then_is_none() -> None:

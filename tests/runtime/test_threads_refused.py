@@ -207,5 +207,5 @@ def test_a_thread_pool_that_dies_says_so(limit: Limit, caplog: pytest.LogCapture
         pool: Any = WorkerPool(1, "test-pool")
         limit.name = "test-pool"
         pool.submit([lambda: None])
-    assert "thread test-pool-1 cannot be started (can't start new thread); what it would do waits" in caplog.text
+    assert "thread test-pool-1 cannot be started (can't start new thread); its work is delayed" in caplog.text
     pool.close()

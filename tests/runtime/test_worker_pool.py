@@ -51,7 +51,7 @@ def test_a_task_that_raises_anything_costs_no_thread(error: BaseException, caplo
     pool.submit([works])
     assert ran.wait(5)
     pool.close()
-    assert "a worker's task failed" in caplog.text
+    assert "a task of a worker raised an error" in caplog.text
 
 
 def test_what_was_submitted_before_close_still_runs() -> None:

@@ -57,8 +57,8 @@ CURES = (
         (
             Edit(
                 f"{_RUNTIME}.cluster_manager",
-                "            self._news = True\n        self.wakeup.set()\n",
-                "            self._news = True\n        self.run_as(epoch)\n",
+                "            self._has_answer = True\n        self.wakeup.set()\n",
+                "            self._has_answer = True\n        self.run_as(epoch)\n",
             ),
         ),
         ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_convicts_nobody",),
