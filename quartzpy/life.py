@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from quartzpy.aio.calls import VerbThreads
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
+from quartzpy.errors import NodeUnhealthyError, PluginStartError, SchedulerStateError, SettingsError
 from quartzpy.events import (
     Event,
     SchedulerInStandby,
@@ -23,7 +24,7 @@ from quartzpy.events import (
 )
 from quartzpy.execution_log import ExecutionLogger
 from quartzpy.instants import as_span
-from quartzpy.job import JobTypes
+from quartzpy.job import JobTypes, checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging
@@ -59,6 +60,7 @@ class SchedulerLife(SchedulingVerbs):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         """Objects of this process for its jobs: `context.scheduler.context` (Quartz's `SchedulerContext`)."""
@@ -69,6 +71,7 @@ class SchedulerLife(SchedulingVerbs):
         self._config = config
         self._clock = clock
         self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
         self._version = version
         self.listeners = Listeners()
         """The listeners of this scheduler. Add your own here."""
@@ -80,6 +83,7 @@ class SchedulerLife(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        self._verb_threads = VerbThreads(config.pool_size + 3)
         if config.log_executions is not None:
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
@@ -143,8 +147,16 @@ class SchedulerLife(SchedulingVerbs):
             elif not standby:
                 self._node.resume()
         if is_first:
-            self._each_plugin("start")
+            try:
+                self._each_plugin("start")
+            except PluginStartError:
+                self.shutdown(wait=False)
+                raise
         self.listeners.emit(SchedulerStarted())
+
+    def _rest(self, seconds: float) -> None:
+        if self._shut_down.wait(seconds):
+            raise SchedulerStateError("the scheduler was shut down meanwhile")
 
     def _each_plugin(self, method: str) -> None:
         for plugin in self._plugins:
@@ -303,10 +315,25 @@ class SchedulerLife(SchedulingVerbs):
         if self.is_shut_down:
             raise SchedulerStateError("the scheduler was shut down; create a new one")
         if os.getpid() != self._pid:
+            self._belong_to_this_process()
+
+    def _belong_to_this_process(self) -> None:
+        """Adopt this scheduler in a forked child of the process that created it.
+
+        Raises:
+            SchedulerStateError: the scheduler was started before the fork, so its threads do not exist in the child.
+        """
+        if self._node is not None or self._starting is not None:
             raise SchedulerStateError(
-                f"the scheduler was created in process {self._pid} and is used in process {os.getpid()};"
-                " create one in each process"
+                f"the scheduler was started in process {self._pid}; its threads do not exist in process {os.getpid()},"
+                " which was forked from it. Start schedulers after the fork, in each process (gunicorn: post_fork;"
+                " Celery: worker_process_init; uWSGI: postfork), or create another one here to schedule only"
             )
+        # Another thread of the parent may have held the locks at the time of the fork.
+        self._lock, self._shut_down = threading.RLock(), threading.Event()
+        # The store creates new connections when it is opened again.
+        self._opened = False
+        self._pid = os.getpid()
 
     def _usable_store(self) -> JobStore:
         self._check_usable()

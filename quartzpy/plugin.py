@@ -7,6 +7,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from quartzpy.errors import PluginStartError
+
 if TYPE_CHECKING:
     from quartzpy.scheduler import BaseScheduler
 
@@ -31,7 +33,12 @@ class Plugin(Protocol):
         ...
 
     def start(self) -> None:
-        """Start the plugin. It is called once, after the scheduler has started. Exceptions are logged."""
+        """Start the plugin. It is called once, after the scheduler has started. Other exceptions are logged.
+
+        Raises:
+            PluginStartError: the scheduler must not run without this plugin. It is shut down, and `Scheduler.start`
+                raises the error.
+        """
         ...
 
     def shutdown(self) -> None:
@@ -40,7 +47,11 @@ class Plugin(Protocol):
 
 
 def call_plugin(plugin: Plugin, method: str) -> None:
-    """Call a method of a plugin. Log its exceptions, and log a warning while it is slow."""
+    """Call a method of a plugin. Log its exceptions, and log a warning while it is slow.
+
+    Raises:
+        PluginStartError: raised by the plugin.
+    """
     name = type(plugin).__qualname__
     slow = threading.Timer(
         SLOW_AFTER, logger.warning, ("plugin %s: %s is still running after %s s", name, method, SLOW_AFTER)
@@ -50,6 +61,8 @@ def call_plugin(plugin: Plugin, method: str) -> None:
         slow.start()
     try:
         getattr(plugin, method)()
+    except PluginStartError:
+        raise
     except KeyboardInterrupt:
         # It may be the Ctrl-C of a user who waits for this call.
         raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ def schema_option(command: _Command) -> _Command:
     )
 
 
+def prefix_option(command: _Command) -> _Command:
+    """Add the option that names the prefix of the tables."""
+    return click.option(
+        "--table-prefix",
+        envvar="QUARTZPY_TABLE_PREFIX",
+        default=DEFAULT_TABLE_PREFIX,
+        show_default=True,
+        help="The prefix of the names of the quartzpy tables.",
+    )(command)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The scheduler that the options of a command select."""
@@ -42,10 +54,11 @@ class Target:
     dsn: str
     name: str | None
     schema: str | None
+    table_prefix: str
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return the settings of the scheduler with this name."""
-        return {"name": name, "schema": self.schema}
+        return {"name": name, "schema": self.schema, "table_prefix": self.table_prefix}
 
     def chosen_name(self) -> str:
         """Return the name that the user gave, or that of the only scheduler in the database.
@@ -93,8 +106,8 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
     """Add the options that select a scheduler and its database. The command receives them as a `Target`."""
 
     @wraps(command)
-    def collected(*, dsn: str, name: str | None, schema: str | None, **rest: Any) -> None:
-        command(Target(dsn, name, schema), **rest)
+    def collected(*, dsn: str, name: str | None, schema: str | None, table_prefix: str, **rest: Any) -> None:
+        command(Target(dsn, name, schema, table_prefix), **rest)
 
     given = click.option(
         "--name",
@@ -102,4 +115,4 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
         show_envvar=True,
         help="The name of the scheduler. Optional if the database has only one.",
     )
-    return url_option()(given(schema_option(collected)))
+    return url_option()(given(schema_option(prefix_option(collected))))

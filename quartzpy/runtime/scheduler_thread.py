@@ -63,7 +63,6 @@ class SchedulerThread(EpochService):
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
         hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
-        cancelled: Callable[[Collection[int]], None],
         running: Callable[[Epoch], Collection[int]],
         disown: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
@@ -79,7 +78,6 @@ class SchedulerThread(EpochService):
         self._capacity = capacity
         self._config = config
         self._hand_over = hand_over
-        self._cancelled = cancelled
         self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
@@ -161,7 +159,6 @@ class SchedulerThread(EpochService):
         self._store_time.learn(acquired.now, asked_at)
         self._start(acquired.fired, epoch)
         self._skipped(acquired.skipped)
-        self._cancelled(acquired.cancelled)
         self._claims.extend(acquired.acquired)
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
         opened = self._capacity.learn(acquired.placed)
@@ -225,7 +222,6 @@ class SchedulerThread(EpochService):
         self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
-        self._cancelled(firing.cancelled)
 
     def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
         """Return the fire requests for these claims.

@@ -92,11 +92,13 @@ def test_a_peer_with_a_short_window_is_judged_by_that_of_whoever_has_a_long_one(
     ]
 
 
-def test_nodes_with_different_settings_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_nodes_with_different_settings_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     watch = PeerWatch(INTERVAL, WINDOW)
     for at in range(0, 100, 5):
         other = peer("b", at, at, timedelta(seconds=1), timedelta(seconds=6))
         same = peer("c", at, at, INTERVAL, WINDOW)
         watch.observe(CheckIn(START + timedelta(seconds=at), (other, same)), -1, at)
     [record] = caplog.records
-    assert record.getMessage().startswith("node b has checkin_interval 0:00:01 and failure_window 0:00:06, this one")
+    assert record.getMessage().startswith(
+        "node b has checkin_interval 0:00:01 and failure_window 0:00:06, but this node has"
+    )
