@@ -3,7 +3,7 @@
 A watcher polls the tables for changes, so it needs no message broker. To reduce the latency, it sends a notification
 every few seconds; nodes that receive it announce the executions that they record, at most ten times a second, and send
 nothing while there is no watcher. Where notifications do not arrive (behind a pooler, or after a connection was lost),
-the watcher still polls every `look_every`.
+the watcher still polls every `poll_interval`.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class ClusterEvents:
     block, or call `close`.
     """
 
-    def __init__(self, store: Callable[[], JobStore], look_every: float) -> None:
+    def __init__(self, store: Callable[[], JobStore], poll_interval: float) -> None:
         self._store = store
-        self._look_every = look_every
+        self._poll_interval = poll_interval
         self._closed = threading.Event()
         self._queue: deque[ClusterEvent] = deque()
         self._subscription: Subscription | None = None
@@ -129,7 +129,7 @@ class ClusterEvents:
 
     @property
     def _period(self) -> float:
-        return self._look_every if self._subscription is not None else min(self._look_every, LOCAL_POLL_EVERY * 5)
+        return self._poll_interval if self._subscription is not None else min(self._poll_interval, LOCAL_POLL_EVERY * 5)
 
     def _subscribe(self) -> None:
         self._subscription = self._store().subscribe()

@@ -44,7 +44,7 @@ def load_app(path: str) -> BaseScheduler:
         raise click.BadParameter(f"{path!r}: {error}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
-    if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_nothing(found):
+    if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_no_arguments(found):
         found = found()
     if isinstance(found, AsyncScheduler):
         found.store_decorated()
@@ -54,7 +54,7 @@ def load_app(path: str) -> BaseScheduler:
     return found
 
 
-def _takes_nothing(function: Callable[..., Any]) -> bool:
+def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError):

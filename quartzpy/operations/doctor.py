@@ -49,19 +49,19 @@ def as_text(report: Report) -> str:
     """Format a report for people: each finding with its rows and its advice."""
     lines = []
     if report.repairs is not None:
-        mended = ", ".join(
+        repaired = ", ".join(
             f"{count} {name.replace('_', ' ')}" for name, count in asdict(report.repairs).items() if count
         )
-        lines.append(f"mended: {mended or 'nothing, for there was nothing to mend'}")
+        lines.append(f"repaired: {repaired or 'nothing needed a repair'}")
     for one in report.findings:
         lines.append(f"{one.severity.upper():<8} {one.check}: {plain(one.what)}")
         lines += [f"           {plain(row)}" for row in one.rows]
         if len(one.rows) == MOST_ROWS:
             lines.append("           ...")
         if one.advice:
-            lines.append(f"         {plain(one.advice)}{' (doctor --repair mends it)' if one.repairable else ''}")
+            lines.append(f"         {plain(one.advice)}{' (doctor --repair fixes it)' if one.repairable else ''}")
     if not report.findings:
-        lines.append("nothing is wrong")
+        lines.append("no problems found")
     return "\n".join(lines)
 
 

@@ -60,7 +60,7 @@ def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Call
     assert db("current") == "nothing"
     assert db("upgrade") == "nothing -> 0001"
     assert db("current") == "0001"
-    assert db("check") == "revision 0001: the tables are as this release needs them"
+    assert db("check") == "revision 0001: the tables match this release"
     assert db("upgrade", "--schema", "billing") == "nothing -> 0001"
     assert db("wait", "--timeout", "5s") == ""
     assert db("downgrade", "base", "--yes") == "now at nothing"

@@ -113,7 +113,7 @@ def test_groups_are_limited_anew_while_the_node_runs(make_scheduler: Make) -> No
 
 
 def test_groups_cannot_be_limited_anew_before_the_start(client: Scheduler) -> None:
-    with pytest.raises(SchedulerStateError, match="give execution_groups as a setting"):
+    with pytest.raises(SchedulerStateError, match="pass execution_groups as a setting"):
         client.set_execution_groups({"reports": 1})
 
 

@@ -294,9 +294,7 @@ expression = "0 0 2 * * ?"
 calendar = "holidays"
 """
     scheduler = make_scheduler(plugins=[DeclaredJobs(write(tmp_path / "jobs.toml", text))])
-    with pytest.raises(
-        PluginStartError, match=r"jobs\.toml declares cannot be stored: calendar 'holidays' is not stored"
-    ):
+    with pytest.raises(PluginStartError, match=r"jobs\.toml cannot be stored: calendar 'holidays' is not stored"):
         scheduler.start()
     assert scheduler.is_shut_down
 

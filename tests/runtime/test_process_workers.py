@@ -238,7 +238,7 @@ def test_a_factory_makes_the_instances_in_the_child() -> None:
 
 
 def test_a_factory_that_no_other_process_can_have_is_refused_at_once() -> None:
-    with pytest.raises(InvalidValueError, match="job_factory: process workers need"):
+    with pytest.raises(InvalidValueError, match="job_factory: with process workers it must be picklable"):
         workers(job_factory=lambda job_class: new_instance(job_class))
 
 
