@@ -86,8 +86,9 @@ class BaseScheduler(SchedulerLife):
         """Return an iterator over the events of the whole cluster; see `ClusterEvents`.
 
         The events are executions that start and end on any node, and nodes that join and leave. Iteration blocks until
-        the next event. The scheduler need not be started. `poll_interval` is the polling interval where notifications do
-        not arrive. While there is a watcher, each node sends at most ten notifications a second; otherwise none.
+        the next event. The scheduler need not be started. `poll_interval` is the interval at which the tables are read
+        where notifications do not arrive. While there is a watcher, each node sends at most ten notifications a second;
+        otherwise none.
 
         Raises:
             SettingsError: `poll_interval` is not a span of time.
