@@ -264,7 +264,7 @@ class Listeners:
     def _ensure_thread(self) -> None:
         if self._thread is not None and self._thread.is_alive():
             return
-        with suppress(RuntimeError, MemoryError):  # If no thread can be started now, `look` tries again.
+        with suppress(RuntimeError, MemoryError):  # If no thread can be started now, `check` tries again.
             thread = threading.Thread(target=self._deliver, name=self._thread_name, daemon=True)
             thread.start()
             self._thread = thread
@@ -280,7 +280,7 @@ class Listeners:
                 event = self._queue.popleft()
             self.emit(event)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Log a warning for each listener call that has run for `SLOW_AFTER`, once for each call."""
         now = time.monotonic()
         for call in list(self._calls.values()):

@@ -126,12 +126,12 @@ class Capacity:
                 found.append(AvailableSlots(*dispatch_key, executor, free[executor], placement.group, slots))
         return found
 
-    def take(self, placements: Sequence[str]) -> None:
+    def occupy(self, placements: Sequence[str]) -> None:
         """Count executions that start, given by their placements."""
         with self._lock:
             self._running.update(placement_from_text(text).group for text in placements)
 
-    def give_back(self, placement: str) -> bool:
+    def release(self, placement: str) -> bool:
         """Count an execution that ended. Return whether its group was full, so that other jobs may be waiting."""
         group = placement_from_text(placement).group
         with self._lock:

@@ -74,7 +74,7 @@ class ClusterManager(EpochService):
             self._has_answer = True
         self.wakeup.set()
 
-    def look_again(self) -> None:
+    def wake(self) -> None:
         """Do the work that follows a check-in now, because this process has registered another job type."""
         with self._turn:
             self._has_answer = True

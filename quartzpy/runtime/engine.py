@@ -81,7 +81,7 @@ class Engine:
         self.store_time = StoreTime(clock)
         self._name = name = f"quartzpy-{self.instance_id}"
         self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
-        self._to_be_forgiven: set[JobKey] = set()
+        self._suspected_jobs: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
         self._announcer = Announcer(store, clock)
@@ -129,16 +129,16 @@ class Engine:
             **common,
             unblocked=self._unblocked,
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
-            epoch_lost=lambda execution: self._lost(execution.epoch),
+            epoch_lost=lambda execution: self._on_epoch_lost(execution.epoch),
             watch=watch,
             recorded_some=self._announcer.announce,
         )
-        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost, "watch": watch}
+        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._on_epoch_lost, "watch": watch}
         self._scheduler = SchedulerThread(
             f"{name}-scheduler",
             **common,
             capacity=self._capacity,
-            hand_over=self._hand_over,
+            submit=self._submit,
             running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
@@ -174,9 +174,9 @@ class Engine:
             (
                 self._deadlines.keep_running,
                 self._executors.keep_running,
-                self._loop.look,
-                self._runner.look,
-                listeners.look,
+                self._loop.check,
+                self._runner.check,
+                listeners.check,
             ),
         )
         self._store_watch.report_error = self._report_error
@@ -207,13 +207,13 @@ class Engine:
         assert self._epoch is not None
         return self._epoch
 
-    def _lost(self, epoch: Epoch) -> None:
+    def _on_epoch_lost(self, epoch: Epoch) -> None:
         """Handle an epoch that the cluster declared dead: stop its executions, and rejoin with a new epoch."""
         with self._epoch_lock:
             if epoch.lost:
                 return
             epoch.lose()
-        self._to_be_forgiven.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
+        self._suspected_jobs.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
         count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
         logger.warning(
             "node %s: the cluster declared epoch %d dead; %d running executions lost their lease",
@@ -229,8 +229,8 @@ class Engine:
         self._checkin.wakeup.set()
         self._scheduler.wakeup.set()
         # The recovering node counted these jobs as suspects for the death of this one, which is alive.
-        forgiven, self._to_be_forgiven = self._to_be_forgiven, set()
-        self._store.forgive(forgiven)
+        suspected, self._suspected_jobs = self._suspected_jobs, set()
+        self._store.forgive(suspected)
 
     def _store_is_back(self) -> None:
         for service in self._services():
@@ -250,7 +250,7 @@ class Engine:
         if Notification.SCHEDULED in received:
             self._wake_schedulers()
         if Notification.CANCELLED in received:
-            self._obey_cancel_requests()
+            self._apply_cancel_requests()
         if Notification.WATCHED in received:
             self._announcer.watched()
 
@@ -275,16 +275,16 @@ class Engine:
         self.store_time.report_skew(self.instance_id)
         self._known.learn()
         # A fallback for notifications that were lost.
-        self._obey_cancel_requests()
+        self._apply_cancel_requests()
 
     def _report_error(self, message: str, error: BaseException) -> None:
         self._listeners.post(SchedulerError(message, error))
 
     def _type_registered(self, name: str) -> None:
         """Let the cluster manager publish a newly registered job type and look for its jobs."""
-        self._cluster.look_again()
+        self._cluster.wake()
 
-    def _obey_cancel_requests(self) -> None:
+    def _apply_cancel_requests(self) -> None:
         if self._runner.running():
             asked = self._store.cancel_requests(self._present_epoch().node)
             self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
@@ -306,8 +306,8 @@ class Engine:
         self._wake_schedulers()
         self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
-    def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
-        self._capacity.take([one.placement for one in fired])
+    def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        self._capacity.occupy([one.placement for one in fired])
         self._executors.submit(
             [
                 (executor, partial(self._runner.run, Execution(one, epoch, executor, self._config.name)))
@@ -324,7 +324,7 @@ class Engine:
 
     def _freed(self, execution: Execution) -> None:
         placement = execution.fired.placement
-        group_was_full = self._capacity.give_back(placement)
+        group_was_full = self._capacity.release(placement)
         if self._executors.of(placement).pool.release() or group_was_full:
             self._scheduler.wakeup.set()
 

@@ -170,7 +170,7 @@ class EventLoopThread:
 
     # --- for the watchdog
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Log an error with the stack if the loop has been blocked for `BLOCKED_AFTER`, once per blockage."""
         with self._lock:
             loop, thread = self._loop, self._thread

@@ -72,8 +72,8 @@ class Executors:
         return {name: executor.pool.free for name, executor in self._all.items()}
 
     @property
-    def taken(self) -> int:
-        return sum(executor.pool.taken for executor in self._all.values())
+    def occupied(self) -> int:
+        return sum(executor.pool.occupied for executor in self._all.values())
 
     def submit(self, tasks: Sequence[tuple[Executor, Task]]) -> None:
         """Run tasks, each in one slot. The caller has made sure that there are enough free slots."""

@@ -170,11 +170,11 @@ class JobRunner:
             self._ended(execution, completion)
 
     def begin_notifying(self, execution: Execution, completion: Completion) -> None:
-        """Note that the listeners are about to be called for this end, so that `look` can limit the delay."""
+        """Note that the listeners are about to be called for this end, so that `check` can limit the delay."""
         with self._lock:
             self._notifying[execution.fired.fire_id] = (execution, completion, self._clock())
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Record executions whose listeners are slow, so that the listeners occupy a worker and delay nothing else."""
         now = self._clock()
         with self._lock:

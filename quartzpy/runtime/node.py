@@ -112,7 +112,7 @@ class SchedulerNode(Engine):
         if wait:
             # The drain runs on another thread, so that Ctrl-C interrupts the wait and not the drain.
             self._ended_event.wait()
-        elif self._executors.taken == 0:
+        elif self._executors.occupied == 0:
             self._ended_event.wait(JOIN_SECONDS)
         return self._ended_event.is_set() and self._drained
 
@@ -191,7 +191,7 @@ class SchedulerNode(Engine):
             service.stop()
         self._scheduler.join(EXIT_SECONDS)
         running = self._runner.running()
-        if self._executors.taken or self._store_watch.outage is not None:
+        if self._executors.occupied or self._store_watch.outage is not None:
             unfinished = described(running) if running else "no running execution"
             logger.warning("node %s exits without shutdown(), with %s", self.instance_id, unfinished)
             return

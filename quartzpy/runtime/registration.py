@@ -23,7 +23,7 @@ from quartzpy.store.records import NodeRecord
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.25
+CHECK_EVERY = 0.25
 """The interval, in seconds, at which the check-ins of the holder of an instance id are observed."""
 
 
@@ -114,7 +114,7 @@ class Registration:
 
     def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError, capabilities: Capabilities) -> Epoch:
         """Wait until the holder checks in, or its failure window passes, as with a container that was just replaced."""
-        longest_wait = min(holder.failure_window, self._config.start_timeout) + timedelta(seconds=2 * LOOK_EVERY)
+        longest_wait = min(holder.failure_window, self._config.start_timeout) + timedelta(seconds=2 * CHECK_EVERY)
         logger.warning(
             "instance_id %s is in use by a node on host %s, pid %d: waiting up to %.1f s for it to check in or expire",
             holder.instance_id,
@@ -125,7 +125,7 @@ class Registration:
         deadline = self._clock.monotonic() + longest_wait.total_seconds()
         asked_at = self._clock.monotonic()
         # Even if an attempt is slow, the last one starts no earlier than the end of the wait.
-        while asked_at < deadline and not self._aborted.wait(LOOK_EVERY):
+        while asked_at < deadline and not self._aborted.wait(CHECK_EVERY):
             now = self._holder()
             if now is not None and (now.epoch, now.checkin_count) != (holder.epoch, holder.checkin_count):
                 break

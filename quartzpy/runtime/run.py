@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOK_EVERY = 0.2
+CHECK_EVERY = 0.2
 """The interval, in seconds, of checks for a signal or a failed node."""
 
 
@@ -43,7 +43,7 @@ def run_until_stopped(scheduler: SchedulerLife, drain_timeout: float | None, *, 
     with _signals() as received:
         scheduler.start()
         failed = False
-        while not (received or failed or scheduler.wait_until_shut_down(LOOK_EVERY)):
+        while not (received or failed or scheduler.wait_until_shut_down(CHECK_EVERY)):
             failed = scheduler.health().state is HealthState.FAILED
         if received:
             limit = "" if drain_timeout is None else f" for up to {drain_timeout:g} s"

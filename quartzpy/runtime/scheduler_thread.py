@@ -62,7 +62,7 @@ class SchedulerThread(EpochService):
         capacity: Capacity,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
-        hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
+        submit: Callable[[Sequence[FiredTrigger], Epoch], None],
         running: Callable[[Epoch], Collection[int]],
         disown: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
@@ -77,7 +77,7 @@ class SchedulerThread(EpochService):
         self._store_time = store_time
         self._capacity = capacity
         self._config = config
-        self._hand_over = hand_over
+        self._submit = submit
         self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
@@ -257,7 +257,7 @@ class SchedulerThread(EpochService):
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
             epoch.add_unrecorded(one.fire_id for one in fired)
-            self._hand_over(fired, epoch)
+            self._submit(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:
         return set(self._running_fire_ids(epoch))

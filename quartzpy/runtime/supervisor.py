@@ -23,7 +23,7 @@ from quartzpy.runtime.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
 """The interval, in seconds, at which the threads are checked."""
 OVERDUE_PERIODS = 3.0
 SHORTEST_PERIOD = 1.0
@@ -70,7 +70,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._wakeup = Wakeup()
         self._turn = threading.Lock()
-        self._looked_at: float | None = None
+        self._checked_at: float | None = None
         self._restarts = 0
         self._thread: threading.Thread | None = None
 
@@ -98,16 +98,16 @@ class Supervisor:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.look()
+                self.check()
             except BaseException as error:
                 _log(logging.ERROR, "the supervisor failed: %r", error)
-            self._wakeup.wait(LOOK_EVERY)
+            self._wakeup.wait(CHECK_EVERY)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check all threads once."""
         now = self._clock.monotonic()
-        paused = self._looked_at is not None and now - self._looked_at > OVERDUE_PERIODS * LOOK_EVERY
-        self._looked_at = now
+        paused = self._checked_at is not None and now - self._checked_at > OVERDUE_PERIODS * CHECK_EVERY
+        self._checked_at = now
         if self._stopping.is_set():
             return
         for watched in self._watched:
@@ -115,7 +115,7 @@ class Supervisor:
                 self._restart(watched, now)
             # If this thread was delayed too, the machine or the process was suspended, and nothing is overdue yet.
             elif not paused:
-                self._look_for_progress(watched, now)
+                self._check_progress(watched, now)
 
     def _restart(self, watched: _Watched, now: float) -> None:
         name = watched.supervised.name
@@ -139,7 +139,7 @@ class Supervisor:
             getattr(watched.supervised, "last_error", None) or "without an error",
         )
 
-    def _look_for_progress(self, watched: _Watched, now: float) -> None:
+    def _check_progress(self, watched: _Watched, now: float) -> None:
         service = watched.supervised
         if not isinstance(service, Service):
             return
@@ -161,12 +161,12 @@ class Supervisor:
     def threads(self) -> tuple[ThreadHealth, ...]:
         """Return the health of the supervisor and of all threads that it checks."""
         now = self._clock.monotonic()
-        thread, looked_at = self._thread, self._looked_at
+        thread, checked_at = self._thread, self._checked_at
         own = ThreadHealth(
             self.name,
             alive=thread is None or thread.is_alive(),
-            last_pass_age=None if looked_at is None else timedelta(seconds=now - looked_at),
-            overdue=looked_at is not None and now - looked_at > OVERDUE_PERIODS * LOOK_EVERY,
+            last_pass_age=None if checked_at is None else timedelta(seconds=now - checked_at),
+            overdue=checked_at is not None and now - checked_at > OVERDUE_PERIODS * CHECK_EVERY,
             restarts=self._restarts,
         )
         return (own, *(_health(watched, now) for watched in self._watched))

@@ -37,39 +37,39 @@ class WorkerPool:
         self._waking = False
         self._threads: list[threading.Thread] = []
         self._starting = ThreadStart(logger)
-        self._taken = 0
+        self._occupied = 0
         self._closed = False
         self._numbers = count(1)
 
     @property
     def free(self) -> int:
         with self._lock:
-            return self.size - self._taken
+            return self.size - self._occupied
 
     @property
-    def taken(self) -> int:
+    def occupied(self) -> int:
         with self._lock:
-            return self._taken
+            return self._occupied
 
     def wait_until_idle(self, timeout: float | None) -> bool:
         """Wait until no slot is occupied. Return False on timeout."""
         with self._changed:
             limit = None if timeout is None else min(timeout, LONGEST_WAIT)
-            return self._changed.wait_for(lambda: self._taken == 0, limit)
+            return self._changed.wait_for(lambda: self._occupied == 0, limit)
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Run tasks, each in one slot. The caller has made sure that there are enough free slots."""
         with self._lock:
-            self._taken += len(tasks)
+            self._occupied += len(tasks)
             self._tasks.extend(tasks)
             self._wake_one()
 
     def release(self) -> bool:
         """Free a slot. Return True if all slots were occupied before."""
         with self._changed:
-            self._taken -= 1
-            is_first = self._taken == self.size - 1
-            if self._taken == 0:
+            self._occupied -= 1
+            is_first = self._occupied == self.size - 1
+            if self._occupied == 0:
                 self._changed.notify_all()
             return is_first
 

@@ -196,7 +196,7 @@ def test_a_listener_that_hangs_holds_up_its_worker_and_nothing_else(
     assert not poison.go_on.is_set()
     node = scheduler._node
     assert node is not None
-    assert node._executors.taken == 1
+    assert node._executors.occupied == 1
     poison.go_on.set()
     all_is_free(scheduler)
     assert "its listeners are still running: recording it without them" in caplog.text

@@ -85,7 +85,7 @@ class Waiting(WorkerPool):
     def submit(self, tasks: Iterable[Task]) -> None:
         tasks = list(tasks)
         with self._lock:
-            self._taken += len(tasks)
+            self._occupied += len(tasks)
         self.waiting += tasks
         for task in tasks:
             assert isinstance(task, partial)

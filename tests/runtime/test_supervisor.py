@@ -94,7 +94,7 @@ def test_a_thread_that_ended_of_anything_is_started_again_counted_and_shown(
     supervisor.watch(ticking)
     ticking.doom = doom
     until(lambda: not ticking.is_alive())
-    supervisor.look()
+    supervisor.check()
     assert ticking.is_alive()
     before = ticking.passes
     until(lambda: ticking.passes > before + 2)
@@ -110,7 +110,7 @@ def test_a_log_that_cannot_be_written_does_not_cost_the_supervisor_its_thread(ti
     supervisor.watch(ticking)
     ticking.doom = SystemExit()
     until(lambda: not ticking.is_alive())
-    supervisor.look()
+    supervisor.check()
     assert ticking.is_alive()
 
 
@@ -138,10 +138,10 @@ def test_a_thread_that_cannot_be_kept_alive_is_a_failure_of_the_node(error: Exce
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(doomed)
     for _ in range(MAX_RESTARTS):
-        supervisor.look()
+        supervisor.check()
         clock.seconds += 1
     assert supervisor.failure is None
-    supervisor.look()
+    supervisor.check()
     assert supervisor.failure == "thread doomed ended 6 times within 60 s"
     assert doomed.restarts == MAX_RESTARTS
 
@@ -151,7 +151,7 @@ def test_a_thread_that_ends_now_and_then_is_none() -> None:
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(doomed)
     for _ in range(20):
-        supervisor.look()
+        supervisor.check()
         clock.seconds += 15
     assert supervisor.failure is None
     assert doomed.restarts == 20
@@ -177,7 +177,7 @@ def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_t
         assert stuck.wait(5)
         seen = []
         for _ in range(200):
-            supervisor.look()
+            supervisor.check()
             seen.append((supervisor.threads()[1].overdue, supervisor.failure))
             clock.seconds += 1
         assert seen[int(3 * service.period)] == (False, None)
@@ -197,9 +197,9 @@ def test_a_machine_that_was_suspended_convicts_none_of_its_threads() -> None:
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(service)
     service.expected_at = clock.seconds
-    supervisor.look()
+    supervisor.check()
     clock.seconds += 3600
-    supervisor.look()
+    supervisor.check()
     assert supervisor.failure is None
 
 
@@ -222,7 +222,7 @@ def supervise(one: Supervised) -> None:
     assert not one.is_alive()
     supervisor = Supervisor("supervisor", SystemClock())
     supervisor.watch(one)
-    supervisor.look()
+    supervisor.check()
     assert one.is_alive()
     assert supervisor.threads()[1].restarts == 1
 
