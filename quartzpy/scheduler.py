@@ -19,7 +19,7 @@ from quartzpy.life import SchedulerLife
 from quartzpy.runtime.execution import Execution
 from quartzpy.store.protocol import JobStore
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.looking import checked_fire_id
+from quartzpy.verbs.looking import FireRef, checked_fire_id
 
 if TYPE_CHECKING:
     from quartzpy.connection_types import AsyncUserConnection, UserConnection
@@ -132,7 +132,7 @@ class BaseScheduler(SchedulerLife):
         job_key = checked_key(key, JobKey)
         return self._interrupt(lambda execution: execution.fired.job_key == job_key)
 
-    def interrupt_execution(self, fire_id: int | str) -> bool:
+    def interrupt_execution(self, fire_id: FireRef) -> bool:
         """Ask one execution on this node to stop. Return whether it is running here.
 
         Raises:
@@ -142,7 +142,7 @@ class BaseScheduler(SchedulerLife):
         checked_id = checked_fire_id(fire_id)
         return self._interrupt(lambda execution: execution.fired.fire_id == checked_id)
 
-    def cancel(self, fire_id: int | str) -> bool:
+    def cancel(self, fire_id: FireRef) -> bool:
         """Ask an execution to stop, on any node of the cluster. Return whether it was still running.
 
         The job sees `context.cancelled`. An `async def` job that does not end by itself is cancelled at its next
