@@ -124,6 +124,7 @@ def job(
     disallow_concurrent: bool | None = None,
     max_concurrent: int | None = None,
     overlap_policy: str = "block",
+    concurrency_key: str | None = None,
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,

@@ -20,7 +20,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     now = tables.now()
     ended: list[Completion] = []
     fenced: set[int] = set()
-    released: set[JobKey] = set()
+    released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
@@ -42,7 +42,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         )
         _store_data(tables, row, completion)
         if row.limited:
-            released.add(row.job_key)
+            released.add((row.job_key, row.concurrency_key))
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:

@@ -62,6 +62,7 @@ def _store(
     # One that is repeated in its turn brings the keys of the first original with it.
     again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
     again.attempt = attempt
+    again.concurrency_key = row.concurrency_key
     paused = tables.pauses.cover(again.key, job)
     tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
     return again

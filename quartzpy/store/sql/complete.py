@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def freed(jobs: str) -> str:
-    """The SQL that releases the blocked triggers of `jobs`, a query of their groups and names."""
+    """The SQL that releases the blocked triggers of `jobs`, a query of their groups, names and concurrency keys."""
     return f"""
 freed AS (
     UPDATE $triggers t
@@ -33,7 +33,7 @@ freed AS (
         SELECT b.ctid AS row, b.trigger_state
           FROM $triggers b
          WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
-           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           AND b.concurrency_key = d.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE t.ctid = held.row"""
 
@@ -145,7 +145,7 @@ history AS (
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 ),
-{freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
+{freed("SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
 {repeated}

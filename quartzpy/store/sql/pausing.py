@@ -66,7 +66,7 @@ WITH held AS (
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
-   SET trigger_state = CASE WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED')
+   SET trigger_state = CASE WHEN {state_of("t", "t", "t.concurrency_key")} IN ('BLOCKED', 'PAUSED_BLOCKED')
                             THEN 'BLOCKED' ELSE 'WAITING' END,
        misfire_rule = CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
                            WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
@@ -90,7 +90,8 @@ FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND scope 
 
 RESET_FROM_ERROR = f"""
 UPDATE $triggers t
-   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE' ELSE {state_of("t", "t")} END, error = NULL
+   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
+                            ELSE {state_of("t", "t", "t.concurrency_key")} END, error = NULL
  WHERE t.sched_name = %(sched)s AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s
    AND t.trigger_state = 'ERROR'
 RETURNING t.next_fire_time

@@ -81,7 +81,12 @@ released AS (
      WHERE t.ctid = held.row
     RETURNING t.trigger_name
 ),
-{freed("SELECT DISTINCT job_group, job_name FROM taken WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'")}
+{
+    freed(
+        "SELECT DISTINCT job_group, job_name, concurrency_key FROM taken"
+        " WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'"
+    )
+}
 ),
 {again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
     RETURNING trigger_name
@@ -163,6 +168,7 @@ STUCK = """
            ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
+                  AND f.concurrency_key = t.concurrency_key
                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
            END
 """

@@ -80,11 +80,13 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete,
+        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, next_fire_time,
+        upcoming_is_complete,
         start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('$fire_ids'), '{kind.group}', {kind.name},
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, 'simple',
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
                                 AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{kind.group}')

@@ -96,6 +96,7 @@ def job(
     durable: bool,
     max_concurrent: int | None,
     overlap_policy: str,
+    concurrency_key: str | None,
     placement: str,
     persist_data: bool,
     requests_recovery: bool,
@@ -113,6 +114,7 @@ def job(
         durable=durable,
         max_concurrent=max_concurrent,
         overlap_policy=overlap_policy,
+        concurrency_key=concurrency_key,
         persist_data=persist_data,
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
@@ -147,10 +149,10 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
     (
         fate, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
         previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,
-        trigger_data, kind,
+        trigger_data, _, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths,
+        coalesced_fire_times, node_deaths, key_entry,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -192,7 +194,8 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         load_trigger=partial(load_trigger, trigger_data),
         load_calendar=load_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy, placement,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
+            key_entry, placement,
             persists_data,
             requests_recovery, retry, timeout, stored_data,
         ),

@@ -27,7 +27,16 @@ from quartzpy.store.sql.listen import announcement, news
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOBS
 from quartzpy.store.sql.session import SqlSession, Transaction
-from quartzpy.store.sql.settling import COPIES, IS_ORDINARY, OUT_OF_DATE, SETTLE_NEW, STILL_ORDINARY, state_of
+from quartzpy.store.sql.settling import (
+    COPIES,
+    IS_ORDINARY,
+    IS_OTHER_KEY,
+    OUT_OF_DATE,
+    SETTLE_NEW,
+    STILL_ORDINARY,
+    key_of,
+    state_of,
+)
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 CHUNK = 2_000
@@ -35,18 +44,20 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
+       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
+       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
-              %(limits)s::int[], %(overlap_policy)s::text[], %(placements)s::text[], %(persists)s::bool[],
+              %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(placements)s::text[],
+              %(persists)s::bool[],
               %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[])
-       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, placement, persists,
+       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
+            placement, persists,
             recovery, retry, timeout, data)
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
-       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
-       excluded.placement,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+       concurrency_key = excluded.concurrency_key, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout,
@@ -60,16 +71,25 @@ COMPARE_JOBS = """
 SELECT j.job_group, j.job_name,
        (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
            IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement)
+           -- The data, which the values of its key come from, may be another.
+           OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(overlap_policy)s::text[],
-              %(placements)s::text[]) AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
+              %(placements)s::text[], %(concurrency_keys)s::text[])
+       AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
    FOR NO KEY UPDATE OF j
 """
 
-# A claim was made for what the job was before, perhaps by a node that does not know what it is now: it is void.
+# A claim was made for what the job was before, perhaps by a node that does not know what it is now: it is void. A
+# trigger that is blocked waits for executions with its former concurrency key, so it waits no longer; where executions
+# with the new one fill the job, the next node that tries to claim the trigger blocks it.
 _COPY_JOB = f"""
 UPDATE $triggers t
-   SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
+   SET {COPIES},
+       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' THEN 'WAITING'
+                            WHEN t.trigger_state = 'BLOCKED' AND {IS_OTHER_KEY} THEN 'WAITING'
+                            WHEN t.trigger_state = 'PAUSED_BLOCKED' AND {IS_OTHER_KEY} THEN 'PAUSED'
+                            ELSE t.trigger_state END,
        fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
@@ -99,16 +119,18 @@ DELETE FROM $fired_triggers f
 
 # Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent. The jobs'
 # rows are held as their foreign key will hold them, but before they are read.
+_KEY = key_of("w.data::jsonb", "j")
 STORE_TRIGGERS = f"""
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, overlap_policy, placement, description, kind, schedule, trigger_state, next_fire_time,
-       prev_fire_time,
+       max_concurrent, overlap_policy, placement, concurrency_key, description, kind, schedule, trigger_state,
+       next_fire_time, prev_fire_time,
        upcoming,
        upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data)
 SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.max_concurrent, j.overlap_policy, j.placement, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
+       j.max_concurrent, j.overlap_policy, j.placement, {_KEY}, w.description, w.kind, w.schedule::jsonb,
+       {state_of("w", "j", _KEY)},
        w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
@@ -125,7 +147,7 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
    SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
-       excluded.placement,
+       excluded.placement, concurrency_key = excluded.concurrency_key,
        description = excluded.description, kind = excluded.kind,
        schedule = excluded.schedule, trigger_state = excluded.trigger_state,
        next_fire_time = excluded.next_fire_time, prev_fire_time = excluded.prev_fire_time,
@@ -231,6 +253,7 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
         "limits": [job.max_concurrent for job in jobs],
         "overlap_policy": [str(job.overlap_policy) for job in jobs],
         "placements": [job.placement.as_text() for job in jobs],
+        "concurrency_keys": [job.concurrency_key for job in jobs],
     }
 
 
