@@ -10,6 +10,7 @@ from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
+from quartzpy.continuation import Continuation, Predecessor
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
@@ -22,7 +23,6 @@ from quartzpy.job import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
-from quartzpy.job_chain import JobChain
 from quartzpy.job_data import JobDataMap
 from quartzpy.job_factory import InjectingJobFactory
 from quartzpy.keys import JobKey, TriggerKey
@@ -46,6 +46,7 @@ __all__ = [
     "AnyOf",
     "Calendar",
     "CalendarIntervalTrigger",
+    "Continuation",
     "CronCalendar",
     "CronExpression",
     "CronMisfire",
@@ -63,7 +64,6 @@ __all__ = [
     "IntervalUnit",
     "Jitter",
     "Job",
-    "JobChain",
     "JobDataMap",
     "JobDetail",
     "JobExecutionContext",
@@ -74,6 +74,7 @@ __all__ = [
     "JobMode",
     "KeyMatcher",
     "MonthlyCalendar",
+    "Predecessor",
     "PublicState",
     "QuartzpyError",
     "RecurrenceTrigger",

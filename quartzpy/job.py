@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from quartzpy.continuation import Continuation, as_continuations, continuations_as_text
 from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
@@ -208,7 +209,8 @@ class JobDetail:
     names an entry of the data: the limit (1 if none is given) then holds for each value of that entry by itself, and
     triggers without the entry share one limit. The value is read when the trigger or the job is stored.
     `overlap_policy`: what a fire does when as many run; see `WhenFull`. `retry`: when a failed execution
-    is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed.
+    is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed. `continuations`: the
+    jobs that run after this one; see `Continuation`.
 
     Where it runs: `executor` names the worker pool (a setting of the nodes; None is the default one),
     `execution_group` the group whose limit on each node it counts against, `requires` the labels that a node must have.
@@ -231,6 +233,7 @@ class JobDetail:
     executor: str | None = field(default=None, kw_only=True)
     execution_group: str | None = field(default=None, kw_only=True)
     requires: Sequence[str] = field(default=(), kw_only=True)
+    continuations: Sequence[Continuation | JobKey | str] = field(default=(), kw_only=True)
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
 
@@ -259,6 +262,7 @@ class JobDetail:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
             given(self, "max_concurrent", 1)
+        given(self, "continuations", as_continuations(self.continuations))
         placement = Placement.of(self.executor, self.execution_group, self.requires)
         given(self, "executor", placement.executor or None)
         given(self, "requires", placement.requires)
@@ -293,6 +297,11 @@ class JobDetail:
     @property
     def key(self) -> JobKey:
         return JobKey(self.name, self.group)
+
+    @property
+    def continuations_text(self) -> str | None:
+        """The continuations as JSON, as they are stored."""
+        return continuations_as_text(as_continuations(self.continuations))
 
     @property
     def placement(self) -> Placement:

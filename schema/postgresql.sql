@@ -98,6 +98,7 @@ CREATE TABLE qrtz_job_details (
     owner VARCHAR(200),
     node_deaths INTEGER DEFAULT 0 NOT NULL,
     job_data JSONB,
+    continuations JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),

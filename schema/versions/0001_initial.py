@@ -155,6 +155,7 @@ def upgrade() -> None:
         sa.Column("owner", Name, nullable=True),
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("job_data", JSONB(), nullable=True),
+        sa.Column("continuations", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),
         sa.CheckConstraint(

@@ -274,6 +274,7 @@ def fire_row(
         coalesced_fire_times=_together(row.coalesced_fire_times, coalesced_fire_times),
         retry=job.retry,
         timeout=job.timeout,
+        continues=bool(job.continuations),
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node
-from quartzpy.store.ram.rerun import retry
+from quartzpy.store.ram.rerun import follow, retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -22,6 +22,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     fenced: set[int] = set()
     released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
+    followers: list[TriggerRow] = []
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
         if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
@@ -47,8 +48,10 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:
             retries.append(retry(tables, row, job, completion.retry_after))
+        elif job is not None:
+            followers += follow(tables, row, job, completion.outcome, completion.result)
         ended.append(completion)
-    unblocked = [*tables.unblock(released), *(row for row in retries if row.state is TriggerState.WAITING)]
+    unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
     for completion in ended:
         _end_trigger(tables, completion)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]

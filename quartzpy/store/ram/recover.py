@@ -16,7 +16,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.fire import give_back
-from quartzpy.store.ram.rerun import recovery
+from quartzpy.store.ram.rerun import follow, recovery
 from quartzpy.store.ram.tables import AFTER_UNBLOCKING, Tables
 from quartzpy.store.records import NodeRecord
 
@@ -145,6 +145,8 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
         else:
             tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
             lost += 1
+            if job is not None:
+                follow(tables, row, job, Outcome.TERMINATED, None)
     tables.unblock(unblocked)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1

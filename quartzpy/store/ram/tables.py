@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from quartzpy.clock import Clock
+from quartzpy.continuation import as_continuations
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
@@ -50,6 +51,7 @@ class JobRow:
     __slots__ = (
         "_detail",
         "concurrency_key",
+        "continuations",
         "data",
         "dispatch_key",
         "job_type",
@@ -79,6 +81,7 @@ class JobRow:
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
+        self.continuations = as_continuations(detail.continuations)
         self._detail = replace(detail, job=self.job_type, data=None)
 
     @property

@@ -14,6 +14,7 @@ from functools import cache
 
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
@@ -87,10 +88,10 @@ storable AS MATERIALIZED (
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{{{}}}}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
-     WHERE j.ctid = s.row
+     WHERE j.ctid = s.row {{after}}
     RETURNING j.job_group, j.job_name
 ),
 """
@@ -98,6 +99,10 @@ _IS_STORED = "(NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_gro
 _RETRIED = f"""(
     SELECT e.fire_id, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NOT NULL)"""
+# Those that end for good: a failure that is retried is no end yet.
+_ENDING = f"""
+    SELECT e.fire_id, f.job_group, f.job_name, e.outcome FROM ended e {_executing("e", _ITS_JOB)}
+     WHERE e.retry_after IS NULL"""
 _IS_REPEATABLE = "(e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable))"
 _NO_JOB = """
 NOT EXISTS (SELECT FROM $job_details j
@@ -106,17 +111,27 @@ NOT EXISTS (SELECT FROM $job_details j
 
 
 @cache
-def complete_statement(*, asks: bool, stores: bool, retries: bool) -> str:
+def complete_statement(*, asks: bool, stores: bool, retries: bool, continues: bool) -> str:
     """The statement that ends executions; with what only some of them need, where one of these does."""
     conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries
     ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
     if asks:
         ends += " AND e.fire_id NOT IN (SELECT fire_id FROM held_up)"
+    if continues:
+        ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"
     repeated, retry_at = "", "NULL"
+    waiting = ["SELECT * FROM freed"]
     if retries:
         retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
         retry_at = "CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN $now + retry_after END"
         repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
+        waiting.append("SELECT * FROM retried")
+    if continues:
+        repeated += f"{continued('SELECT * FROM done')} RETURNING trigger_state, next_fire_time),"
+        waiting.append("SELECT * FROM continued")
+    # A row that this statement has changed can no longer be held by it: what is to be held is held before.
+    held_first = ["followers"] * continues + ["repeatable"] * retries
+    stored = _STORED.format(after="".join(f"AND (SELECT count(*) FROM {name}) >= 0 " for name in held_first))
     # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
     return f"""
 WITH ended AS MATERIALIZED (
@@ -126,8 +141,9 @@ WITH ended AS MATERIALIZED (
         AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
 ),
 {_HELD_UP if asks else ""}
-{_STORED if stores else ""}
+{followers(_ENDING) if continues else ""}
 {repeatable("repeatable", _RETRIED) + "," if retries else ""}
+{stored if stores else ""}
 done AS (
     DELETE FROM $fired_triggers f
      USING ended e {_executing("e", "r.ctid AS row").replace("AS f", "AS own")}
@@ -161,7 +177,7 @@ gone AS (
      WHERE t.ctid = over.row
 ),
 waiting AS (
-    SELECT next_fire_time FROM (SELECT * FROM freed {"UNION ALL SELECT * FROM retried" if retries else ""}) AS w
+    SELECT next_fire_time FROM ({" UNION ALL ".join(waiting)}) AS w
      WHERE trigger_state = 'WAITING'
 )
 SELECT $now,
@@ -338,6 +354,7 @@ def sends(
                 asks=bool(asking),
                 stores=any(c.job_data is not None for c in completions),
                 retries=any(c.retry_after is not None for c in completions),
+                continues=any(c.fired.continues for c in completions),
             ),
             ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],

@@ -29,13 +29,17 @@ _SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::tex
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """How a kind of repetition is stored, as SQL over the fired row `f`."""
+    """A kind of one-shot trigger, as SQL over the fired row `f`.
+
+    `identity` are the columns by which `f` is joined with the job that the trigger fires.
+    """
 
     group: str
     name: str
     at: str
     attempt: str
     original: str
+    identity: str = "fire_id"
 
 
 RECOVERY = Again(
@@ -96,5 +100,5 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
-      JOIN {jobs} AS j ON j.fire_id = f.fire_id
+      JOIN {jobs} AS j USING ({kind.identity})
         ON CONFLICT DO NOTHING"""

@@ -11,6 +11,7 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
+from quartzpy.continuation import continuations_from_text
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -103,6 +104,7 @@ def job(
     retry: str | None,
     timeout: timedelta | None,
     data: str | None,
+    continuations: str | None,
 ) -> JobDetail:
     """A job from its columns."""
     where = placement_from_text(placement)
@@ -123,6 +125,7 @@ def job(
         execution_group=where.group or None,
         requires=where.requires,
         data=job_data.decode(data) or None,
+        continuations=continuations_from_text(continuations),
     )
 
 
@@ -152,7 +155,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         trigger_data, _, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths, key_entry,
+        coalesced_fire_times, node_deaths, key_entry, continuations,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -185,6 +188,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         placement=placement,
         coalesced_fire_times=tuple(coalesced_fire_times or ()),
         node_deaths=node_deaths,
+        continues=continuations is not None,
         retry=retry,
         timeout=timeout,
         persists_data=persists_data,
@@ -197,6 +201,6 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
             job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
             key_entry, placement,
             persists_data,
-            requests_recovery, retry, timeout, stored_data,
+            requests_recovery, retry, timeout, stored_data, continuations,
         ),
     )  # fmt: skip

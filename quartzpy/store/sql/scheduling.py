@@ -44,23 +44,26 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
+       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout, job_data,
+       continuations)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
+       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb,
+       w.continuations::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
               %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(placements)s::text[],
               %(persists)s::bool[],
-              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[])
+              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[],
+              %(continuations)s::text[])
        AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
             placement, persists,
-            recovery, retry, timeout, data)
+            recovery, retry, timeout, data, continuations)
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
        concurrency_key = excluded.concurrency_key, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
-       timeout = excluded.timeout,
+       timeout = excluded.timeout, continuations = excluded.continuations,
        job_data = CASE WHEN %(keeps_data)s::bool THEN j.job_data ELSE excluded.job_data END, owner = NULL
  WHERE %(replace)s::bool
 RETURNING j.job_group, j.job_name, j.xmax <> 0
@@ -270,6 +273,7 @@ def _jobs(session: SqlSession, jobs: Sequence[JobDetail], *, replace: bool, keep
         retries=[job.retry.as_text() if job.retry else None for job in jobs],
         timeouts=[job.timeout for job in jobs],
         data=[job_data.encode(job.data) for job in jobs],
+        continuations=[job.continuations_text for job in jobs],
     )
 
 

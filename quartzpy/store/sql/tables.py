@@ -73,6 +73,8 @@ job_details = Table(
     # So many nodes died while they executed it, since it last succeeded.
     Column("node_deaths", Integer, nullable=False, server_default=text("0")),
     Column("job_data", JSONB),
+    # The jobs that run after it, and after which outcomes.
+    Column("continuations", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
