@@ -1,6 +1,7 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
 from quartzpy import cron
+from quartzpy.async_scheduler import AsyncScheduler
 from quartzpy.calendars.annual import AnnualCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.cron import CronCalendar
@@ -25,9 +26,11 @@ from quartzpy.job import (
 )
 from quartzpy.job_data import JobDataMap
 from quartzpy.job_factory import InjectingJobFactory
+from quartzpy.jobs import NoOpJob
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.listeners import JobListener, SchedulerListener, TriggerListener
+from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
+from quartzpy.paging import Page, Query
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
@@ -36,14 +39,18 @@ from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, Interva
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
+from quartzpy.triggers.fixed_delay import FixedDelayTrigger
+from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.handles import ScheduledJob, TriggeredExecution
 
 __all__ = [
     "AllOf",
     "AnnualCalendar",
     "AnyOf",
+    "AsyncScheduler",
     "Calendar",
     "CalendarIntervalTrigger",
     "Continuation",
@@ -54,13 +61,16 @@ __all__ = [
     "CrontabExpression",
     "DailyCalendar",
     "DailyTimeIntervalTrigger",
+    "DateTrigger",
     "DayOfWeek",
     "DaylightSaving",
     "ExecutionState",
+    "FixedDelayTrigger",
     "GroupMatcher",
     "HealthState",
     "HolidayCalendar",
     "InjectingJobFactory",
+    "IntervalTrigger",
     "IntervalUnit",
     "Jitter",
     "Job",
@@ -74,11 +84,15 @@ __all__ = [
     "JobMode",
     "KeyMatcher",
     "MonthlyCalendar",
+    "NoOpJob",
+    "Page",
     "Predecessor",
     "PublicState",
     "QuartzpyError",
+    "Query",
     "RecurrenceTrigger",
     "RetryPolicy",
+    "ScheduledJob",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerHealth",
@@ -90,9 +104,12 @@ __all__ = [
     "Trigger",
     "TriggerKey",
     "TriggerListener",
+    "TriggeredExecution",
     "WeeklyCalendar",
+    "at",
     "cron",
     "disallow_concurrent_execution",
+    "every",
     "job",
     "persist_job_data_after_execution",
 ]

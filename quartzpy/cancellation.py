@@ -15,7 +15,7 @@ class Cancellation:
         self._asked = False
         self._event: threading.Event | None = None
         self.noticed = False
-        """Whether the execution looked, and learned that it should stop."""
+        """True if the execution looked, and learned that it should stop."""
 
     def set(self) -> None:
         with self._making:

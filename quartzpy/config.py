@@ -19,6 +19,9 @@ from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import quoted
 
 AUTO = "AUTO"
+DEFAULT_TABLE_PREFIX = "qrtz_"
+# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
+_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
 _BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -65,6 +68,22 @@ def checked_schema(schema: object) -> str | None:
 
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
+
+
+def checked_table_prefix(prefix: object) -> str:
+    """A prefix for the names of our tables.
+
+    Raises:
+        SettingsError: names with it would not be valid without quotes, or would be too long.
+    """
+    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
+        raise SettingsError(
+            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
+            f" (got {quoted(prefix)})"
+        )
+    return prefix
+
+
 MOST_WORKERS = 5_000
 MOST_OF_A_GROUP = 1_000_000
 
@@ -101,7 +120,7 @@ class Role(StrEnum):
 
 
 class ExecutorKind(StrEnum):
-    """What the workers of a pool are."""
+    """The kinds of workers that a pool can have."""
 
     THREADS = "threads"
     ASYNCIO = "asyncio"
@@ -168,7 +187,7 @@ class SchedulerConfig:
     deletion of old history to other nodes while there are any). See "Roles" in docs/operating-a-node.md."""
 
     workers: int = 10
-    """How many executions this node runs at once in its default executor: threads, and the event loop beside them."""
+    """The most executions that this node runs at once in its default executor, on threads and on the event loop."""
 
     executors: Mapping[str, ExecutorConfig | str] = field(default_factory=dict, hash=False)
     """More worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
@@ -179,7 +198,7 @@ class SchedulerConfig:
     the limit of each group that is not named, "_" that of jobs without a group; 0 leaves them to other nodes."""
 
     labels: tuple[str, ...] = ()
-    """What this node has: jobs that `requires` a label run only where it is."""
+    """The labels of this node. A job whose `requires` names a label runs only on nodes that have it."""
 
     batch_size: int = 200
     """At most so many triggers are claimed by one transaction (never more than there are free workers)."""
@@ -197,7 +216,7 @@ class SchedulerConfig:
     """Misfired triggers handled by one transaction."""
 
     checkin_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
-    """How often a node renews its lease."""
+    """The time between two check-ins, by which a node renews its lease."""
 
     failure_window: Converted[Span, timedelta] = Converted(timedelta(seconds=20))
     """Silence after which the others may declare this node dead, whatever their own settings. Its lease is three
@@ -213,13 +232,14 @@ class SchedulerConfig:
     """The longest time a statement of ours may run."""
 
     start_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
-    """How long `start` tries to reach the database."""
+    """The longest time for which `start` tries to reach the database."""
 
     connect_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
-    """How long one attempt to connect may take."""
+    """The longest time that one attempt to connect may take."""
 
     history_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=7))
-    """Ended executions and misfires are kept for so long; None keeps them for ever."""
+    """Ended executions, misfires and ended triggers are kept for so long. None keeps executions and misfires for ever,
+    and ended triggers for seven days."""
 
     max_job_data_bytes: int = 65_536
     """The largest job data that is accepted, as stored."""
@@ -235,15 +255,18 @@ class SchedulerConfig:
     Failures and misfires are warnings. None logs failures only."""
 
     debug: bool = False
-    """Whether this process looks for mistakes of its jobs: executions are logged at INFO unless `log_executions` says
+    """True if this process looks for mistakes of its jobs: executions are logged at INFO unless `log_executions` says
     otherwise, and the event loop runs in asyncio's debug mode, which reports slow steps and coroutines that nobody
     awaited. It costs time."""
+    table_prefix: str = DEFAULT_TABLE_PREFIX
+    """The beginning of the names of our tables, sequences, indexes and constraints. Schedulers with different prefixes
+    share a schema and never meet."""
 
     pool_size: int = 5
     """Connections for steps and calls, besides the three that a node keeps for check-in, misfires and LISTEN."""
 
     pooled: bool = False
-    """Whether the URL leads to a pooler that lends a connection for a transaction (PgBouncer, `pool_mode=transaction`):
+    """True if the URL leads to a pooler that lends a connection for a transaction (PgBouncer, `pool_mode=transaction`):
     nothing is kept in sessions then, and LISTEN hears nothing."""
 
     listen_url: str | None = field(default=None, repr=False)
@@ -290,6 +313,7 @@ class SchedulerConfig:
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
         checked_schema(self.schema)
+        checked_table_prefix(self.table_prefix)
         if (
             not isinstance(self.job_modules, Sequence)
             or isinstance(self.job_modules, str)
@@ -327,11 +351,11 @@ class SchedulerConfig:
 
     @property
     def lease(self) -> timedelta:
-        """How long after a check-in was sent this node may act: a quarter less than others wait."""
+        """The time for which this node may act after a check-in was sent: a quarter less than other nodes wait."""
         return self.failure_window * 0.75
 
     def checkin_deadline(self, failures: int) -> timedelta:
-        """How long a check-in may take, connecting included, after so many that failed in a row.
+        """Return how long a check-in may take, connecting included, after so many that failed in a row.
 
         An interval, so that two tries and more fit in the lease. Where intervals are much shorter than the lease, the
         second try may take a third of the lease: on a slow machine none might ever come through else.

@@ -1,4 +1,4 @@
-"""What a job is told while it runs."""
+"""The context of an execution: what a job learns and may ask for while it runs."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class JobExecutionContext:
         self.instance_id = instance_id
         """The id of the node that runs this execution, as `Scheduler.nodes()` and the history show it."""
         self.refire_count = refire_count
-        """How often this execution was fired again at once because it raised
+        """The number of times that this execution was fired again at once because it raised
         `JobExecutionError(refire_immediately=True)`. Each refire gets the same context: what the job changed in
         `job_detail_data`, in `job_data` or by `put` is still there."""
         self.result: Any = None
         """The value that `execute` returned. The job may also set it."""
         self.job_run_time: timedelta | None = None
-        """How long the job ran this time (since the last refire, if there was one). None while it runs."""
+        """The time that the job ran (since the last refire, if there was one). None while it runs."""
 
     @cached_property
     def job_detail_data(self) -> JobDataMap:
@@ -97,7 +97,7 @@ class JobExecutionContext:
 
     @cached_property
     def data(self) -> Any:
-        """What `job_data` is as a value of the job's `data_type`; `job_data` itself where the job has none.
+        """The job's data as a value of its `data_type`, or `job_data` itself where the job has no `data_type`.
 
         It is built when first asked for. Changes to it are not stored.
 
@@ -127,18 +127,22 @@ class JobExecutionContext:
 
     @property
     def trigger(self) -> Trigger:
+        """The trigger that fired."""
         return self._fired.trigger
 
     @property
     def trigger_key(self) -> TriggerKey:
+        """The key of the trigger that fired."""
         return self._fired.trigger_key
 
     @property
     def job_detail(self) -> JobDetail:
+        """The job as it was stored when the trigger fired."""
         return self._fired.job_detail
 
     @property
     def job_key(self) -> JobKey:
+        """The key of the job."""
         return self._fired.job_key
 
     @property
@@ -148,18 +152,22 @@ class JobExecutionContext:
 
     @property
     def fire_time(self) -> datetime:
+        """The instant at which the trigger fired, by the database's clock."""
         return self._fired.fire_time
 
     @property
     def scheduled_fire_time(self) -> datetime:
+        """The instant for which the trigger was scheduled; the fire itself may be later."""
         return self._fired.scheduled_fire_time
 
     @property
     def previous_fire_time(self) -> datetime | None:
+        """The trigger's scheduled fire time before this one; None for the first."""
         return self._fired.previous_fire_time
 
     @property
     def next_fire_time(self) -> datetime | None:
+        """The trigger's next scheduled fire time after this one; None if it has none."""
         return self._fired.next_fire_time
 
     @property
@@ -172,12 +180,12 @@ class JobExecutionContext:
 
     @property
     def recovering(self) -> bool:
-        """Whether this repeats an execution whose node died."""
+        """True if this repeats an execution whose node died."""
         return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
 
     @property
     def coalesced_fire_times(self) -> tuple[datetime, ...]:
-        """The instants that nobody fired and this one run stands for, after a misfire; else the scheduled instant.
+        """The fire times that this execution stands for: those that were missed, after a misfire, else its own alone.
 
         At most 1,000 are remembered.
         """
@@ -185,7 +193,7 @@ class JobExecutionContext:
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is: 1, or more where the job's retry policy runs it again after it failed."""
+        """The number of this attempt: 1, or more where the retry policy runs a job again after it failed."""
         return self._fired.attempt
 
     @property
@@ -260,7 +268,7 @@ class JobExecutionContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked this execution to stop: a job that runs long looks now and then."""
+        """True if somebody asked this execution to stop. A job that runs for long checks it now and then."""
         return self._cancelled.notice()
 
     def wait_cancelled(self, timeout: float) -> bool:
@@ -282,7 +290,7 @@ class JobExecutionContext:
 
     @property
     def lease_lost(self) -> bool:
-        """Whether another node may run this job by now: this one was declared dead, or its lease ran out by its own
+        """True if another node may run this job by now: this one was declared dead, or its lease ran out by its own
         clock, as where it is cut off from the database. In the second case nothing is decided: it is false again once
         a check-in is answered before anybody else took over.
         """
@@ -314,11 +322,25 @@ class JobExecutionContext:
         """
         return self._fenced_transaction()
 
+    @property
+    def log_attributes(self) -> dict[str, str | int]:
+        """The attributes that log records about this execution have: `job`, `trigger`, `fire_id` and `node`.
+
+        A job gives them to its own records: `logger.info("...", extra=context.log_attributes)`.
+        """
+        return {
+            "job": str(self.job_key),
+            "trigger": str(self.trigger_key),
+            "fire_id": self.fire_id,
+            "node": self.instance_id,
+        }
+
     def put(self, key: Any, value: Any) -> None:
         """Keep something for the length of the execution, in memory."""
         self._scratch[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
+        """Return what `put` kept under a key in this execution, or `default`."""
         return self._scratch.get(key, default)
 
 

@@ -24,6 +24,7 @@
     │   │   ├── JobNotFoundError
     │   │   ├── TriggerNotFoundError
     │   │   ├── CalendarNotFoundError
+    │   │   ├── SchedulerNotFoundError
     │   │   └── ExecutionNotFoundError
     │   ├── CalendarInUseError
     │   ├── IllegalStateChangeError
@@ -154,6 +155,10 @@ class ObjectNotFoundError(JobStoreError):
     """What was asked for is not stored."""
 
 
+class SchedulerNotFoundError(ObjectNotFoundError):
+    """The database has schedulers, and none of this name."""
+
+
 class JobNotFoundError(ObjectNotFoundError):
     """No job of this key is stored."""
 
@@ -233,6 +238,14 @@ class InvalidListenerError(InvalidValueError):
 
 class JobCancelledError(QuartzpyError):
     """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
+
+
+class PluginStartError(QuartzpyError):
+    """A plugin cannot do its work, and the scheduler is not to start without it."""
+
+
+class WaitTimeoutError(QuartzpyError, TimeoutError):
+    """What a handle waited for did not come within its timeout."""
 
 
 class JobTimeoutError(QuartzpyError):

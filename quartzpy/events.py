@@ -1,4 +1,4 @@
-"""What happens in a scheduler, as values for listeners. Each names the listener's method that is called with it."""
+"""The events of a scheduler, as values for listeners. Each names the listener's method that is called with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import Outcome
+from quartzpy.states import CompletionInstruction, Outcome
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -77,9 +77,15 @@ class JobWasExecuted(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class TriggerComplete(ExecutionEvent):
-    """All that a fire brought about on this node is done."""
+    """All that a fire brought about on this node is done.
+
+    `instruction` says what becomes of the trigger, or of all triggers of the job; `outcome`, how the execution ended.
+    """
 
     method: ClassVar[str] = "trigger_complete"
+
+    instruction: CompletionInstruction = CompletionInstruction.NOOP
+    outcome: Outcome = Outcome.SUCCEEDED
 
 
 # --- triggers
@@ -279,6 +285,19 @@ class SchedulerShutDown(Event):
 
     method: ClassVar[str] = "scheduler_shut_down"
     drained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerError(Event):
+    """Something failed on this node outside of any job; the node goes on.
+
+    `message` says what: the database cannot be reached, a pass of a thread failed, an execution failed around its job,
+    or the next fire time of a trigger cannot be computed. An outage is told once, when it begins.
+    """
+
+    method: ClassVar[str] = "scheduler_error"
+    message: str
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)

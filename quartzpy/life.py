@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from quartzpy.aio.calls import VerbThreads
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
+from quartzpy.errors import NodeUnhealthyError, PluginStartError, SchedulerStateError, SettingsError
 from quartzpy.events import (
     Event,
     SchedulerInStandby,
@@ -21,8 +22,9 @@ from quartzpy.events import (
     SchedulerStarted,
     SchedulerStarting,
 )
+from quartzpy.execution_log import ExecutionLogger
 from quartzpy.instants import as_span
-from quartzpy.job import JobTypes
+from quartzpy.job import JobTypes, checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging
@@ -58,9 +60,10 @@ class SchedulerLife(SchedulingVerbs):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
-        """What jobs find in `context.scheduler.context`, in this process (Quartz's `SchedulerContext`)."""
+        """Objects of this process that jobs reach as `context.scheduler.context` (Quartz's `SchedulerContext`)."""
         self._job_factory = job_factory
         self._middleware = tuple(middleware)
         self._plugins = tuple(plugins)
@@ -68,9 +71,10 @@ class SchedulerLife(SchedulingVerbs):
         self._config = config
         self._clock = clock
         self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
         self._version = version
         self.listeners = Listeners()
-        """Who is told of what happens on this scheduler."""
+        """The listeners of this scheduler; add yours here."""
         store.on_event(self._tell)
         self._lock = threading.RLock()
         self._opened = False
@@ -79,6 +83,10 @@ class SchedulerLife(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        self._verb_threads = VerbThreads(config.pool_size + 3)
+        if config.log_executions is not None:
+            level = logging.getLevelNamesMapping()[config.log_executions]
+            ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
             plugin.initialize(cast("BaseScheduler", self))
 
@@ -95,12 +103,12 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def is_started(self) -> bool:
-        """Whether `start` was called and the scheduler was not shut down since."""
+        """True if `start` was called and the scheduler was not shut down since."""
         return self._node is not None and not self.is_shut_down
 
     @property
     def is_in_standby(self) -> bool:
-        """Whether this node claims nothing: in standby, or not started."""
+        """True if this node claims nothing: in standby, or not started."""
         return self._node is None or self._node.in_standby
 
     @property
@@ -139,8 +147,16 @@ class SchedulerLife(SchedulingVerbs):
             elif not standby:
                 self._node.resume()
         if is_first:
-            self._each_plugin("start")
+            try:
+                self._each_plugin("start")
+            except PluginStartError:
+                self.shutdown(wait=False)
+                raise
         self.listeners.emit(SchedulerStarted())
+
+    def _rest(self, seconds: float) -> None:
+        if self._shut_down.wait(seconds):
+            raise SchedulerStateError("the scheduler was shut down meanwhile")
 
     def _each_plugin(self, method: str) -> None:
         for plugin in self._plugins:
@@ -268,7 +284,7 @@ class SchedulerLife(SchedulingVerbs):
         return False
 
     def health(self) -> SchedulerHealth:
-        """How this scheduler is in this process: its threads, its lease, the database. Asks nothing of the database.
+        """Return the health of this scheduler in this process: its threads, its lease, the database. Asks no database.
 
         A node whose state is FAILED needs a new process: `health().raise_if_failed()` says so as an error, and
         `quartzpy node` ends with exit status 70.
@@ -290,10 +306,25 @@ class SchedulerLife(SchedulingVerbs):
         if self.is_shut_down:
             raise SchedulerStateError("the scheduler was shut down; make a new one")
         if os.getpid() != self._pid:
+            self._belong_to_this_process()
+
+    def _belong_to_this_process(self) -> None:
+        """Go over to a process that was forked from the one that made this scheduler.
+
+        Raises:
+            SchedulerStateError: it was started before the fork: its threads are not here.
+        """
+        if self._node is not None or self._starting is not None:
             raise SchedulerStateError(
-                f"the scheduler was made in process {self._pid} and is used in process {os.getpid()};"
-                " make one in each process"
+                f"the scheduler was started in process {self._pid}, and its threads do not exist in process"
+                f" {os.getpid()}, which was forked from it. Start schedulers after the fork, in each process (gunicorn:"
+                " post_fork; Celery: worker_process_init; uWSGI: postfork), or make another one here to schedule only"
             )
+        # A thread of the other process may have held them during the fork.
+        self._lock, self._shut_down = threading.RLock(), threading.Event()
+        # The store makes connections of its own when it is opened again.
+        self._opened = False
+        self._pid = os.getpid()
 
     def _usable_store(self) -> JobStore:
         self._check_usable()

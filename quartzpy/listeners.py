@@ -1,9 +1,9 @@
-"""Whoever wants to know what happens: listeners for jobs, triggers and the scheduler, and plain callbacks.
+"""Tells listeners and plain callbacks what happens: whom, of what, on which thread.
 
-What concerns an execution is told by the worker that has it, in order, and a call of the facade by its caller. What the
-threads of a node that fire, recover and check in have to tell is told by a thread apart: no listener can stop them. A
-listener that raises is logged and harms nothing; one that takes long is logged too, while it still runs. They hear what
-this process does: each node has its own.
+The worker that runs an execution tells of it, in order, and the caller of a verb tells of that. What the node's own
+threads have to tell (they fire, handle misfires, recover and check in) is told by a thread of its own, so that no
+listener can stop them. A listener that raises is logged and harms nothing; one that takes long is logged while it still
+runs. Listeners hear what this process does: each node has its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quartzpy.errors import InvalidListenerError
+from quartzpy.errors import InvalidListenerError, InvalidMatcherError
 from quartzpy.events import (
     Event,
     JobExecutionVetoed,
@@ -29,6 +29,7 @@ from quartzpy.events import (
     TriggerMisfired,
 )
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener, check_listener, is_overridden
 from quartzpy.matchers import KeyMatcher
 
 if TYPE_CHECKING:
@@ -39,47 +40,22 @@ logger = logging.getLogger(__name__)
 SLOW_AFTER = 1.0
 """Seconds after which a listener that still runs is reported."""
 MOST_WAITING = 10_000
-"""So many events wait for the thread that tells them; while more come, the oldest are dropped."""
+"""The most events that may wait for the thread that tells them. While more come, the oldest are dropped."""
 
 Callback = Callable[[Event], None]
 
 
-class JobListener:
-    """Told of the executions of jobs on this node. Override what is wanted."""
-
-    def job_to_be_executed(self, event: JobToBeExecuted) -> None: ...
-
-    def job_execution_vetoed(self, event: JobExecutionVetoed) -> None: ...
-
-    def job_was_executed(self, event: JobWasExecuted) -> None: ...
-
-    def job_skipped(self, event: JobSkipped) -> None: ...
-
-
-class TriggerListener:
-    """Told of the fires and misfires of triggers on this node. Override what is wanted."""
-
-    def trigger_fired(self, event: TriggerFired) -> None: ...
-
-    def veto_job_execution(self, context: JobExecutionContext) -> bool:
-        """Whether this execution shall not be: it is then SKIPPED, and the trigger goes on."""
-        return False
-
-    def trigger_misfired(self, event: TriggerMisfired) -> None: ...
-
-    def trigger_complete(self, event: TriggerComplete) -> None: ...
-
-
-class SchedulerListener:
-    """Told of everything else: a method for each event of `quartzpy.events`, named by its `method`."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Registration:
     owner: object
     wants: Callable[[Event], bool]
     tell: Callback
     veto: Callable[[JobExecutionContext], bool] | None = None
+    matchers: tuple[KeyMatcher, ...] | None = None
+    """The keys that it hears of; an empty tuple stands for all, None for a listener that takes no matchers."""
+
+    def matches(self, key: JobKey | TriggerKey) -> bool:
+        return not self.matchers or any(matcher.matches(key) for matcher in self.matchers)
 
 
 @dataclass(slots=True)
@@ -103,43 +79,80 @@ class Listeners:
         self._thread_name: str | None = None
         self._teller: threading.Thread | None = None
         self.dropped = 0
-        """How many events were dropped because listeners were too slow for them."""
+        """The number of events that were dropped because listeners were too slow for them."""
         self.slow_calls = 0
-        """How many calls of listeners were reported as slow."""
+        """The number of calls of listeners that were reported as slow."""
 
     def add_job_listener(self, listener: JobListener, *matchers: KeyMatcher) -> None:
-        """Tell `listener` of the jobs that one of the matchers matches; without matchers of all.
+        """Tell `listener` of the jobs that one of the matchers matches; without matchers, of all jobs.
 
         Raises:
-            InvalidListenerError: no JobListener, or added already.
+            InvalidListenerError: not a JobListener, added already, or a method that no event calls.
+            InvalidMatcherError: something else than a KeyMatcher is given as a matcher.
         """
-        _check(listener, JobListener)
+        check_listener(listener, JobListener)
         kinds = (JobToBeExecuted, JobExecutionVetoed, JobWasExecuted, JobSkipped)
-        self._add(listener, lambda event: isinstance(event, kinds) and _any(matchers, event.job_key))
+        made = _Registration(listener, bool, _method_of(listener), matchers=_checked(matchers))
+        made.wants = lambda event: isinstance(event, kinds) and made.matches(event.job_key)
+        self._register(made)
 
     def add_trigger_listener(self, listener: TriggerListener, *matchers: KeyMatcher) -> None:
-        """Tell `listener` of the triggers that one of the matchers matches; without matchers of all.
+        """Tell `listener` of the triggers that one of the matchers matches; without matchers, of all triggers.
 
         Raises:
-            InvalidListenerError: no TriggerListener, or added already.
+            InvalidListenerError: not a TriggerListener, added already, or a method that no event calls.
+            InvalidMatcherError: something else than a KeyMatcher is given as a matcher.
         """
-        _check(listener, TriggerListener)
+        check_listener(listener, TriggerListener)
         kinds = (TriggerFired, TriggerMisfired, TriggerComplete)
-
-        def veto(context: JobExecutionContext) -> bool:
-            return _any(matchers, context.trigger_key) and listener.veto_job_execution(context)
-
-        overridden = type(listener).veto_job_execution is not TriggerListener.veto_job_execution
-        self._add(
-            listener,
-            lambda event: isinstance(event, kinds) and _any(matchers, event.trigger_key),
-            veto if overridden else None,
-        )
+        made = _Registration(listener, bool, _method_of(listener), matchers=_checked(matchers))
+        made.wants = lambda event: isinstance(event, kinds) and made.matches(event.trigger_key)
+        if is_overridden(listener, "veto_job_execution"):
+            made.veto = lambda context: made.matches(context.trigger_key) and listener.veto_job_execution(context)
+        self._register(made)
 
     def add_scheduler_listener(self, listener: SchedulerListener) -> None:
-        """Tell `listener` of every event that it has a method for. Raises InvalidListenerError."""
-        _check(listener, SchedulerListener)
-        self._add(listener, lambda event: hasattr(listener, event.method))
+        """Tell `listener` of every event that it has a method for.
+
+        Raises:
+            InvalidListenerError: not a SchedulerListener, added already, or a method that no event calls.
+        """
+        check_listener(listener, SchedulerListener)
+        heard: dict[str, bool] = {}
+
+        def wants(event: Event) -> bool:
+            if event.method not in heard:
+                heard[event.method] = is_overridden(listener, event.method)
+            return heard[event.method]
+
+        self._register(_Registration(listener, wants, _method_of(listener)))
+
+    def matchers_of(self, listener: JobListener | TriggerListener) -> tuple[KeyMatcher, ...]:
+        """Return the matchers of a job listener or a trigger listener; an empty tuple means that it hears of all.
+
+        Raises:
+            InvalidListenerError: it was not added, or is a listener that takes no matchers.
+        """
+        return self._with_matchers(listener).matchers or ()
+
+    def set_matchers(self, listener: JobListener | TriggerListener, *matchers: KeyMatcher) -> None:
+        """Replace the matchers of a job listener or a trigger listener; without matchers it hears of all.
+
+        Raises:
+            InvalidListenerError: it was not added, or is a listener that takes no matchers.
+            InvalidMatcherError: something else than a KeyMatcher is given.
+        """
+        self._with_matchers(listener).matchers = _checked(matchers)
+
+    def _with_matchers(self, listener: object) -> _Registration:
+        found = next((one for one in self._registrations if one.owner is listener), None)
+        if found is None:
+            raise InvalidListenerError(f"listener: {listener!r} was not added")
+        if found.matchers is None:
+            raise InvalidListenerError(
+                f"listener: {listener!r} hears of all keys; only job and trigger listeners choose"
+            )
+        return found
 
     def add_listener(self, callback: Callback, *kinds: type[Event]) -> None:
         """Call `callback` with each event of these classes and their subclasses; without classes with each.
@@ -167,14 +180,6 @@ class Listeners:
         """The listeners, in the order in which they are told."""
         return [one.owner for one in self._registrations]
 
-    def _add(
-        self,
-        listener: object,
-        wants: Callable[[Event], bool],
-        veto: Callable[[JobExecutionContext], bool] | None = None,
-    ) -> None:
-        self._register(_Registration(listener, wants, lambda event: getattr(listener, event.method)(event), veto))
-
     def _register(self, registration: _Registration) -> None:
         with self._lock:
             if any(one.owner == registration.owner for one in self._registrations):
@@ -187,18 +192,18 @@ class Listeners:
         return bool(self._registrations)
 
     def open(self, name: str) -> None:
-        """A node begins: from now on its threads do not tell listeners themselves."""
+        """Note that a node begins: from now on its threads do not call listeners themselves."""
         with self._waiting_changed:
             self._thread_name = name
 
     def close(self) -> None:
-        """The node has ended; what waits is still told."""
+        """Note that the node has ended. Events that wait are still told."""
         with self._waiting_changed:
             self._thread_name = None
             self._waiting_changed.notify_all()
 
     def emit(self, event: Event) -> None:
-        """Tell all that want to know. Never raises."""
+        """Tell all listeners that want to know of this event. Never raises."""
         for one in self._registrations:
             with self._call_of(one, f"with {type(event).__name__}"):
                 if one.wants(event):
@@ -214,7 +219,7 @@ class Listeners:
             self._keep(event)
 
     def is_vetoed(self, context: JobExecutionContext) -> bool:
-        """Whether a listener vetoes an execution; one that raises does not."""
+        """Return whether a listener vetoes an execution. All are asked; one that raises does not veto."""
         asked = [self._vetoes(one, context) for one in self._registrations if one.veto is not None]
         return any(asked)
 
@@ -226,7 +231,7 @@ class Listeners:
 
     @contextmanager
     def _call_of(self, one: _Registration, what: str) -> Iterator[None]:
-        """A call of a listener: nothing that it raises passes."""
+        """Call a listener inside this block: nothing that it raises gets out."""
         call = _Call(one.owner, what, time.monotonic())
         self._calls[id(call)] = call
         try:
@@ -294,10 +299,15 @@ def _name_of(listener: object) -> str:
         return f"<{type(listener).__qualname__}>"
 
 
-def _check(listener: object, kind: type) -> None:
-    if not isinstance(listener, kind):
-        raise InvalidListenerError(f"listener: an instance of a {kind.__name__} is needed (got {listener!r})")
+def _method_of(listener: object) -> Callback:
+    """Return what calls the method of the listener that an event names."""
+    return lambda event: getattr(listener, event.method)(event)
 
 
-def _any(matchers: tuple[KeyMatcher, ...], key: JobKey | TriggerKey) -> bool:
-    return not matchers or any(matcher.matches(key) for matcher in matchers)
+def _checked(matchers: tuple[KeyMatcher, ...]) -> tuple[KeyMatcher, ...]:
+    for matcher in matchers:
+        if not isinstance(matcher, KeyMatcher):
+            raise InvalidMatcherError(
+                f"matcher: a KeyMatcher is needed, as KeyMatcher.group('equals', 'x') (got {matcher!r})"
+            )
+    return matchers

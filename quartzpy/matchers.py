@@ -54,25 +54,31 @@ class GroupMatcher:
 
     @classmethod
     def equals(cls, group: str) -> GroupMatcher:
+        """Match one group."""
         return cls(MatchOperator.EQUALS, group)
 
     @classmethod
     def starts_with(cls, prefix: str) -> GroupMatcher:
+        """Match the groups whose name starts with a text."""
         return cls(MatchOperator.STARTS_WITH, prefix)
 
     @classmethod
     def ends_with(cls, suffix: str) -> GroupMatcher:
+        """Match the groups whose name ends with a text."""
         return cls(MatchOperator.ENDS_WITH, suffix)
 
     @classmethod
     def contains(cls, part: str) -> GroupMatcher:
+        """Match the groups whose name contains a text."""
         return cls(MatchOperator.CONTAINS, part)
 
     @classmethod
     def anything(cls) -> GroupMatcher:
+        """Match every group."""
         return cls(MatchOperator.ANYTHING)
 
     def matches(self, group: str) -> bool:
+        """Return whether a group is matched."""
         return compare(self.operator, group, self.value)
 
 
@@ -105,6 +111,7 @@ class KeyMatcher:
 
     @classmethod
     def anything(cls) -> KeyMatcher:
+        """Match every key."""
         return cls(lambda key: True)
 
     @classmethod

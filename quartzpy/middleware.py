@@ -1,4 +1,4 @@
-"""What surrounds each execution of a job: a trace's span, a session, a lock, variables of a context."""
+"""Middleware surrounds each execution of a job: a trace's span, a session, a lock, variables of a context."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Self
 
 from quartzpy.errors import InvalidJobError, RemoteJobError
@@ -132,3 +133,9 @@ def type_names(error: BaseException) -> frozenset[str]:
         return error.type_names
     classes = type(error).__mro__
     return frozenset(name for cls in classes for name in (f"{module_of(cls)}.{cls.__qualname__}", cls.__qualname__))
+
+
+@lru_cache(maxsize=256)
+def policy_from_text(text: str) -> RetryPolicy:
+    """Return a stored retry policy; those that were read lately are kept."""
+    return RetryPolicy.from_text(text)

@@ -7,6 +7,7 @@ last panel; `first-program.svg` the output of the README's first program.
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import subprocess
@@ -85,16 +86,22 @@ def record_demo() -> None:
 
 
 def record_first_program() -> None:
-    """Run the README's first program on a database of its own until Ctrl-C, and draw what it printed."""
+    """Run the README's first program on a database of its own until Ctrl-C, and draw what it printed.
+
+    Its job runs every two seconds here, as nobody would wait until two o'clock.
+    """
     block = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
     assert block is not None
+    text, replaced = re.subn(r'"0 0 2 \? \* MON-FRI"', '"0/2 * * * * ?"', block[1])
+    assert replaced == 1, "the README's first program has another schedule"
     with EmbeddedPostgres.temporary() as server, tempfile.TemporaryDirectory() as directory:
         migrations.upgrade(server.dsn)
         program = Path(directory) / "app.py"
-        program.write_text(re.sub(r"postgresql[^\"]*", server.dsn, block[1]))
+        program.write_text(re.sub(r"postgresql[^\"]*", server.dsn, text))
         process = subprocess.Popen(
             [sys.executable, "-u", program.name],
             cwd=directory,
+            env={**os.environ, "QUARTZPY_URL": server.dsn},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -103,6 +110,8 @@ def record_first_program() -> None:
         timer.start()
         output, _ = process.communicate(timeout=60)
         timer.cancel()
+        if "Traceback" in output or process.returncode:
+            raise SystemExit(f"the first program ended with status {process.returncode}:\n{output}")
         output = output.replace(server.dsn, "postgresql+psycopg://app@db/app").replace(f":{server.port}", "")
     console = recording()
     console.print(Text.assemble(("$ ", "bold green"), "python app.py"))

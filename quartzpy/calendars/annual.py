@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.instants import Converted
 from quartzpy.texts import quoted
 
 _LEAP_YEAR = 2000
@@ -23,7 +24,7 @@ class AnnualCalendar(WholeDayCalendar):
 
     kind: ClassVar[str] = "annual"
 
-    excluded_days: frozenset[tuple[int, int]] = frozenset()
+    excluded_days: Converted[Collection[tuple[int, int]], frozenset[tuple[int, int]]] = Converted(frozenset())
 
     def __post_init__(self) -> None:
         super().__post_init__()

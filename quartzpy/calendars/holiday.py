@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WallClockCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.instants import Converted
 from quartzpy.texts import quoted
 
 MAX_EXCLUDED_DATES = 100_000
@@ -22,7 +23,7 @@ class HolidayCalendar(WholeDayCalendar):
 
     kind: ClassVar[str] = "holiday"
 
-    excluded_dates: frozenset[date] = frozenset()
+    excluded_dates: Converted[Collection[date], frozenset[date]] = Converted(frozenset())
 
     def __post_init__(self) -> None:
         super().__post_init__()

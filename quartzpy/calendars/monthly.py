@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
+from quartzpy.instants import Converted
 from quartzpy.texts import quoted
 
 
@@ -18,7 +19,7 @@ class MonthlyCalendar(WholeDayCalendar):
 
     kind: ClassVar[str] = "monthly"
 
-    excluded_days: frozenset[int] = frozenset()
+    excluded_days: Converted[Collection[int], frozenset[int]] = Converted(frozenset())
 
     def __post_init__(self) -> None:
         super().__post_init__()

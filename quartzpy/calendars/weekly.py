@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.wall_clock import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError
+from quartzpy.instants import Converted
 from quartzpy.texts import quoted
 
 
@@ -26,6 +27,7 @@ class DayOfWeek(IntEnum):
 
     @classmethod
     def of(cls, day: date) -> DayOfWeek:
+        """Return the day of the week of a date."""
         return _BY_ISO_NUMBER[day.isoweekday()]
 
 
@@ -56,7 +58,7 @@ class WeeklyCalendar(WholeDayCalendar):
 
     kind: ClassVar[str] = "weekly"
 
-    excluded_days: frozenset[DayOfWeek] = WEEKEND
+    excluded_days: Converted[Collection[int], frozenset[DayOfWeek]] = Converted(WEEKEND)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from quartzpy.demo.stage import Audience
 
 
-def _audience(json_output: bool) -> Audience:
+def chosen_audience(json_output: bool) -> Audience:
     """Return the view that suits standard output."""
     from quartzpy.demo.views import JsonLines, PlainLines
 
@@ -34,6 +35,19 @@ def _audience(json_output: bool) -> Audience:
         click.echo("plain lines only: pip install 'quartzpy[embedded]' brings the live screen (rich)", err=True)
         return PlainLines()
     return LiveScreen()
+
+
+def interrupting(end_early: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
+    """Return a signal handler that ends the show early, and at its second signal leaves out the audit too."""
+    received: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+        end_early()
+
+    return handler
 
 
 @click.command()
@@ -57,12 +71,9 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
         return
     seconds = f"{duration}s" if duration.isdigit() else duration
     length = as_span(seconds, "--duration", SettingsError)
-    show = Demo(_audience(json_output), nodes=nodes, duration=length, dsn=dsn, keep=keep)
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        show.interrupt()
-
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGINT, interrupt)
+    show = Demo(chosen_audience(json_output), nodes=nodes, duration=length, dsn=dsn, keep=keep)
+    handler = interrupting(show.interrupt)
+    signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGINT, handler)
     if not show.run().promises_kept:
         sys.exit(PROMISE_BROKEN)

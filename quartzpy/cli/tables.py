@@ -1,64 +1,59 @@
-"""`quartzpy triggers | jobs | nodes | running`: the state tables, to read or as JSON."""
+"""`quartzpy triggers | jobs | nodes | running | why`: the state of a scheduler, to read or as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import TriggerKey
-from quartzpy.operations.render import as_json, plain, table
+from quartzpy.operations.render import as_json, local_zone, plain, table
+from quartzpy.states import TriggerState
 from quartzpy.store.records import JobRecord, TriggerRecord
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
     from quartzpy.triggers.trigger import Trigger
 
+OVERDUE = timedelta(seconds=10)
+"""A trigger that waits for longer after its fire time is called overdue."""
+
 _Command = Callable[..., None]
 
 
 def shared_options(command: _Command) -> _Command:
-    """Which scheduler on which database, and how it is printed."""
-    for option in (
-        click.option("--json", "json_output", is_flag=True, help="Print JSON."),
-        click.option("--limit", default=500, show_default=True, help="At most so many rows."),
-        click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables."),
-        click.option(
-            "--name",
-            envvar="QUARTZPY_NAME",
-            default="quartzpy",
-            show_default=True,
-            help="The scheduler's name.",
-        ),
-        click.option("--dsn", envvar="QUARTZPY_DSN", required=True, help="postgresql+psycopg://user@host/database"),
-    ):
-        command = option(command)
-    return command
+    """Add the options of all commands that print tables."""
+    command = click.option("--json", "json_output", is_flag=True, help="Print JSON.")(command)
+    command = click.option("--limit", default=500, show_default=True, help="At most so many rows.")(command)
+    return scheduler_options(command)
 
 
-@contextmanager
-def client(dsn: str, name: str, schema: str | None) -> Iterator[Scheduler]:
-    from quartzpy.factory import Scheduler
+def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool, droppable: Sequence[str] = ()) -> None:
+    """Print rows as JSON, or as a table: as wide as the terminal, or as wide as it needs where there is none."""
+    if json_output:
+        click.echo(as_json([name.replace(" ", "_") for name in columns], rows))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    zone = local_zone()
+    heads = {name: f"{name} ({zone})" for name in INSTANTS}
+    shown = [heads.get(name, name) for name in columns]
+    click.echo(table(shown, rows, width=width, droppable=[heads.get(name, name) for name in droppable]))
 
-    scheduler = Scheduler(dsn, name=name, schema=schema)
-    try:
-        yield scheduler
-    finally:
-        scheduler.shutdown()
 
-
-def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool) -> None:
-    click.echo(as_json(columns, rows) if json_output else table(columns, rows))
+INSTANTS = ("next", "previous", "started", "checked in", "scheduled", "fired at")
+"""The columns of instants: their heads say in which time zone these are printed."""
 
 
 UNREADABLE = "unreadable"
 
 
 def _read(record: TriggerRecord | JobRecord, value: Callable[[Any], Any]) -> Any:
-    """A value of what a record describes; a word where its row cannot be read."""
+    """Return a value of the trigger or job of a record, or a word where its row cannot be read."""
     try:
         return value(record.trigger if isinstance(record, TriggerRecord) else record.job)
     except Exception:
@@ -70,36 +65,79 @@ def _misfire(trigger: Trigger) -> str:
     return " ".join([trigger.misfire, *(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)])
 
 
+def _last_line(error: str | None) -> str | None:
+    """Return what a traceback ends with: the error itself."""
+    return None if error is None else error.strip().rpartition("\n")[2]
+
+
 @click.command()
 @shared_options
-def triggers(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
-    """Triggers by next fire time, with their states."""
-    columns = ("trigger", "job", "kind", "state", "next", "previous", "fired", "priority", "misfire", "error")
-    with client(dsn, name, schema) as scheduler:
+def triggers(target: Target, limit: int, json_output: bool) -> None:
+    """List triggers with their schedules, states and fire times."""
+    from quartzpy.cli.schedules import schedule_text, zone_text
+
+    columns = (
+        *("trigger", "job", "kind", "schedule", "zone", "calendar", "state"),
+        *("next", "previous", "fired", "priority", "misfire", "error"),
+    )
+    with target.client() as scheduler:
+        records = list(scheduler.triggers(order_by="next_fire_time").page(limit))
         rows: list[Sequence[Any]] = [
             (
                 record.key,
                 record.job_key,
                 _read(record, lambda trigger: trigger.kind),
+                _read(record, schedule_text),
+                _read(record, zone_text),
+                _read(record, lambda trigger: trigger.calendar),
                 record.state,
                 record.next_fire_time,
                 record.previous_fire_time,
                 record.times_triggered,
                 _read(record, lambda trigger: trigger.priority),
                 _read(record, _misfire),
-                record.error,
+                record.error if json_output else _last_line(record.error),
             )
-            for record in scheduler.triggers(order_by="next_fire_time").page(limit)
+            for record in records
         ]
-    _print(columns, rows, json_output)
+        warning = _overdue(scheduler, records)
+    _print(columns, rows, json_output, ("priority", "kind", "misfire", "previous", "fired", "calendar", "zone", "job"))
+    if warning is not None:
+        click.echo(warning, err=True)
+
+
+def _overdue(scheduler: Scheduler, records: Sequence[TriggerRecord]) -> str | None:
+    """Return a warning where triggers wait although they should have fired."""
+    answer = scheduler.nodes()
+    late = sorted(
+        (at, record.key)
+        for record in records
+        if record.state == TriggerState.WAITING
+        and (at := record.progress.next_fire_time) is not None
+        and at < answer.now - OVERDUE
+    )
+    if not late:
+        return None
+    first, key = late[0]
+    count = "1 trigger is" if len(late) == 1 else f"{len(late)} triggers are"
+    overdue = f"{count} overdue, {key} for {_in_words(answer.now, first)}"
+    if not answer.nodes:
+        return f"{overdue}, and no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`"
+    return f"{overdue}: `quartzpy why {key}` says why"
+
+
+def _in_words(now: datetime, since: datetime) -> str:
+    from quartzpy.cli.schedules import short
+
+    return short(timedelta(seconds=int((now - since).total_seconds())))
 
 
 @click.command()
 @shared_options
-def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
-    """Jobs with what they run and under which rules."""
+def jobs(target: Target, limit: int, json_output: bool) -> None:
+    """List jobs with their types and rules."""
     columns = ("job", "type", "triggers", "durable", "limit", "recovers", "timeout", "description")
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
             (
                 record.key,
@@ -113,16 +151,16 @@ def jobs(dsn: str, name: str, schema: str | None, limit: int, json_output: bool)
             )
             for record in scheduler.jobs().page(limit)
         ]
-    _print(columns, rows, json_output)
+    _print(columns, rows, json_output, ("description", "timeout", "recovers", "limit"))
 
 
 @click.command()
 @shared_options
 @click.argument("trigger")
-def why(dsn: str, name: str, schema: str | None, limit: int, json_output: bool, trigger: str) -> None:
-    """Why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
+def why(target: Target, limit: int, json_output: bool, trigger: str) -> None:
+    """Say why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
     group, _, given = trigger.rpartition(".")
-    with client(dsn, name, schema) as scheduler:
+    with target.client() as scheduler:
         said = scheduler.why(TriggerKey(given, group or "DEFAULT"))
     click.echo(
         as_json(("said",), [(sentence,) for sentence in said[:limit]]) if json_output else "\n".join(map(plain, said))
@@ -131,10 +169,10 @@ def why(dsn: str, name: str, schema: str | None, limit: int, json_output: bool, 
 
 @click.command()
 @shared_options
-def nodes(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
-    """The nodes of the cluster. A late one has missed two check-ins."""
-    columns = ("node", "epoch", "host", "pid", "started", "checked_in", "ago", "state")
-    with client(dsn, name, schema) as scheduler:
+def nodes(target: Target, limit: int, json_output: bool) -> None:
+    """List the nodes of the cluster. A late one has missed two check-ins."""
+    columns = ("node", "epoch", "host", "pid", "started", "checked in", "ago", "state")
+    with target.client() as scheduler:
         answer = scheduler.nodes()
     rows: list[Sequence[Any]] = []
     for node in answer.nodes[:limit]:
@@ -152,15 +190,17 @@ def nodes(dsn: str, name: str, schema: str | None, limit: int, json_output: bool
                 state,
             )
         )
-    _print(columns, rows, json_output)
+    _print(columns, rows, json_output, ("epoch", "started", "host"))
+    if not rows:
+        click.echo("no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`", err=True)
 
 
 @click.command()
 @shared_options
-def running(dsn: str, name: str, schema: str | None, limit: int, json_output: bool) -> None:
-    """What is claimed or runs, on which node, since when."""
-    columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired", "recovering")
-    with client(dsn, name, schema) as scheduler:
+def running(target: Target, limit: int, json_output: bool) -> None:
+    """List claims and running executions with their nodes and times."""
+    columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired at", "recovering")
+    with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
             (
                 record.fire_id,
@@ -174,4 +214,4 @@ def running(dsn: str, name: str, schema: str | None, limit: int, json_output: bo
             )
             for record in scheduler.running()[:limit]
         ]
-    _print(columns, rows, json_output)
+    _print(columns, rows, json_output, ("recovering", "trigger", "fired at"))

@@ -29,6 +29,8 @@ LONGEST_AXIS = 60.0
 LANE_MARGIN = 33
 """Columns beside a lane: the name of the node and its state."""
 SHOWN_NOTES = 5
+ALL_COLUMNS, DESCRIPTIONS = 112, 94
+"""The widths from which the table of jobs has all its columns, and from which it describes each job."""
 
 LETTERS = {
     jobs.LONG_EXPORT.name: "E",
@@ -105,7 +107,7 @@ def draw(scene: Scene, width: int) -> RenderableType:
         draw_lanes(scene, width),
         legend(),
         Text(),
-        draw_jobs(scene),
+        draw_jobs(scene, width),
         draw_burst(scene),
         Text(),
     ]
@@ -209,30 +211,35 @@ def legend() -> Text:
 # --- jobs
 
 
-def draw_jobs(scene: Scene) -> RenderableType:
+def draw_jobs(scene: Scene, width: int) -> RenderableType:
     """Return a line for each job: what it does now, what it did, and why it was late."""
+    causes = {"late: own job": OWN_JOB, "dead node": DEAD_NODE, "burst": BURST, "ours": OURS}
+    if width < ALL_COLUMNS:
+        del causes["dead node"], causes["burst"]
+    described = width >= DESCRIPTIONS
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
     table.add_column("job", no_wrap=True, min_width=13)
-    table.add_column("", no_wrap=True, overflow="ellipsis")
+    if described:
+        table.add_column("", no_wrap=True, overflow="ellipsis")
     table.add_column("now", no_wrap=True, min_width=21)
-    for column in ("done", "failed", "late: own job", "dead node", "burst", OURS):
+    for column in ("done", "failed", *causes):
         table.add_column(column, no_wrap=True, min_width=len(column), justify="right")
     for job, text in (
         (jobs.HEARTBEAT, "every 2 s"),
-        (jobs.SERIAL_REPORT, "two triggers, no overlap"),
+        (jobs.SERIAL_REPORT, "never overlaps"),
         (jobs.LONG_EXPORT, "outlives its node"),
-        (jobs.FLAKY_IMPORT, "fails on purpose, retried"),
+        (jobs.FLAKY_IMPORT, "fails on purpose"),
     ):
         ended = [one for one in scene.history if one.job_key == job]
         failed = sum(one.outcome == "FAILED" for one in ended)
         delays = scene.delays.get(job.name, {})
         table.add_row(
             job.name,
-            Text(text, "dim"),
+            *([Text(text, "dim")] if described else []),
             job_state(scene, job),
             str(len(ended) - failed),
             Text(str(failed), "red") if failed else "-",
-            *(_delay(delays, cause) for cause in (OWN_JOB, DEAD_NODE, BURST, OURS)),
+            *(_delay(delays, cause) for cause in causes.values()),
         )
     return table
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import textwrap
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.texts import visible
+
+READABLE = 20
+"""Columns of a cell that is cut and still readable: the length of an instant."""
+SHORTEST = 8
+"""No cell is cut to less."""
 
 
 def plain(value: Any) -> str:
@@ -24,14 +31,54 @@ def plain(value: Any) -> str:
     return visible(str(value))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Columns as wide as what they hold; the last one is left as it is."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int | None = None, droppable: Sequence[str] = ()
+) -> str:
+    """Return rows as a table, each column as wide as its cells.
+
+    Where `width` is given and the table is wider, the columns in `droppable` are left out one after the other, and then
+    the widest cells are cut. The last line says which columns were left out.
+    """
     cells = [[plain(value) for value in row] for row in rows]
-    widths = [max([len(head), *(len(row[n]) for row in cells)]) for n, head in enumerate(columns)]
-    lines = [[head.upper() for head in columns], *cells]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    heads = [head.upper() for head in columns]
+    widths = [max([len(head), *(len(row[n]) for row in cells)]) for n, head in enumerate(heads)]
+    shown = list(range(len(columns)))
+    left_out = []
+    for name in droppable:
+        # Only where cutting would take too much of what remains.
+        if width is None or _least(widths, shown) <= width:
+            break
+        left_out.append(name)
+        shown.remove(list(columns).index(name))
+    if width is not None:
+        _cut(widths, shown, width)
+    lines = ["  ".join(_cell(line[n], widths[n]) for n in shown).rstrip() for line in [heads, *cells]]
+    if left_out:
+        lines += textwrap.wrap(f"({', '.join(left_out)}: in a wider terminal, or by --json)", width or 80)
+    return "\n".join(lines)
+
+
+def _cell(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _least(widths: Sequence[int], shown: Sequence[int]) -> int:
+    """Return the width of a table whose cells are cut as far as they stay readable."""
+    return sum(min(widths[n], READABLE) for n in shown) + 2 * (len(shown) - 1)
+
+
+def _cut(widths: list[int], shown: Sequence[int], width: int) -> None:
+    """Narrow the widest columns until the table fits, or nothing readable can be cut."""
+    while sum(widths[n] for n in shown) + 2 * (len(shown) - 1) > width:
+        widest = max(shown, key=lambda n: widths[n])
+        if widths[widest] <= SHORTEST:
+            return
+        widths[widest] -= 1
+
+
+def local_zone() -> str:
+    """Return the names of this machine's time zone, in which `plain` writes instants: "UTC", or "CET/CEST"."""
+    return "/".join(dict.fromkeys(time.tzname))
 
 
 def as_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

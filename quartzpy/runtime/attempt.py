@@ -9,7 +9,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.context import JobExecutionContext
@@ -35,7 +34,7 @@ from quartzpy.job import Job
 from quartzpy.job_data import encode_value
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import surrounding
-from quartzpy.retry import RetryPolicy
+from quartzpy.retry import policy_from_text
 from quartzpy.runtime.error_text import MAX_ERROR_LENGTH, can_be_written, describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.states import CompletionInstruction, Outcome
@@ -52,7 +51,7 @@ TRUST_REST = 0.05
 """Seconds between two looks whether the lease was renewed, on the event loop."""
 NOT_BEGUN = "this node was declared dead by the cluster before the job began; it was not run"
 STOPPED = (JobCancelledError, asyncio.CancelledError)
-"""What an execution raises that does as it was asked."""
+"""The errors by which an execution ends that was asked to stop."""
 
 
 class Attempt:
@@ -112,7 +111,6 @@ class Attempt:
             self._runner.fail(self._execution, error, self._started_at)
 
     def _instantiate(self) -> Job | None:
-        self._is_made = False
         try:
             job = self._runner.new_instance(self._execution)
         except BaseException as error:
@@ -189,7 +187,7 @@ class Attempt:
             self._error = error
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
-        """What a plain `execute` returned to be awaited, as an `async def` behind a decorator does: it runs there."""
+        """Await what a plain `execute` returned, as an `async def` behind a decorator does, on the event loop."""
         answers: list[tuple[Any, BaseException | None]] = []
         ended = threading.Event()
 
@@ -218,7 +216,7 @@ class Attempt:
             context.result = result
 
     def _goes_again(self) -> bool:
-        """Whether the job asked to be fired again at once, and may be."""
+        """Return whether the job asked to be fired again at once, and may be."""
         if not self._asks_to_refire or self._runner.is_closing or self._execution.cancelled.is_set():
             return False
         if self._execution.is_over or self._committed or self._context is None:
@@ -246,7 +244,7 @@ class Attempt:
             self._runner.fail(self._execution, error, self._started_at)
 
     def _judged(self) -> Completion:
-        """What becomes of it."""
+        """Return the completion: the outcome, the data to store and what follows."""
         if self._committed is not None:
             if self._error is not None:
                 self._log_failure(self._error, describe(self._error), "failed after its transaction")
@@ -275,7 +273,7 @@ class Attempt:
             if not self._vetoed:
                 told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
                 listeners.emit(told)
-            listeners.emit(TriggerComplete(self._context))
+            listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
             if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
 
@@ -284,14 +282,14 @@ class Attempt:
         return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result())
 
     def _result(self) -> str | None:
-        """What the history keeps of the job's result: no execution fails for one that cannot be stored."""
+        """Return the result as the history keeps it; None for one that cannot be stored, which is no failure."""
         result = None if self._context is None else self._context.result
         if result is None:
             return None
         try:
             return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
         except BaseException as error:
-            logger.debug("job %s: the history does not keep its result: %s", self._fired.job_key, error)
+            logger.debug("the history does not keep a result: %s", error, extra=self._execution.log_attributes)
             return None
 
     def _keep_data(self, completion: Completion) -> None:
@@ -364,9 +362,14 @@ class Attempt:
     def _retry_after(self, policy: str, error: BaseException) -> timedelta | None:
         wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
         try:
-            return policy_of(policy).delay_after(self._fired.attempt, wrapped or error)
+            return policy_from_text(policy).delay_after(self._fired.attempt, wrapped or error)
         except Exception:
-            logger.exception("job %s: its retry policy cannot be followed: %s", self._fired.job_key, policy)
+            logger.exception(
+                "job %s: its retry policy cannot be followed: %s",
+                self._fired.job_key,
+                policy,
+                extra=self._execution.log_attributes,
+            )
             return None
 
     def _log_failure(self, error: BaseException, described: str, what: str) -> None:
@@ -382,7 +385,7 @@ class Attempt:
                 what,
                 described.rpartition("\n")[2] if is_short else described,
                 exc_info=error if is_short else None,
-                extra=self._runner.record_of(self._execution),
+                extra=self._execution.log_attributes,
             )
 
     def _instruction(self, error: BaseException) -> CompletionInstruction:
@@ -395,9 +398,3 @@ class Attempt:
             if error.unschedule_firing_trigger:
                 return CompletionInstruction.SET_TRIGGER_COMPLETE
         return CompletionInstruction.NOOP
-
-
-@lru_cache(maxsize=256)
-def policy_of(text: str) -> RetryPolicy:
-    """A stored retry policy."""
-    return RetryPolicy.from_text(text)

@@ -1,4 +1,4 @@
-"""What a node can take at this moment: which dispatch_keys, and how much of each executor and execution group."""
+"""The capacity of a node at this moment: its dispatch keys, and free slots by executor and execution group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Capacity:
         self._known_types: frozenset[str] = frozenset()
         self._others_keep_house = False
         self.runs_jobs = role is not Role.SCHEDULER
-        """Whether this node runs jobs at all."""
+        """True if this node runs jobs at all."""
         self.capabilities = Capabilities(
             frozenset(),
             executors.names() if self.runs_jobs else frozenset(),
@@ -94,7 +94,7 @@ class Capacity:
 
     @property
     def keeps_house(self) -> bool:
-        """Whether this node handles misfires, deletes old history and repairs rows."""
+        """True if this node handles misfires, deletes old history and repairs rows."""
         return self._role is not Role.WORKER or not self._others_keep_house
 
     @property
@@ -141,5 +141,5 @@ class Capacity:
 
 
 def workers_of(available_slots: Iterable[AvailableSlots]) -> int:
-    """How many workers are free for these."""
+    """Return the number of workers that are free for these."""
     return sum({opening.executor: opening.workers for opening in available_slots}.values())

@@ -55,7 +55,7 @@ SIGNALS_OF_THE_NODE = (signal.SIGINT, signal.SIGTERM)
 
 
 def is_process_worker() -> bool:
-    """Whether this is the child process of a node."""
+    """Return whether this is the child process of a node."""
     return multiprocessing.current_process().name.startswith(PROCESS_NAME)
 
 

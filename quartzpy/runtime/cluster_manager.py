@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
@@ -23,6 +24,8 @@ from quartzpy.store.records import NodeRecord
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
+ENDED_TRIGGERS_KEPT = timedelta(days=7)
+"""The time for which ended triggers are kept where the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
 """It compares all triggers with their jobs, for what only an edit by hand or a fault of ours can bring about."""
 
@@ -48,7 +51,7 @@ class ClusterManager(EpochService):
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = max(self.period, config.checkin_interval.total_seconds())
         self.refusal: str | None = None
-        """Why this node, once it had lost its place, did not get another."""
+        """The reason why this node, once it had lost its place, did not get another."""
         self._store = store
         self._clock = clock
         self._config = config
@@ -132,9 +135,10 @@ class ClusterManager(EpochService):
             self._logger.warning("the tables contradicted themselves, and were mended: %s", repairs)
 
     def _purge(self, at: float) -> None:
-        keep = self._config.history_retention
-        if keep is None or at - self._purged_at < PURGE_EVERY:
+        if at - self._purged_at < PURGE_EVERY:
             return
         self._purged_at = at
-        if self._store.purge_history(keep, limit=PURGE_ROWS) >= PURGE_ROWS:
+        keep = self._config.history_retention
+        purged = self._store.purge_history(keep, limit=PURGE_ROWS, ended_triggers=keep or ENDED_TRIGGERS_KEPT)
+        if purged >= PURGE_ROWS:
             self._purged_at = at - PURGE_EVERY

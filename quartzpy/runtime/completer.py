@@ -52,6 +52,7 @@ class Completer(Service):
         takes_more: Callable[[], bool],
         epoch_lost: Callable[[Execution], None],
         watch: StoreWatch | None = None,
+        recorded_some: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name, watch=watch)
         self._store = store
@@ -60,6 +61,7 @@ class Completer(Service):
         self._unblocked = unblocked
         self._takes_more = takes_more
         self._epoch_lost = epoch_lost
+        self._recorded_some = recorded_some
         self._queue: deque[_Item] = deque()
         self._put_off: list[_PutOff] = []
         self._numbers = count()
@@ -93,6 +95,7 @@ class Completer(Service):
         try:
             if batch:
                 self._complete_batch(batch)
+                self._recorded_some()
         finally:
             self._in_flight = 0
             self._tell_if_empty()
@@ -155,7 +158,13 @@ class Completer(Service):
         execution, completion = item
         fired = completion.fired
         was = completion.outcome
-        self._logger.error("job %s: the end of fire %s is refused", fired.job_key, fired.fire_id, exc_info=error)
+        self._logger.error(
+            "job %s: the end of fire %s is refused",
+            fired.job_key,
+            fired.fire_id,
+            exc_info=error,
+            extra=execution.log_attributes,
+        )
         refused = Completion(
             fired,
             completion.started_at,
@@ -170,7 +179,9 @@ class Completer(Service):
         except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
             raise
         except Exception:
-            self._logger.exception("fire %s cannot be recorded at all; it is tried again", fired.fire_id)
+            self._logger.exception(
+                "fire %s cannot be recorded at all; it is tried again", fired.fire_id, extra=execution.log_attributes
+            )
             self._left.discard(fired.fire_id)
             self._try_later([item], REFUSED_REST)
 
@@ -189,6 +200,7 @@ class Completer(Service):
                     "fire %s of job %s no longer belongs to this node: its result is discarded",
                     execution.fired.fire_id,
                     execution.fired.job_key,
+                    extra=execution.log_attributes,
                 )
         again = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
         self._left.difference_update(outcome.deferred)

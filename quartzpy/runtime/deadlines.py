@@ -76,7 +76,7 @@ class Deadlines:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Whether the thread runs, or is not needed."""
+        """Return whether the thread runs, or is not needed."""
         with self._changed:
             return self._thread is None or self._closed or self._thread.is_alive()
 

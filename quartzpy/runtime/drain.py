@@ -1,4 +1,4 @@
-"""How a node stops: it lets executions end within a limit, leaves the cluster and ends its threads, in that order."""
+"""The steps of stopping a node: executions end within a limit, the node leaves the cluster, its threads end."""
 
 from __future__ import annotations
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events import NodesRecovered
+from quartzpy.events import NodesRecovered, SchedulerError
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
+from quartzpy.runtime.announcer import Announcer
 from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
@@ -47,7 +48,7 @@ from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore,
 logger = logging.getLogger(__name__)
 
 LATE_SECONDS = 0.1
-"""What became ready so late may have misfired: a trigger's own threshold may be short."""
+"""Seconds of lateness from which a trigger may have misfired: its own threshold may be short."""
 
 
 class Engine:
@@ -81,8 +82,9 @@ class Engine:
         self._name = name = f"quartzpy-{self.instance_id}"
         self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
         self._to_be_forgiven: set[JobKey] = set()
-        self._loop = EventLoopThread(f"{name}-event-loop")
+        self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
+        self._announcer = Announcer(store, clock)
         self._allowance: Allowance | None = None
         self._stop_lock = threading.Lock()
         self._interrupts = False
@@ -118,7 +120,6 @@ class Engine:
             scheduler=scheduler,
             ended=self._ended,
             freed=self._freed,
-            name=config.name,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
         )
@@ -130,6 +131,7 @@ class Engine:
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
             epoch_lost=lambda execution: self._lost(execution.epoch),
             watch=watch,
+            recorded_some=self._announcer.announce,
         )
         common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost, "watch": watch}
         self._scheduler = SchedulerThread(
@@ -137,7 +139,6 @@ class Engine:
             **common,
             capacity=self._capacity,
             hand_over=self._hand_over,
-            cancelled=self._stop_local,
             running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
@@ -176,6 +177,9 @@ class Engine:
                 listeners.look,
             ),
         )
+        self._store_watch.report_error = self._report_error
+        for service in self._services():
+            service.report_error = self._report_error
         self._supervisor = Supervisor(f"{name}-supervisor", clock)
         self._supervisor.watch(*self._services(), *self._executors.pools(), self._loop, self._deadlines)
 
@@ -245,6 +249,8 @@ class Engine:
             self._look_again()
         if Notification.CANCELLED in news:
             self._obey_cancel_requests()
+        if Notification.WATCHED in news:
+            self._announcer.watched()
 
     def _look_again(self) -> None:
         self._scheduler.wakeup.set()
@@ -264,9 +270,17 @@ class Engine:
         self._cluster.check_in_answered(answer, epoch, asked_at)
 
     def _checked_in(self) -> None:
+        self.store_time.report_skew(self.instance_id)
         self._known.learn()
         # The net under the news.
         self._obey_cancel_requests()
+
+    def _report_error(self, message: str, error: BaseException) -> None:
+        self._listeners.post(SchedulerError(message, error))
+
+    def _type_registered(self, name: str) -> None:
+        """This process can run another job type: let the cluster manager publish it and look for its jobs."""
+        self._cluster.look_again()
 
     def _obey_cancel_requests(self) -> None:
         if self._runner.running():
@@ -294,7 +308,7 @@ class Engine:
         self._capacity.take([one.placement for one in fired])
         self._executors.submit(
             [
-                (executor, partial(self._runner.run, Execution(one, epoch, executor)))
+                (executor, partial(self._runner.run, Execution(one, epoch, executor, self._config.name)))
                 for one in fired
                 for executor in (self._executors.of(one.placement),)
             ]
@@ -311,10 +325,6 @@ class Engine:
         group_was_full = self._capacity.give_back(placement)
         if self._executors.of(placement).pool.release() or group_was_full:
             self._scheduler.wakeup.set()
-
-    def _stop_local(self, fire_ids: Collection[int]) -> None:
-        if fire_ids:
-            self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         return ProcessWorkers(
@@ -340,7 +350,7 @@ class Engine:
 
     @property
     def recorded(self) -> int:
-        """How many executions of this node have ended and are recorded."""
+        """The number of executions of this node that have ended and are recorded."""
         return self._completer.recorded
 
     def running(self) -> list[Execution]:
@@ -350,12 +360,12 @@ class Engine:
         return self._runner.interrupt(chosen)
 
     def is_worker_thread(self) -> bool:
-        """Whether the caller is a job of this node."""
+        """Return whether the caller is a job of this node."""
         name = threading.current_thread().name
         return name.startswith((f"{self._name}-worker", f"{self._name}-event-loop"))
 
     def health(self) -> SchedulerHealth:
-        """How this node is now."""
+        """Return the present health of this node."""
         self._supervisor.ensure_alive()
         return health_of(
             instance_id=self.instance_id,
@@ -365,6 +375,7 @@ class Engine:
             outage=self._store_watch.outage,
             refusal=self._cluster.refusal,
             failure=self._supervisor.failure,
+            clock_skew=self.store_time.skew,
             connections=self._store.connections(),
             threads=self._supervisor.threads(),
         )

@@ -14,7 +14,7 @@ _of_this_process_lock = threading.Lock()
 
 
 def is_held_here(epoch: int) -> bool:
-    """Whether a scheduler of this process lives in the epoch of this number."""
+    """Return whether a scheduler of this process lives in the epoch of this number."""
     with _of_this_process_lock:
         return any(one.node.epoch == epoch and not one.lost for one in _of_this_process)
 
@@ -54,7 +54,7 @@ class Epoch:
 
     @property
     def trusted(self) -> bool:
-        """Whether this node may act."""
+        """True if this node may act."""
         return not self._lost and self._clock.monotonic() < self._trusted_until
 
     @property

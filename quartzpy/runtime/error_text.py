@@ -11,7 +11,7 @@ MAX_ERROR_LENGTH = 8_192
 
 
 def can_be_written(error: BaseException) -> bool:
-    """Whether a log can take the error's own text: it is valid Unicode. Never raises."""
+    """Return whether a log can take the error's own text: it is valid Unicode. Never raises."""
     try:
         "".join(traceback.format_exception(error)).encode()
     except BaseException:

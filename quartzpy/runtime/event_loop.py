@@ -45,8 +45,9 @@ class LoopWork:
 class EventLoopThread:
     """An event loop in a thread of its own, started when first needed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, debug: bool = False) -> None:
         self.name = name
+        self._debug = debug
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -96,13 +97,14 @@ class EventLoopThread:
                     raise SchedulerStateError("this node's event loop is closed; it begins no job any more")
                 if self._loop is None:
                     self._loop = asyncio.new_event_loop()
+                    self._loop.set_debug(self._debug)
                 if self._ensure_thread(self._loop):
                     return self._loop
             # The execution's own worker is what waits.
             self._closing.wait(START_AGAIN_AFTER)
 
     def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether a thread serves the loop. One that ended is replaced: what runs on the loop goes on."""
+        """Return whether a thread serves the loop. One that ended is replaced: what runs on the loop goes on."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = self._starting.of(partial(self._serve, loop), self.name)
         return self._thread is not None
@@ -110,7 +112,7 @@ class EventLoopThread:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Whether the thread runs, or is not needed."""
+        """Return whether the thread runs, or is not needed."""
         with self._lock:
             return self._thread is None or self._thread.is_alive()
 

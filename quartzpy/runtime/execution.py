@@ -28,14 +28,17 @@ class Stoppable(Protocol):
 class Execution:
     """A fire that is running, or about to."""
 
-    def __init__(self, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None) -> None:
+    def __init__(
+        self, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None, scheduler: str = ""
+    ) -> None:
         self.fired = fired
         self.epoch = epoch
         self.executor = executor
+        self._scheduler = scheduler
         self.cancelled = Cancellation()
         self.timed_out = False
         self.is_recording = False
-        """Whether it is being recorded, or was, by a transaction of its job's own."""
+        """True if it is being recorded, or was, by a transaction of its job's own."""
         self._disowned = False
         self.context: JobExecutionContext | None = None
         self.work: Stoppable | None = None
@@ -44,28 +47,39 @@ class Execution:
         self._recorded = threading.Lock()
         self._freed = threading.Lock()
 
+    @property
+    def log_attributes(self) -> dict[str, str | int]:
+        """The attributes of log records about this execution."""
+        return {
+            "job": str(self.fired.job_key),
+            "trigger": str(self.fired.trigger_key),
+            "fire_id": self.fired.fire_id,
+            "node": self.epoch.node.instance_id,
+            "scheduler": self._scheduler,
+        }
+
     def is_recorded_first(self) -> bool:
-        """Whether this is the first time that its completion is handed on: there is one, whoever ends it."""
+        """Return whether this is the first time that its completion is handed on: there is one, whoever ends it."""
         return self._recorded.acquire(blocking=False)
 
     def is_freed_first(self) -> bool:
-        """Whether this is the first time that its slot is given back."""
+        """Return whether this is the first time that its slot is given back."""
         return self._freed.acquire(blocking=False)
 
     @property
     def has_ended(self) -> bool:
-        """Whether its completion was handed on."""
+        """True if its completion was handed on."""
         return self._recorded.locked()
 
     @property
     def lease_lost(self) -> bool:
-        """Whether it may not count any more: its epoch or its own row is gone, or its lease ran out by the node's own
+        """True if it may not count any more: its epoch or its own row is gone, or its lease ran out by the node's own
         clock, so that others may have judged it."""
         return self._disowned or not self.epoch.trusted
 
     @property
     def is_over(self) -> bool:
-        """Whether it does not count any more: its epoch, or its own row, is gone."""
+        """True if it does not count any more: its epoch, or its own row, is gone."""
         return self._disowned or self.epoch.lost
 
     def disown(self) -> None:

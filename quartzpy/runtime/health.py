@@ -1,4 +1,4 @@
-"""How a scheduler is: frozen values, made when somebody asks."""
+"""The health of a scheduler, as frozen values that are made when somebody asks."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ class ThreadHealth:
     name: str
     alive: bool
     last_pass_age: timedelta | None = None
-    """How long ago its last pass ended; None where it has made none, or has no passes."""
+    """The time since its last pass ended; None where it has made none, or has no passes."""
     overdue: bool = False
-    """Whether it has made no pass for three of its periods."""
+    """True if it has made no pass for three of its periods."""
     restarts: int = 0
     last_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:
-    """How a scheduler is in this process. `problems` says in words what `state` sums up."""
+    """The health of a scheduler in this process. `problems` says in words what `state` sums up."""
 
     state: HealthState
     problems: tuple[str, ...] = ()
     instance_id: str | None = None
     epoch: int | None = None
     lease_left: timedelta | None = None
-    """How long this node may still act, by its own clock."""
+    """The time for which this node may still act, by its own clock."""
     checkin_age: timedelta | None = None
-    """How long ago the last check-in that was answered left."""
+    """The time since the last check-in that was answered was sent."""
     outage: timedelta | None = None
     """For how long check-ins have failed; None: the last one was answered."""
+    clock_skew: timedelta = timedelta()
+    """The time by which this machine's wall clock is ahead of the database's; below zero where it is behind. A wrong
+    clock harms nothing, because the database's clock decides what is due."""
     connections: ConnectionUsage | None = None
     """Those for steps and calls."""
     threads: tuple[ThreadHealth, ...] = ()
@@ -75,6 +78,7 @@ def health_of(
     outage: float | None,
     refusal: str | None,
     failure: str | None,
+    clock_skew: timedelta,
     connections: ConnectionUsage | None,
     threads: Sequence[ThreadHealth],
 ) -> SchedulerHealth:
@@ -95,6 +99,7 @@ def health_of(
         lease_left=timedelta(seconds=epoch.seconds_left),
         checkin_age=None if answered_at is None else timedelta(seconds=now - answered_at),
         outage=None if outage is None else timedelta(seconds=outage),
+        clock_skew=clock_skew,
         connections=connections,
         threads=tuple(threads),
     )

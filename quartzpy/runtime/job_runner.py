@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from quartzpy.config import ExecutorKind
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobError
+from quartzpy.events import SchedulerError
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
@@ -33,10 +34,10 @@ logger = logging.getLogger(__name__)
 
 
 class Loop(Protocol):
-    """What runs `async def` jobs."""
+    """Runs `async def` jobs."""
 
     def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
-        """Begin, or do, what does not raise; call `done` at its end."""
+        """Start the coroutine, which must not raise; call `done` at its end."""
         ...
 
 
@@ -66,7 +67,6 @@ class JobRunner:
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
         freed: Callable[[Execution], None] = lambda execution: None,
-        name: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._deadlines = deadlines
@@ -85,12 +85,11 @@ class JobRunner:
         self._running: dict[int, Execution] = {}
         self._telling: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
-        self._name = name
         self._clock = clock
         self.is_closing = False
-        """Whether the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
+        """True if the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
         self.unheeded_timeouts = 0
-        """How often an execution was found that still ran long after its timeout."""
+        """The number of times that an execution was found running long after its timeout."""
 
     def running(self) -> list[Execution]:
         with self._lock:
@@ -138,7 +137,13 @@ class JobRunner:
     def _failed(self, execution: Execution, error: BaseException, started_at: datetime | None) -> Completion:
         with suppress(BaseException):
             fired = execution.fired
-            logger.critical("job %s: its execution failed in the scheduler", fired.job_key, exc_info=error)
+            logger.critical(
+                "job %s: its execution failed in the scheduler, outside of the job",
+                fired.job_key,
+                exc_info=error,
+                extra=execution.log_attributes,
+            )
+            self.listeners.post(SchedulerError(f"job {fired.job_key}: its execution failed outside of the job", error))
         ended_at = self.store_time.now()
         began = min(started_at or ended_at, ended_at)
         return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
@@ -180,6 +185,7 @@ class JobRunner:
                 "fire %s of job %s has ended, and its listeners still run: it is recorded meanwhile",
                 execution.fired.fire_id,
                 execution.fired.job_key,
+                extra=execution.log_attributes,
             )
             self._record(execution, completion)
 
@@ -201,7 +207,7 @@ class JobRunner:
             execution.fired.timeout,
             execution.fired.fire_id,
             seconds,
-            extra=self.record_of(execution),
+            extra=execution.log_attributes,
         )
         # Twice as long after the timeout as now.
         more = min(seconds, LONGEST_UNHEEDED_REST)
@@ -210,7 +216,7 @@ class JobRunner:
     # --- what an attempt needs
 
     def new_instance(self, execution: Execution) -> Job:
-        """What `execute` is called on. Whatever the factory raises; InvalidJobError: not for its executor."""
+        """Return the instance to call `execute` on. Raises what the factory raises, and InvalidJobError."""
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
         if executor is not None and executor.processes is not None:
@@ -230,17 +236,6 @@ class JobRunner:
                 " has no execute(context))"
             )
         return job
-
-    def record_of(self, execution: Execution) -> dict[str, str | int]:
-        """The attributes of log records about an execution."""
-        fired = execution.fired
-        return {
-            "job": str(fired.job_key),
-            "trigger": str(fired.trigger_key),
-            "fire_id": fired.fire_id,
-            "node": execution.epoch.node.instance_id,
-            "scheduler": self._name,
-        }
 
     def context_for(
         self,

@@ -25,7 +25,7 @@ CLOSE_SECONDS = 1.0
 # How long a step of stopping that asks the database may take.
 STEP_SECONDS = 35.0
 SIGN_OFF_SECONDS = 2.0
-"""How long the end of a process may be held up by a node that was not shut down."""
+"""The longest time for which a node that was not shut down may hold up the end of its process."""
 
 
 class SchedulerNode(Engine):
@@ -56,7 +56,7 @@ class SchedulerNode(Engine):
             if service is not self._checkin:
                 service.start()
         self._supervisor.start()
-        self._job_types.subscribe(self._cluster.look_again)
+        self._job_types.subscribe(self._type_registered)
         atexit.register(self._sign_off)
         log_banner(
             logger,
@@ -130,7 +130,7 @@ class SchedulerNode(Engine):
     def _drain_in_order(self) -> bool:
         assert self._allowance is not None
         at_most, in_time, left = self._allowance.at_most, self._allowance.in_time, self._allowance.left
-        self._job_types.unsubscribe(self._cluster.look_again)
+        self._job_types.unsubscribe(self._type_registered)
         for service in (self._scheduler, self._misfires, self._news):
             service.join(in_time(JOIN_SECONDS))
         within(in_time(STEP_SECONDS), self._scheduler.release_all)
@@ -212,5 +212,5 @@ class SchedulerNode(Engine):
 
 
 def _may_pass(error: QuartzpyError) -> bool:
-    """Whether waiting can help: a wrong password stays wrong."""
+    """Return whether waiting can help: a wrong password stays wrong."""
     return not isinstance(error, AuthenticationError)

@@ -33,7 +33,7 @@ class NotificationListener(Service):
                 self.stop()
                 return NO_REST
             # Whatever was announced while nobody listened.
-            self._heard(tuple(Notification))
+            self._heard((Notification.SCHEDULED, Notification.CANCELLED))
         heard = self._subscription.wait(LONGEST_WAIT)
         if heard:
             self._heard(heard)

@@ -25,7 +25,7 @@ _NO_CONNECTION = ("08", "57P0", "53", "25006")
 
 
 def is_without_connection(error: BaseException) -> bool:
-    """Whether the database could not be spoken to, or takes nothing, rather than refuse one statement."""
+    """Return whether the database could not be spoken to, or takes nothing, rather than refuse one statement."""
     if isinstance(error, OutcomeUnknownError):
         return True
     return isinstance(error, StoreUnavailableError) and (
@@ -40,13 +40,14 @@ def back_off(failures: int, longest: float) -> float:
 
 
 class Outage:
-    """What one loop knows of the database's absence."""
+    """Counts one loop's failures, logs where an outage begins and ends, and says how long to wait."""
 
     def __init__(self, logger: logging.Logger, what: str, longest_wait: float = LONGEST_WAIT) -> None:
         self._logger = logger
         self._what = what
         self._longest_wait = longest_wait
         self._failures = 0
+        self._is_without_connection = False
 
     @property
     def ongoing(self) -> bool:
@@ -55,28 +56,34 @@ class Outage:
     def failed(self, error: BaseException) -> float:
         """Note a failure; how many seconds to wait before the next try."""
         self._failures += 1
-        if self._failures == WORTH_A_WARNING:
-            self._logger.warning("%s: the store is unavailable: %s", self._what, error)
+        level = logging.WARNING if self._failures == WORTH_A_WARNING else logging.DEBUG
+        if not is_without_connection(error):
+            self._logger.log(level, "%s fails and is tried again: %s", self._what, error)
         else:
-            self._logger.debug("%s: the store is unavailable: %s", self._what, error)
+            self._is_without_connection = True
+            self._logger.log(level, "%s: the database is unavailable: %s", self._what, error)
         return back_off(self._failures, self._longest_wait)
 
     def succeeded(self) -> bool:
         """Note an answer of the store; whether it ended an outage."""
         failures, self._failures = self._failures, 0
+        was_without, self._is_without_connection = self._is_without_connection, False
         if failures >= WORTH_A_WARNING:
-            self._logger.warning("%s: the store is back after %d failed tries", self._what, failures)
+            what = "the database answers again" if was_without else "it works again"
+            self._logger.warning("%s: %s after %d failed tries", self._what, what, failures)
         return failures > 0
 
 
 class StoreWatch:
-    """What a node knows of the database's absence; its threads share it."""
+    """Knows for all threads of a node whether the database answers: its check-ins say so."""
 
     def __init__(self, logger: logging.Logger, what: str, clock: Clock, back: Callable[[], None]) -> None:
         self._logger = logger
         self._what = what
         self._clock = clock
         self._back = back
+        self.report_error: Callable[[str, BaseException], None] = lambda message, error: None
+        """Called when an outage begins."""
         self._lock = threading.Lock()
         self._failures = 0
         self._first_failure: float | None = None
@@ -97,9 +104,10 @@ class StoreWatch:
             if self._first_failure is None:
                 self._first_failure = self._clock.monotonic()
         if failures == WORTH_A_WARNING:
-            self._logger.warning("%s: the store is unavailable: %s", self._what, error)
+            self._logger.warning("%s: the database is unavailable: %s", self._what, error)
+            self.report_error("the database is unavailable", error)
         else:
-            self._logger.debug("%s: the store is unavailable: %s", self._what, error)
+            self._logger.debug("%s: a check-in failed: %s", self._what, error)
         return 0.0 if failures == 1 else back_off(failures - 1, LONGEST_PROBE_WAIT)
 
     def checked_in(self) -> None:
@@ -112,7 +120,7 @@ class StoreWatch:
         if failures >= WORTH_A_WARNING and since is not None:
             seconds = self._clock.monotonic() - since
             self._logger.warning(
-                "%s: the store is back after %.1f s and %d failed check-ins", self._what, seconds, failures
+                "%s: the database is back after %.1f s and %d failed check-ins", self._what, seconds, failures
             )
         if failures or waited:
             self._back()

@@ -129,7 +129,7 @@ class Ending:
     result: str | None = None
     job_data: str | None = None
     is_spent: bool = False
-    """Whether the process shall be used no more."""
+    """True if the process shall be used no more."""
 
 
 def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, Any]:

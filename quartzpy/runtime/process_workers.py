@@ -293,7 +293,7 @@ class _Run:
         self._is_answered = False
         self.is_spent = False
         self.may_be_repeated = False
-        """Whether the child, which had worked before, was gone before it began: so the job has not run."""
+        """True if the child, which had worked before, was gone before it began: so the job has not run."""
 
     def result_of(self, task: bytes) -> dict[str, Any]:
         """Have the child work on a task; what it answers.

@@ -101,7 +101,7 @@ class Registration:
 
     @staticmethod
     def _is_our_own(holder: NodeRecord) -> bool:
-        """Whether it is of this process, and none of our schedulers has it."""
+        """Return whether it is of this process, and none of our schedulers has it."""
         return holder.process == own_process() and not is_held_here(holder.epoch)
 
     def _has_ended(self, holder: NodeRecord) -> bool:
@@ -109,7 +109,7 @@ class Registration:
 
     @staticmethod
     def _can_be_waited_for(holder: NodeRecord) -> bool:
-        """Whether it may be gone: a node of this process that lives is not."""
+        """Return whether it may be gone: a node of this process that lives is not."""
         return not is_held_here(holder.epoch)
 
     def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError, capabilities: Capabilities) -> Epoch:

@@ -25,7 +25,7 @@ LOOK_EVERY = 0.2
 
 
 class RunEnd(Enum):
-    """How a run ended."""
+    """The ways in which a run can end."""
 
     DRAINED = auto()
     """All executions ended and were recorded."""

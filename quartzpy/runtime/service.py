@@ -27,6 +27,8 @@ class Service(ABC):
     """
 
     period = PERIOD
+    report_error: Callable[[str, BaseException], None] = staticmethod(lambda message, error: None)
+    """Called with each failure of a pass that is not the database's absence."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Service(ABC):
         return self._thread.ident
 
     def is_alive(self) -> bool:
-        """Whether the thread runs, or is not meant to."""
+        """Return whether the thread runs, or is not meant to."""
         return self._thread.ident is None or self.stopping or self._thread.is_alive()
 
     def restart(self) -> None:
@@ -140,6 +142,7 @@ class Service(ABC):
             self.last_error = _named(error)
             self.after_failure(error)
             self._logger.exception("%s: a pass failed", self.name)
+            self.report_error(f"{self.name}: a pass failed", error)
             return self._outage.failed(error)
         self._outage.succeeded()
         return rest

@@ -40,7 +40,7 @@ class Supervised(Protocol):
     def name(self) -> str: ...
 
     def is_alive(self) -> bool:
-        """Whether all threads run that should; also before the first is needed, and after its end was asked for."""
+        """Return whether all threads run that should; also before the first is needed, and after it was stopped."""
         ...
 
     def restart(self) -> None:

@@ -97,7 +97,7 @@ class WorkerPool:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Whether no thread ended before its time."""
+        """Return whether no thread ended before its time."""
         with self._lock:
             return self._closed or all(thread.is_alive() for thread in self._threads)
 

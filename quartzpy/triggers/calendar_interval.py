@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from quartzpy import time_zones
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.date_series import DateSeries
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
@@ -58,7 +58,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     interval: int
-    unit: IntervalUnit
+    unit: Converted[IntervalUnit | str, IntervalUnit] = Converted()
     time_zone: str = "UTC"
     preserve_hour_of_day: bool = False
     skip_day_if_hour_does_not_exist: bool = False

@@ -65,6 +65,25 @@ class _Combination(RecurringTrigger):
         # The parts bear the name of the whole, and jitter follows from it.
         return replace(self, name=name, group=group)
 
+    def _declared(self) -> tuple[datetime | None, object]:
+        # The parts may have got the start of the whole.
+        return self.start_time, None
+
+    def same_schedule(self, other: Trigger) -> bool:
+        if not super().same_schedule(other) or not isinstance(other, _Combination):
+            return False
+        pairs = zip(self.parts, other.parts, strict=False)
+        return (
+            len(self.parts) == len(other.parts)
+            and self._span == other._span
+            and all(part.same_schedule(counterpart) for part, counterpart in pairs)
+        )
+
+    @property
+    def _span(self) -> timedelta | None:
+        """The length of time that belongs to the rule, where there is one."""
+        return None
+
     def _bounded(self, fire_time: datetime | None) -> datetime | None:
         return None if fire_time is None or (self.end_time and fire_time > self.end_time) else fire_time
 
@@ -133,6 +152,10 @@ class AllOf(_Combination):
         super().__post_init__()
         object.__setattr__(self, "threshold", as_span(self.threshold, "threshold", InvalidTriggerError))
         object.__setattr__(self, "triggers", self._adopted(_several(self.triggers)))
+
+    @property
+    def _span(self) -> timedelta:
+        return self.threshold
 
     @property
     def parts(self) -> tuple[Trigger, ...]:
@@ -221,6 +244,10 @@ class Jitter(_Combination):
         up_to = as_span(self.up_to, "up_to", InvalidTriggerError, above_zero=True, longest=_LONGEST_JITTER)
         object.__setattr__(self, "up_to", up_to)
         object.__setattr__(self, "trigger", self._adopted((self.trigger,))[0])
+
+    @property
+    def _span(self) -> timedelta:
+        return self.up_to
 
     @property
     def parts(self) -> tuple[Trigger, ...]:

@@ -1,8 +1,8 @@
-"""Fires at intervals within the same hours of chosen days: every 15 minutes from 9 to 5, Monday to Friday."""
+"""A trigger that fires at intervals between two times of day, on chosen days of the week."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Self
 from quartzpy import time_zones
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.weekly import EVERY_DAY, DayOfWeek, days_of_week
+from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import as_instant, zone
+from quartzpy.instants import Converted, as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.calendar_interval import IntervalUnit
 from quartzpy.triggers.recurring import RecurringTrigger
@@ -33,9 +34,13 @@ _DAYS_TO_LOOK_AT = 22
 class DailyTimeIntervalTrigger(RecurringTrigger):
     """Fires every `interval` units from `start_time_of_day` to `end_time_of_day` on each of `days_of_week`.
 
-    The times of day are on the wall clock of `time_zone`, both included; between them the interval counts
-    elapsed time, anew each day. `repeat_count` is the number of fires after the first, of all days together;
-    None: no limit.
+    The times of day are read on the wall clock of `time_zone`, and both are included. The interval, at most 24 hours,
+    counts elapsed time and begins anew on each day; one of 24 hours fires once a day. `repeat_count` is the number of
+    fires after the first, of all days together, as in Quartz; None sets no limit.
+
+    Where the clock skips the start time of day, the first fire of that day comes later by the gap; of a start that
+    comes twice the first counts. `dst="quartz"` follows Quartz: the second counts, an interval of 24 hours fires
+    twice on a day of 25 hours, and after a gap the trigger stays late by the gap until somebody asks from a later day.
     """
 
     kind: ClassVar[str] = "daily_time_interval"
@@ -44,12 +49,13 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     group: str = DEFAULT_GROUP
     _: KW_ONLY
     interval: int
-    unit: IntervalUnit
+    unit: Converted[IntervalUnit | str, IntervalUnit] = Converted()
     repeat_count: int | None = None
     start_time_of_day: time = time(0, 0, 0)
     end_time_of_day: time = time(23, 59, 59)
-    days_of_week: frozenset[DayOfWeek] = EVERY_DAY
+    days_of_week: Converted[Collection[int], frozenset[DayOfWeek]] = Converted(EVERY_DAY)
     time_zone: str = "UTC"
+    dst: DaylightSaving | str = DaylightSaving.ONCE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,9 +84,13 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         object.__setattr__(self, "days_of_week", days)
         object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
+        try:
+            object.__setattr__(self, "dst", DaylightSaving(self.dst))
+        except ValueError:
+            raise InvalidTriggerError(f"dst: one of {', '.join(DaylightSaving)} (got {self.dst!r})") from None
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first fire time strictly after `instant`; `repeat_count` is not looked at.
+        """Return the first fire time strictly after `instant`, without regard to `repeat_count`.
 
         As in Quartz, a fire at `end_time_of_day` or `end_time` itself is passed over from within the second
         before it.
@@ -89,7 +99,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return self._first_from(as_instant(instant, "instant") + _ONE_SECOND)
 
     def first_from(self, instant: datetime) -> datetime | None:
-        """The first fire time at or after `instant`; `repeat_count` is not looked at."""
+        """Return the first fire time at or after `instant`, without regard to `repeat_count`."""
         instant = as_instant(instant, "instant")
         return self._first_from(instant + timedelta(microseconds=-instant.microsecond % 1_000_000))
 
@@ -98,6 +108,10 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if self.repeat_count is not None and done.times_triggered > self.repeat_count:
             return TriggerProgress(None, done.previous_fire_time, done.times_triggered)
         return done
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        left = count if self.repeat_count is None else max(0, self.repeat_count - progress.times_triggered)
+        return super().following(progress, calendar, min(count, left))
 
     @property
     def final_fire_time(self) -> datetime | None:
@@ -123,6 +137,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             "end_time_of_day": self.end_time_of_day.isoformat(),
             "days_of_week": sorted(int(day) for day in self.days_of_week),
             "time_zone": self.time_zone,
+            "dst": str(self.dst),
         }
 
     @classmethod
@@ -143,13 +158,17 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             earliest = instant.replace(microsecond=0)
             if day.isoweekday() not in self._iso_days or instant > self._hours_of(day)[1]:
                 came_from, day = day, self._next_day(day)
-                earliest = self._start_on(day, came_from)
+                if self.dst == DaylightSaving.QUARTZ:
+                    earliest = self._start_on(day, came_from)
             for _ in range(_DAYS_TO_LOOK_AT):
                 first, last = self._hours_of(day)
                 early = first - max(earliest, first)
                 found = first - early // self._step * self._step
                 if found < self.anchor:  # the fraction that was cut off
                     found += self._step
+                if self._step >= _ONE_DAY and found > first and self.dst == DaylightSaving.ONCE:
+                    # Once a day, also on the day of 25 hours.
+                    found = last + _ONE_DAY
                 if found <= last:
                     return None if self.end_time is not None and found > self.end_time else found
                 day = self._next_day(day)
@@ -158,9 +177,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return None
 
     def _start_on(self, day: date, came_from: date) -> datetime:
-        """The start time of day on `day`, counted day by day from `came_from`.
+        """Return the start time of day on `day` as Quartz computes it, day by day from `came_from`.
 
-        Where the clock was put forward over that time of day on the way, Quartz stays as late as it was then.
+        Where the clock skipped that time of day on the way, Quartz stays as late as it was then.
         """
         wall = datetime.combine(came_from, self.start_time_of_day)
         while True:
@@ -171,7 +190,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             wall += _ONE_DAY
 
     def _next_day(self, day: date) -> date:
-        """The next of the days of the week after `day`."""
+        """Return the next day after `day` that is one of the days of the week."""
         day += _ONE_DAY
         while day.isoweekday() not in self._iso_days:
             day += _ONE_DAY
@@ -181,12 +200,17 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         return instant.astimezone(zone(self.time_zone)).date()
 
     def _hours_of(self, day: date) -> tuple[datetime, datetime]:
-        """The start and the end time of day on `day`.
+        """Return the instants of the start and the end time of day on `day`.
 
-        A time that is skipped comes later by the gap; of one that comes twice the first counts.
+        A time that is skipped comes later by the gap. Of a start that comes twice the first counts, or with
+        `dst="quartz"` the second.
         """
         place = zone(self.time_zone)
-        start = datetime.combine(day, self.start_time_of_day, place)
+        start = datetime.combine(day, self.start_time_of_day, place).replace(
+            fold=int(self.dst == DaylightSaving.QUARTZ)
+        )
+        if self.dst == DaylightSaving.QUARTZ and _is_skipped(start):
+            start = start.replace(fold=0)
         return start.astimezone(UTC), datetime.combine(day, self.end_time_of_day, place).astimezone(UTC)
 
     @property
@@ -196,6 +220,10 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     @cached_property
     def _iso_days(self) -> frozenset[int]:
         return frozenset((day + 5) % 7 + 1 for day in self.days_of_week)
+
+
+def _is_skipped(wall: datetime) -> bool:
+    return wall.astimezone(UTC).astimezone(wall.tzinfo).replace(tzinfo=None) != wall.replace(tzinfo=None)
 
 
 def _check_time(value: object, subject: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.texts import quoted, reason
-from quartzpy.triggers import calendar_interval, combined, cron, daily_time_interval, recurrence, simple
+from quartzpy.triggers import calendar_interval, combined, cron, daily_time_interval, fixed_delay, recurrence, simple
 from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "combined",
     "cron",
     "daily_time_interval",
+    "fixed_delay",
     "recurrence",
     "simple",
     "stored_schedule",

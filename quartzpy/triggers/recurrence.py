@@ -12,7 +12,7 @@ from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set
+from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set, split_start
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,10 +23,14 @@ _ONE_SECOND = timedelta(seconds=1)
 class RecurrenceTrigger(RecurringTrigger):
     """Fires by a rule of RFC 5545: `RecurrenceTrigger("friday", rule="FREQ=MONTHLY;BYDAY=-1FR")`.
 
-    `rule` is one RRULE, or lines of RRULE, EXRULE, RDATE and EXDATE. Its DTSTART is the trigger's start, whose
-    fraction of a second is cut off, on the wall clock of `time_zone`; the start is a fire only where the rule
-    has it. A wall-clock time that comes twice counts on the first pass, one that the clock leaps over comes
-    at the end of the gap. COUNT, up to 100000, and UNTIL end the rule, and so does `end_time`, inclusive.
+    `rule` is one RRULE, or lines of RRULE, EXRULE, RDATE and EXDATE. The trigger's `start_time`, without its fraction
+    of a second, is the rule's DTSTART on the wall clock of `time_zone`. A rule that is pasted with its DTSTART line
+    sets `start_time`, and with a TZID `time_zone` too. The start is a fire only where the rule has it. COUNT, up to
+    100000, and UNTIL end the rule, and so does `end_time`, inclusive.
+
+    A wall-clock time that comes twice counts on the first pass. One that the clock skips fires at the end of the gap,
+    as cron times do; RFC 5545 is of two minds there (section 3.3.10 leaves it out, 3.3.5 reads it with the offset from
+    before the gap).
 
     Its fire times need the dateutil library (the extra `rrule`), on every node.
 
@@ -44,6 +48,8 @@ class RecurrenceTrigger(RecurringTrigger):
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
+        if isinstance(self.rule, str):
+            self._take_start()
         super().__post_init__()
         object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
@@ -52,6 +58,21 @@ class RecurrenceTrigger(RecurringTrigger):
         if not isinstance(self.rule, str):
             raise InvalidTriggerError(f"rule: must be text such as 'FREQ=DAILY' (got {type(self.rule).__name__})")
         object.__setattr__(self, "rule", recurrence_set(self.rule).text)
+
+    def _take_start(self) -> None:
+        rule, start, time_zone = split_start(self.rule)
+        if start is None:
+            return
+        if time_zone is not None and self.time_zone not in ("UTC", time_zone):
+            raise InvalidTriggerError(f"time_zone: {self.time_zone!r}, but DTSTART of the rule has {time_zone!r}")
+        time_zone = time_zone or self.time_zone
+        given = start if start.tzinfo is not None else start.replace(tzinfo=zone(time_zone))
+        if self.start_time is not None and as_instant(self.start_time, "start_time") != as_instant(given, "DTSTART"):
+            raise InvalidTriggerError(
+                f"start_time: {self.start_time}, but DTSTART of the rule is {given}; give one of them"
+            )
+        for name, value in (("rule", rule), ("start_time", given), ("time_zone", time_zone)):
+            object.__setattr__(self, name, value)
 
     def next_after(self, instant: datetime) -> datetime | None:
         instant = as_instant(instant, "instant")

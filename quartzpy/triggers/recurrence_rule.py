@@ -236,6 +236,26 @@ class RecurrenceSet:
 
 
 @lru_cache(maxsize=1024)
+def split_start(text: str) -> tuple[str, datetime | None, str | None]:
+    """Split a pasted rule into the rule without its DTSTART, that start, and the name of the start's time zone.
+
+    A start without zone is a wall-clock time. The name is None where the start has no TZID.
+
+    Raises:
+        InvalidTriggerError: the DTSTART is wrong, or is followed by no rule.
+    """
+    line, _, rest = _FOLD.sub("", text.strip()).replace("\r\n", "\n").partition("\n")
+    head, _, value = line.partition(":")
+    name, *parameters = head.split(";")
+    if name.strip().upper() != "DTSTART":
+        return text, None, None
+    dates = list(_dates(text, "DTSTART", parameters, value.strip().upper()))
+    if len(dates) != 1:
+        raise _wrong(text, "DTSTART: one date is needed")
+    named = [parameter.partition("=")[2] for parameter in parameters if parameter.upper().startswith("TZID=")]
+    return rest, dates[0], named[0] if named else None
+
+
 def recurrence_set(text: str) -> RecurrenceSet:
     """The meaning of a rule: one RRULE, with or without its name, or lines of RRULE, EXRULE, RDATE and EXDATE.
 
@@ -250,7 +270,7 @@ def recurrence_set(text: str) -> RecurrenceSet:
         name, *parameters = (head if colon else "RRULE").split(";")
         name, value = name.upper(), (value if colon else line)
         if name == "DTSTART":
-            raise _wrong(text, "DTSTART is the trigger's start_time, read in its time_zone; leave it out")
+            raise _wrong(text, "DTSTART must be its first line")
         if name in rules:
             if parameters:
                 raise _wrong(text, f"{name} takes no parameters (got {quoted(parameters[0])})")

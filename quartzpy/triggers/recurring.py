@@ -16,13 +16,10 @@ from typing import ClassVar, Self, assert_never
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
 from quartzpy.states import Missed
-from quartzpy.triggers.trigger import FIRE_ALL, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, MOST_REFUSALS, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
 """No fire time is looked for further ahead: 100 years."""
-# A trigger and a calendar may keep missing each other; each try takes some microseconds. Enough for a
-# trigger that fires daily to be refused for 100 years.
-_MAX_TRIES = 40_000
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
@@ -70,7 +67,7 @@ class RecurringTrigger(Trigger):
         if calendar is None or first is None:
             return first
         candidate: datetime | None = first
-        for _ in range(_MAX_TRIES):
+        for _ in range(MOST_REFUSALS):
             if candidate is None or candidate - first > LOOK_AHEAD:
                 return None
             included = calendar.next_included(candidate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self, assert_never
@@ -14,10 +14,12 @@ from quartzpy.instants import LATEST, Converted, Span, as_span
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
-from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, Trigger, TriggerProgress
+from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
+# Default of repeat_count: once without an interval, without end with one.
+_BY_INTERVAL: Any = object()
 # How far a calendar may push a fire time away before it counts as never.
 _HORIZON = timedelta(days=36_525)
 
@@ -43,9 +45,10 @@ class SimpleMisfire(StrEnum):
 
 @dataclass(frozen=True)
 class SimpleTrigger(Trigger):
-    """Fires at its start, and `repeat_count` times more, one `interval` after the other.
+    """Fires at its start, and then again and again, one `interval` after the other.
 
-    None as `repeat_count` repeats without end. Its end time is exclusive, as in Quartz.
+    Without an `interval` it fires once. With one it repeats without end, unless `repeat_count` says how many more times
+    it fires after the first. The end time is exclusive, as in Quartz.
     """
 
     kind: ClassVar[str] = "simple"
@@ -58,11 +61,15 @@ class SimpleTrigger(Trigger):
     name: str | None = None
     group: str = DEFAULT_GROUP
     interval: Converted[Span, timedelta] = Converted(timedelta())
-    repeat_count: int | None = 0
+    repeat_count: int | None = _BY_INTERVAL
+    rescheduled_from: tuple[datetime, int | None] | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """Start time and repeat count as they were given, where a misfire instruction has changed them since."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "interval", as_span(self.interval, "interval", InvalidTriggerError))
+        if self.repeat_count is _BY_INTERVAL:
+            object.__setattr__(self, "repeat_count", None if self.interval else 0)
         if self.repeat_count is not None and (
             type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
         ):
@@ -97,7 +104,9 @@ class SimpleTrigger(Trigger):
         if calendar is None or candidate is None or calendar.is_included(candidate):
             return candidate
         latest = candidate + _HORIZON
-        while candidate is not None and candidate < latest:
+        for _ in range(MOST_REFUSALS):
+            if candidate is None or candidate > latest:
+                return None
             included = calendar.next_included(candidate)
             if included is None:
                 return None
@@ -182,15 +191,16 @@ class SimpleTrigger(Trigger):
     ) -> tuple[Self, TriggerProgress]:
         """Start anew at `now`, with the repeats that are left."""
         count, times = self.repeat_count, progress.times_triggered
+        given = self.rescheduled_from or (self.anchor, count)
         if count:
             done = times
             if instruction is SimpleMisfire.RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT:
                 done += self._missed(progress, now)
             count, times = max(0, count - done), 0
         if self.end_time is not None and self.end_time < now:
-            ended = replace(self, repeat_count=count)
+            ended = replace(self, repeat_count=count, rescheduled_from=given)
             return ended, replace(progress, next_fire_time=None, times_triggered=times)
-        begun = replace(self, repeat_count=count, start_time=now)
+        begun = replace(self, repeat_count=count, start_time=now, rescheduled_from=given)
         return begun, replace(progress, next_fire_time=now, times_triggered=times)
 
     @property
@@ -216,12 +226,22 @@ class SimpleTrigger(Trigger):
         return self.misfire == SimpleMisfire.IGNORE
 
     def schedule(self) -> dict[str, Any]:
-        return {"interval_us": self.interval // _MICROSECOND, "repeat_count": self.repeat_count}
+        written: dict[str, Any] = {"interval_us": self.interval // _MICROSECOND, "repeat_count": self.repeat_count}
+        if self.rescheduled_from is not None:
+            start, count = self.rescheduled_from
+            written["rescheduled_from"] = [start.isoformat(), count]
+        return written
+
+    def _declared(self) -> tuple[datetime | None, object]:
+        start, count = self.rescheduled_from or (self.start_time, self.repeat_count)
+        return start, (self.interval, count)
 
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        changed = schedule.get("rescheduled_from")
         return cls(
             interval=timedelta(microseconds=schedule["interval_us"]),
             repeat_count=schedule["repeat_count"],
+            rescheduled_from=None if changed is None else (datetime.fromisoformat(changed[0]), changed[1]),
             **common,
         )

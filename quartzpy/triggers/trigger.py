@@ -1,7 +1,7 @@
-"""What every trigger is: a frozen value that says when, and the progress it has made so far.
+"""The base class of all triggers: immutable values that compute fire times.
 
-A trigger never changes and never looks at a clock. How far it has got is a `TriggerProgress`, and each
-step returns the next one:
+A trigger never changes, and no scheduling decision of it depends on a clock. Its state is a separate value, a
+`TriggerProgress`, and each step returns the next one:
 
     progress = trigger.started(calendar)                    # before the first fire
     progress = trigger.triggered(progress, calendar)        # it fired at progress.next_fire_time
@@ -16,8 +16,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
@@ -29,20 +30,20 @@ from quartzpy.texts import check_description
 
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
-"""The misfire instruction that makes up for missed fires within bounds."""
+"""The misfire instruction that makes the last missed fires, within the trigger's bounds."""
 MAX_REPEAT_COUNT = 2**31 - 1
-"""More fires than there can be, and exact in every reader of JSON."""
+"""The highest repeat count. Every reader of JSON reads it exactly."""
 _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
-# How far back the last missed instants are looked for at first; twice as far each time.
+# The search for the last missed instants goes back this far first, and twice as far each time.
 _LOOK_BACK = timedelta(minutes=1)
-# A trigger and a calendar may keep missing each other; each try takes some microseconds.
-_MOST_REFUSALS = 40_000
+MOST_REFUSALS = 40_000
+"""How many fire times in a row a calendar may exclude before the search ends: a daily trigger's of 100 years."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerProgress:
-    """How far a trigger has got. `next_fire_time` is None when it will not fire again."""
+    """The state of a trigger in its schedule. `next_fire_time` is None when the trigger will not fire again."""
 
     next_fire_time: datetime | None
     previous_fire_time: datetime | None = None
@@ -50,6 +51,7 @@ class TriggerProgress:
 
     @property
     def may_fire_again(self) -> bool:
+        """Return whether there is a next fire time."""
         return self.next_fire_time is not None
 
 
@@ -57,10 +59,10 @@ _KINDS: dict[str, type[Trigger]] = {}
 
 
 def trigger_kind(name: str) -> type[Trigger]:
-    """The class of the triggers that are stored as this kind.
+    """Return the class of the triggers that are stored as this kind.
 
     Raises:
-        UnsupportedKindError: no such kind.
+        UnsupportedKindError: there is no such kind.
     """
     try:
         return _KINDS[name]
@@ -70,20 +72,23 @@ def trigger_kind(name: str) -> type[Trigger]:
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
-    """The values that triggers of all kinds have.
+    """Base class with the values that triggers of all kinds have.
 
-    `start_time` None means: when it is scheduled. `end_time` bounds the schedule. `priority` decides only
-    between triggers that are due at the same instant (higher first). `calendar` names a stored calendar.
-    `data` overrides the job's data key by key. `misfire` says what happens to a fire that nobody made in
-    time. `misfire_threshold` replaces the scheduler's for this trigger (a grace time). With `misfire="fire_all"`
-    missed fires are made up for, each with its own scheduled time: the last `catch_up_max` of them, and none older
-    than `catch_up_within`.
+    Without a `name` a trigger takes the name and group of its job when it is scheduled. Without a `start_time` it
+    starts when it is scheduled. `end_time` bounds the schedule. `priority` decides only between triggers that are due
+    at the same instant; the higher one fires first. `calendar` is the name of a stored calendar. `data` overrides the
+    job's data key by key. `misfire` is the instruction for fires that no node made in time, and `misfire_threshold`
+    the lateness that counts as a misfire, in place of the scheduler's. With `misfire="fire_all"` missed fires are made
+    one by one, each with its own scheduled time: the last `catch_up_max` of them, and none older than
+    `catch_up_within`.
     """
 
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
     instructions: ClassVar[Mapping[Missed, str]] = {}
-    """The misfire instruction that lets all missed fires go, and the one that makes a single fire of them."""
+    """The misfire instructions that drop all missed fires, and that replace them by one."""
+    follows_end: ClassVar[bool] = False
+    """True if the next fire time follows from the end of the execution before it."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -107,10 +112,10 @@ class Trigger(ABC):
     group: str = DEFAULT_GROUP
 
     def __post_init__(self) -> None:
-        """Check the common values; subclasses call this and check theirs.
+        """Check the common values. A subclass calls this and then checks its own.
 
         Raises:
-            InvalidKeyError, InvalidTriggerError: a value is wrong; the message names it.
+            InvalidKeyError, InvalidTriggerError: a value is wrong. The message names it.
         """
         given = object.__setattr__
         if self.name is not None:
@@ -181,17 +186,17 @@ class Trigger(ABC):
 
     @property
     def anchor(self) -> datetime:
-        """The start time of a trigger that has one by now.
+        """The start time.
 
         Raises:
-            InvalidTriggerError: `start_time` is None and nobody called `anchored`.
+            InvalidTriggerError: the trigger has none yet.
         """
         if self.start_time is None:
             raise InvalidTriggerError(f"trigger {self.label}: start_time is not set yet; use anchored(now)")
         return self.start_time
 
     def anchored(self, now: datetime) -> Self:
-        """This trigger with `now` as its start where it has none."""
+        """Return this trigger, with `now` as its start time if it has none."""
         return self if self.start_time is not None else replace(self, start_time=now)
 
     def bound_to(self, job_key: JobKey, number: int = 1) -> Self:
@@ -218,24 +223,37 @@ class Trigger(ABC):
         copied.__dict__.update(self.__dict__, **values)
         return copied
 
+    def with_values_of(self, other: Trigger) -> Self:
+        """This trigger with the description, priority, data and misfire handling of another."""
+        return replace(
+            self,
+            description=other.description,
+            priority=other.priority,
+            data=other.data,
+            misfire=other.misfire,
+            misfire_threshold=other.misfire_threshold,
+            catch_up_max=other.catch_up_max,
+            catch_up_within=other.catch_up_within,
+        )
+
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first fire time strictly after `instant`, within start and end; calendars are not asked."""
+        """Return the first fire time strictly after `instant`, between start and end, without asking calendars."""
 
     @abstractmethod
     def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
-        """The first fire time at or after `instant` that `calendar` includes."""
+        """Return the first fire time at or after `instant` that `calendar` includes; None where none is found."""
 
     @abstractmethod
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
-        """The progress of a trigger that never fired: its next fire time is the first that `calendar` includes."""
+        """Return the progress before the first fire. The next fire time is the first that `calendar` includes."""
 
     @abstractmethod
     def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
-        """The progress after firing at `progress.next_fire_time`."""
+        """Return the progress after the fire at `progress.next_fire_time`."""
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
+        """Return the `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
         instants: list[datetime] = []
         while len(instants) < count:
             progress = self.triggered(progress, calendar)
@@ -244,36 +262,43 @@ class Trigger(ABC):
             instants.append(progress.next_fire_time)
         return instants
 
+    def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
+        """Return the fire time that follows from the end of an execution, for kinds of which `follows_end` is true."""
+        raise NotImplementedError
+
     @abstractmethod
     def after_misfire(
         self, progress: TriggerProgress, calendar: Calendar | None = None, *, now: datetime
     ) -> tuple[Self, TriggerProgress]:
-        """Apply the misfire instruction at `now`. A simple trigger may get another start and repeat count."""
+        """Apply the misfire instruction at `now`, and return the trigger and its progress.
+
+        A simple trigger may get another start time and repeat count.
+        """
 
     def treating(self, missed: Missed) -> Self:
-        """This trigger with the misfire instruction that treats missed fires so."""
+        """Return this trigger with the misfire instruction that treats missed fires in this way."""
         instruction = self.instructions.get(missed)
         if instruction is None:
             return self
         return replace(self, misfire=instruction, catch_up_max=None, catch_up_within=None)
 
     def with_instruction_of(self, other: Trigger) -> Self:
-        """This trigger with another's misfire instruction and bounds."""
+        """Return this trigger with the misfire instruction and the bounds of another one."""
         return replace(
             self, misfire=other.misfire, catch_up_max=other.catch_up_max, catch_up_within=other.catch_up_within
         )
 
     @property
     def catches_up(self) -> bool:
-        """Whether missed fires are made up for within bounds."""
+        """True if missed fires are made one by one, within bounds."""
         return self.misfire == FIRE_ALL
 
     def _caught_up_from(self, first: datetime, calendar: Calendar | None, now: datetime) -> datetime | None:
-        """The first that is made up for of the missed instants from `first` on; else the next fire time after `now`."""
+        """Return the first missed instant from `first` on that will be made, or the next fire time after `now`."""
         earliest = first if self.catch_up_within is None else max(first, now - self.catch_up_within)
         if self.catch_up_max is None:
             return self._from(first, earliest, calendar)
-        # Backwards: the cost follows from how many are made up for, not from how long nobody fired.
+        # The search goes backwards, so that its cost depends on the number of fires that are made, not on the outage.
         back = _LOOK_BACK
         while True:
             since = max(earliest, now - back)
@@ -285,7 +310,7 @@ class Trigger(ABC):
             back *= 2
 
     def _from(self, first: datetime, since: datetime, calendar: Calendar | None) -> datetime | None:
-        # A calendar that was replaced does not move the fire time that a trigger has.
+        # Replacing a calendar does not move the fire time that a trigger has.
         return first if since <= first else self.included_from(since, calendar)
 
     def _between(
@@ -299,14 +324,14 @@ class Trigger(ABC):
     def with_new_calendar(
         self, progress: TriggerProgress, calendar: Calendar, *, now: datetime, late_after: timedelta
     ) -> TriggerProgress:
-        """The progress of a trigger whose calendar was replaced (Quartz's `updateWithNewCalendar`).
+        """Return the progress of a trigger whose calendar was replaced (Quartz's `updateWithNewCalendar`).
 
-        Its next fire time is the first after the last fire that the new calendar includes; what would be later
-        than `late_after` by now is passed over.
+        The next fire time is the first after the last fire that the new calendar includes. Fire times that are late by
+        more than `late_after` at `now` are skipped.
         """
         since = progress.previous_fire_time or self.anchor - _MICROSECOND
         candidate = self.next_after(max(since, now - late_after))
-        for _ in range(_MOST_REFUSALS):
+        for _ in range(MOST_REFUSALS):
             if candidate is None:
                 break
             included = calendar.next_included(candidate)
@@ -318,42 +343,102 @@ class Trigger(ABC):
     @property
     @abstractmethod
     def final_fire_time(self) -> datetime | None:
-        """The last fire time, calendars not asked; None where there is no end or none is known."""
+        """The last fire time, without asking calendars; None where there is no end or it is not known."""
 
     @property
     @abstractmethod
     def ignores_misfires(self) -> bool:
-        """Whether every missed fire is made up for, however late."""
+        """True if every missed fire is made, however late it is."""
 
     @abstractmethod
     def schedule(self) -> dict[str, Any]:
-        """What is particular to this kind, as JSON; `from_schedule` reads it back."""
+        """Return the values of this kind as JSON, which `from_schedule` reads back."""
 
     @classmethod
     @abstractmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
-        """The trigger whose `schedule()` this is, with the common values given by name."""
+        """Return the trigger that `schedule()` was called on, with the common values given by name."""
 
-    def upcoming(self, count: int, start: datetime | None = None, calendar: Calendar | None = None) -> list[datetime]:
-        """The next `count` fire times after `start` (default: from the beginning) that `calendar` includes."""
-        progress = self.started(calendar)
-        if start is not None:
-            after = as_instant(start, "start")
-            candidate = self.next_after(after)
-            while candidate is not None and calendar is not None and not calendar.is_included(candidate):
-                candidate = self.next_after(candidate)
-            progress = replace(progress, next_fire_time=candidate)
-        times: list[datetime] = []
-        while len(times) < count and progress.next_fire_time is not None:
-            times.append(progress.next_fire_time)
-            progress = self.triggered(progress, calendar)
-        return times
+    def upcoming(
+        self, count: int = 10, start: datetime | None = None, calendar: Calendar | None = None
+    ) -> list[datetime]:
+        """Return the next `count` fire times after `start`, fewer where the schedule ends. For people to look at.
 
-    def first_progress(self, calendar: Calendar | None = None) -> TriggerProgress:
-        """`started`, for a trigger that is about to be stored.
+        `start` defaults to now. A trigger without a `start_time` is taken as scheduled at `start`. Only fire times that
+        `calendar` includes count; a trigger names its calendar, and the scheduler has it:
+        `scheduler.get_calendar(trigger.calendar)`.
 
         Raises:
-            TriggerNeverFiresError: there is no fire time at all.
+            InvalidTriggerError: `start` is no datetime with a time zone.
+        """
+        # A preview decides nothing, so it may read the clock of this machine.
+        after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
+        first = after if self.start_time is None else after + _MICROSECOND
+        return list(islice(self.anchored(after).fire_times(first, calendar=calendar), count))
+
+    def fire_times(
+        self,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        calendar: Calendar | None = None,
+    ) -> Iterator[datetime]:
+        """Yield the fire times from `start` to `end`, both included, that `calendar` includes.
+
+        `start` defaults to the start of the schedule, and a missing `end` to its end: a trigger may have fire times
+        without end.
+
+        Raises:
+            InvalidTriggerError: the trigger has no `start_time` and `start` is not given either, or `start` or `end` is
+                no datetime with a time zone.
+        """
+        until = None if end is None else as_instant(end, "end")
+        anchored = self if start is None else self.anchored(as_instant(start, "start"))
+        progress = anchored.started(calendar)
+        if start is not None and start > anchored.anchor:
+            progress = replace(progress, next_fire_time=anchored.included_from(as_instant(start, "start"), calendar))
+        while progress.next_fire_time is not None and (until is None or progress.next_fire_time <= until):
+            yield progress.next_fire_time
+            progress = anchored.triggered(progress, calendar)
+
+    def ending_after(self, count: int, calendar: Calendar | None = None) -> Self:
+        """Return this trigger with the end time that lets it fire `count` times.
+
+        It is the instant of the last of these fires where the end of the schedule is inclusive, and just after it for
+        triggers whose end is exclusive. Quartz calls it `computeEndTimeToAllowParticularNumberOfFirings`.
+
+        Raises:
+            InvalidTriggerError: `count` is below 1, the trigger has no `start_time`, or its schedule ends before.
+        """
+        if type(count) is not int or count < 1:
+            raise InvalidTriggerError(f"count: must be a whole number from 1 (got {count!r})")
+        last = next(islice(self.fire_times(calendar=calendar), count - 1, None), None)
+        if last is None:
+            raise InvalidTriggerError(f"trigger {self.label}: fires less than {count} times")
+        inclusive = replace(self, end_time=last)
+        is_last = inclusive.included_from(last, calendar) == last
+        return inclusive if is_last else replace(self, end_time=last + _MICROSECOND)
+
+    def same_schedule(self, other: Trigger) -> bool:
+        """Return whether both have the same fire times, given the same name.
+
+        Kind, rule, bounds and the name of the calendar count. Description, data, priority and what happens to missed
+        fires do not, nor does a start time that only one of the two has: the other began when it was stored.
+        """
+        if type(self) is not type(other) or self.end_time != other.end_time or self.calendar != other.calendar:
+            return False
+        start, rule = self._declared()
+        other_start, other_rule = other._declared()
+        return rule == other_rule and (start is None or other_start is None or start == other_start)
+
+    def _declared(self) -> tuple[datetime | None, object]:
+        """The start time and the rule as they were first given, before a misfire instruction changed them."""
+        return self.start_time, self.schedule()
+
+    def first_progress(self, calendar: Calendar | None = None) -> TriggerProgress:
+        """Return the progress before the first fire, for a trigger that is about to be stored.
+
+        Raises:
+            TriggerNeverFiresError: the trigger has no fire time at all.
         """
         progress = self.started(calendar)
         if progress.next_fire_time is None:

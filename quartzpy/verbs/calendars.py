@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+
 from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import CalendarNotFoundError, InvalidValueError
+from quartzpy.events import TriggerFinalized
 from quartzpy.keys import check_name
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.store.queries import TriggerQuery
+from quartzpy.texts import quoted
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 from quartzpy.verbs.base import Verbs
 
@@ -19,26 +24,36 @@ class CalendarVerbs(Verbs):
     def add_calendar(
         self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
     ) -> None:
-        """Store a calendar for triggers to name.
+        """Store a calendar for triggers to name. Storing the same calendar again changes nothing.
 
-        With `replace`, triggers that name it go by the new one from their next fire time on; with `update_triggers`
-        that fire time is computed anew, too: paused, blocked and failed triggers stay so, and one that the new
-        calendar leaves no fire time goes.
+        With `replace`, a calendar that is stored under the name is replaced: triggers that name it keep the next fire
+        time that they have, and follow the new calendar after it. With `update_triggers` that next fire time is
+        computed anew as well; paused, blocked and failed triggers stay so. A trigger that the new calendar leaves no
+        fire time becomes COMPLETE, as a trigger does whose schedule has ended: it stays stored with its job, listeners
+        get `TriggerFinalized`, and it fires again only after it has been rescheduled.
 
         Raises:
-            ObjectAlreadyExistsError: it is stored and `replace` is false.
-            InvalidCalendarError: it is no calendar that can be stored.
+            ObjectAlreadyExistsError: another calendar is stored under the name, and `replace` is false.
+            InvalidCalendarError: `calendar` is no calendar that can be stored.
         """
         check_name(name, "calendar name")
-        store = self._usable_store()
-        store.put_calendar(name, calendar, replace=replace)
+        if not self._is_stored(name, calendar):
+            self._usable_store().put_calendar(name, calendar, replace=replace)
         if update_triggers:
             self._update_triggers(name)
         if replace:
             self._changed(self._clock.now())
 
+    def _is_stored(self, name: str, calendar: Calendar) -> bool:
+        try:
+            stored = self._usable_store().calendars([name]).get(name)
+        except InvalidValueError:
+            # It cannot be read in this process. Replacing it is the way out.
+            return False
+        return stored is not None and stored.calendar == calendar
+
     def _update_triggers(self, name: str) -> None:
-        """FireRequest what names a calendar to where that says."""
+        """Compute the next fire times of the triggers that name a calendar anew."""
         store = self._usable_store()
         # A trigger that fires meanwhile is read again.
         for _ in range(_UPDATE_TRIES):
@@ -55,22 +70,33 @@ class CalendarVerbs(Verbs):
                 if progress != record.progress and record.state is not TriggerState.COMPLETE:
                     there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(), stored.revision)
                     moves.append(TriggerMove(record, moved_to(there, progress, stored.calendar)))
-            if len(store.move_triggers(moves)) == len(moves):
+            moved = store.move_triggers(moves)
+            for move in moves:
+                if move.to.trigger.key in moved and move.to.progress.next_fire_time is None:
+                    self._tell(TriggerFinalized(move.to.trigger.key))
+            if len(moved) == len(moves):
                 return
 
-    def delete_calendar(self, name: str) -> bool:
-        """Remove a calendar; whether it was there.
+    def delete_calendar(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Remove a calendar. Return whether it was stored, which is always true without `missing_ok`.
 
         Raises:
+            CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
             CalendarInUseError: triggers name it.
         """
-        return self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        found = self._usable_store().delete_calendar(check_name(name, "calendar name"))
+        if not found and not missing_ok:
+            near = difflib.get_close_matches(name, self.calendar_names(), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise CalendarNotFoundError(f"calendar {quoted(name)} is not stored{hint}")
+        return found
 
     def get_calendar(self, name: str) -> Calendar | None:
-        """A stored calendar; None where there is none."""
+        """Return the calendar that is stored under the name, or None where there is none."""
         check_name(name, "calendar name")
         stored = self._usable_store().calendars([name]).get(name)
         return None if stored is None else stored.calendar
 
     def calendar_names(self) -> list[str]:
+        """Return the names of all stored calendars, sorted."""
         return self._usable_store().calendar_names()

@@ -11,12 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, WeeklyCalendar
+from quartzpy.cli.main import main
 from tests.cluster.app import Quick
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +53,7 @@ def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Call
     dsn = fresh_database()
 
     def db(*arguments: str) -> str:
-        done = quartzpy("db", *arguments, QUARTZPY_DSN=dsn)
+        done = quartzpy("db", *arguments, QUARTZPY_URL=dsn)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -92,7 +94,7 @@ def test_the_sql_needs_no_database() -> None:
 def test_a_wrong_command_says_what_is_wrong_in_few_lines(
     fresh_database: Callable[[], str], arguments: tuple[str, ...], status: int, message: str
 ) -> None:
-    done = quartzpy(*arguments, QUARTZPY_DSN=fresh_database())
+    done = quartzpy(*arguments, QUARTZPY_URL=fresh_database())
     assert (done.returncode, done.stdout) == (status, "")
     assert re.search(message, done.stderr), done.stderr
     assert "Traceback" not in done.stderr
@@ -111,8 +113,10 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
         return done.stdout
 
     header, row = shown("triggers").splitlines()
-    assert header.split()[:4] == ["TRIGGER", "JOB", "KIND", "STATE"]
-    assert row.split()[:4] == ["g.t", "g.job", "simple", "WAITING"]
+    assert header.split()[:7] == ["TRIGGER", "JOB", "KIND", "SCHEDULE", "ZONE", "CALENDAR", "STATE"]
+    assert "NEXT (" in header, "it says in which time zone the instants are printed"
+    assert row.split()[:3] == ["g.t", "g.job", "simple"]
+    assert row.split()[4:7] == ["-", "-", "WAITING"]
     [trigger] = json.loads(shown("triggers", "--json"))
     assert (trigger["trigger"], trigger["misfire"]) == ("g.t", "fire_all max 9")
     assert datetime.fromisoformat(trigger["next"]) == start
@@ -125,6 +129,99 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
         "It has not fired yet.",
     ]
     assert json.loads(shown("why", "g.t", "--json"))[1] == {"said": "No node is running."}
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process; its exit status, and what it wrote."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        written = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, written.out, written.err
+
+    return command
+
+
+def test_a_mistyped_name_says_which_names_there_are_and_the_only_scheduler_is_found(
+    fresh_database: Callable[[], str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = fresh_database()
+    monkeypatch.setenv("QUARTZPY_URL", dsn)
+    assert run("db", "upgrade")[0] == 0
+    status, text, _ = run("triggers", "--name", "anything")
+    assert (status, len(text.splitlines())) == (0, 1), "nobody has used the database yet"
+    for name in ("billing", "reports"):
+        client = Scheduler(dsn, name=name)
+        client.schedule_job(JobDetail(Quick, f"job-of-{name}"), SimpleTrigger("t", start_time=datetime.now(UTC)))
+        client.shutdown()
+        if name == "billing":
+            assert "job-of-billing" in run("triggers")[1], "the only scheduler needs no name"
+            assert run("why", "t")[0] == 0
+            assert run("doctor")[0] in (0, 1)
+    status, text, complaint = run("triggers")
+    assert (status, text) == (2, "")
+    assert "--name is needed, as the database has several schedulers: billing, reports" in complaint
+    for arguments in (("triggers",), ("jobs",), ("nodes",), ("running",), ("why", "t"), ("doctor",)):
+        status, text, complaint = run(*arguments, "--name", "biling")
+        assert (status, text) == (5, "")
+        assert "no scheduler of the name 'biling'; did you mean billing? (there are: billing, reports)" in complaint
+    assert "job-of-reports" in run("triggers", "--name", "reports")[1]
+
+
+def test_an_error_is_one_line_and_overdue_triggers_are_told(
+    postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
+) -> None:
+    client = make_client("overdue")
+    long_ago = datetime.now(UTC) - timedelta(minutes=5)
+    zoned = CronTrigger("0 0 2 ? * MON-FRI", "zoned", time_zone="Europe/Berlin", calendar="workdays")
+    client.add_calendar("workdays", WeeklyCalendar())
+    client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger("late", start_time=long_ago, misfire="ignore"), zoned])
+    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+        connection.execute(
+            "UPDATE qrtz_triggers SET trigger_state = 'ERROR', error = %s WHERE trigger_name = 'zoned'",
+            ["Traceback (most recent call last):\n  File ...\nValueError: no such region"],
+        )
+    options = ("--dsn", postgres_dsn, "--name", "overdue")
+    _, text, warning = run("triggers", *options)
+    rows = text.splitlines()[1:]
+    assert len(rows) == 2, "an error takes no line of its own"
+    [row] = [row for row in rows if "zoned" in row]
+    for part in ("0 0 2 ? * MON-FRI", "Europe/Berlin", "workdays", "ValueError: no such region"):
+        assert part in row
+    assert "Traceback" not in text
+    assert re.search(r"1 trigger is overdue, DEFAULT\.late for 5m(\d+s)?, and no node is running: start one", warning)
+    [shown] = [row for row in json.loads(run("triggers", *options, "--json")[1]) if row["trigger"] == "DEFAULT.zoned"]
+    assert shown["error"].startswith("Traceback")
+    assert (shown["schedule"], shown["zone"], shown["calendar"]) == ("0 0 2 ? * MON-FRI", "Europe/Berlin", "workdays")
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_a_table_fits_the_terminal(
+    postgres_dsn: str,
+    make_client: Callable[[str], Scheduler],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+) -> None:
+    client = make_client("narrow")
+    daily = CronTrigger("0 0 2 ? * MON-FRI", "a-trigger-with-a-rather-long-name", time_zone="Europe/Berlin")
+    client.schedule_job(JobDetail(Quick, "a-job-with-a-long-name"), daily)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ("triggers", "jobs", "nodes", "running"):
+        status, text, told = run(command, "--dsn", postgres_dsn, "--name", "narrow")
+        assert status == 0
+        assert ("no node is running" in told) == (command == "nodes")
+        assert all(len(line) <= columns for line in text.splitlines()), text
+    _, text, _ = run("triggers", "--dsn", postgres_dsn, "--name", "narrow")
+    assert "0 0 2 ? * MON-FRI" in text, "what it is for stays"
+    assert ("--json)" in text) == ("PRIORITY" not in text), "it says which columns it left out"
 
 
 def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client: Callable[[str], Scheduler]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import pty
@@ -26,12 +27,14 @@ from quartzpy.demo.audit import Summary
 from quartzpy.demo.screen import LiveScreen, draw, lane
 from quartzpy.demo.spans import OURS, explain_delay, subtract
 from quartzpy.demo.story import DEAD_NODE, OWN_JOB, Burst, Memory, Scene, describe_delay, narrate
-from quartzpy.demo.views import NEXT_STEPS, PlainLines
+from quartzpy.demo.views import NEXT_STEPS, JsonLines, PlainLines
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.records import ExecutionRecord, NodeRecord, RunningRecord
 
+# The package's attribute of that name is the command.
+cli_demo = importlib.import_module("quartzpy.cli.demo")
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -176,7 +179,12 @@ def test_the_picture_has_all_its_parts_and_fits_a_narrow_terminal() -> None:
     why = picture(replace(shown, why=("demo.every-2s", ["It is paused."])))
     assert "why: demo.every-2s" in why
     assert "It is paused." in why
-    assert all(len(line) <= 80 for line in picture(shown, 80).splitlines())
+    for width in (80, 94, 112, 120):
+        lines = picture(shown, width).splitlines()
+        assert all(len(line) <= width for line in lines)
+        [header] = [line for line in lines if line.startswith("job ")]
+        assert header.rstrip().endswith("ours"), "the last column is whole"
+        assert ("dead node" in header) == (width >= 112)
 
 
 def test_a_pause_of_the_spectator_is_remembered_with_its_ends() -> None:
@@ -276,6 +284,31 @@ def test_keys_work_and_the_terminal_is_as_it_was_afterwards(postgres_dsn: str, l
         assert re.search(rb"\x1b\[\?25h", terminal.output[left - 50 :]), "the cursor is visible again"
     finally:
         terminal.close()
+
+
+def test_without_rich_there_are_plain_lines_and_the_way_to_the_screen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(cli_demo.chosen_audience(json_output=False), LiveScreen)
+    monkeypatch.delitem(sys.modules, "quartzpy.demo.screen")
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert isinstance(cli_demo.chosen_audience(json_output=False), PlainLines)
+    assert "pip install 'quartzpy[embedded]' brings the live screen" in capsys.readouterr().err
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(cli_demo.chosen_audience(json_output=False), PlainLines)
+    assert isinstance(cli_demo.chosen_audience(json_output=True), JsonLines)
+
+
+def test_the_first_signal_ends_the_show_and_the_second_one_everything() -> None:
+    ended: list[str] = []
+    handler = cli_demo.interrupting(lambda: ended.append("early"))
+    handler(2, None)
+    assert ended == ["early"]
+    with pytest.raises(KeyboardInterrupt):
+        handler(2, None)
+    assert ended == ["early"]
 
 
 # --- pictures

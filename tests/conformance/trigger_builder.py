@@ -47,6 +47,7 @@ def _build(kind: str, case: Case, common: dict[str, Any]) -> Trigger:
             )
         case "daily_time_interval":
             return DailyTimeIntervalTrigger(
+                dst="quartz",
                 interval=case["interval"],
                 unit=IntervalUnit(case["unit"].lower()),
                 repeat_count=_count(case["repeat_count"]),

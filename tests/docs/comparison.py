@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 
 from tests.docs.code_blocks import ROOT
@@ -43,6 +44,36 @@ def tasks() -> dict[str, dict[str, str]]:
         if code:
             found[title] = code
     return found
+
+
+PREAMBLE = """
+from datetime import UTC, datetime, timedelta
+from sqlalchemy.orm import Session
+from quartzpy import Job, JobExecutionContext, RetryPolicy, Scheduler, cron, disallow_concurrent_execution, every, job
+
+def report() -> None: ...
+
+scheduler = Scheduler("memory://")
+when = datetime.now(UTC)
+session = Session()
+"""
+"""What our code of the tasks takes for granted."""
+
+
+def source(task: str) -> str:
+    """Our code of a task, made whole: a decorator gets a function, a class a body."""
+    code = tasks()[task]["quartzpy"]
+    if code.rstrip().endswith("(Job):"):
+        return code + "    def execute(self, context: JobExecutionContext) -> None: ...\n"
+    return code + "def other() -> None: ...\n" if code.startswith("@") else code
+
+
+def whole_program() -> str:
+    """Our code of all tasks in one module, each in a function, for a type checker."""
+    functions = [
+        f"def task_{number}() -> None:\n{textwrap.indent(source(task), '    ')}" for number, task in enumerate(tasks())
+    ]
+    return "\n".join([PREAMBLE, *functions])
 
 
 def effort(code: str) -> Effort:

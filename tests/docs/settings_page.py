@@ -11,11 +11,12 @@ from typing import Any
 
 from quartzpy.config import SchedulerConfig
 from quartzpy.config_sources import environment_variable
+from tests.docs.markdown import duration
 
 HEAD = """# Settings
 
-`Scheduler(url, **settings)` takes these by name; a wrong name or value is refused when the scheduler is made. Spans
-of time are `timedelta`s or texts: `500ms`, `5s`, `2m`, `1h`, `7d`.
+`Scheduler(url, **settings)` takes these by name; a wrong name or value is refused when the scheduler is made. A
+length of time is a `timedelta`, a number of seconds or a text: `500ms`, `5s`, `1h30m`, `7d`.
 
 | setting | environment | default | meaning |
 |---|---|---|---|
@@ -57,7 +58,7 @@ the empty list or table.
 A name that is no setting's is refused with the nearest right one, in each source: `QUARTZPY_WROKERS` does not start a
 node with the default. A wrong value is refused with the variable or the file that it came from.
 
-The command line takes the database from `--dsn` or `QUARTZPY_DSN`, the scheduler's name from `--name` or
+The command line takes the database from `--dsn` or `QUARTZPY_URL`, the scheduler's name from `--name` or
 `QUARTZPY_NAME`, and the schema from `--schema` or `QUARTZPY_SCHEMA`.
 """
 
@@ -76,11 +77,7 @@ def _meanings() -> dict[str, str]:
 
 def _shown(value: object) -> str:
     if isinstance(value, timedelta):
-        for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-            count, rest = divmod(value, timedelta(seconds=length))
-            if count and not rest:
-                return f"{count}{unit}"
-        return f"{value // timedelta(milliseconds=1)}ms"
+        return duration(value)
     return "none" if value in (None, (), {}) else str(value)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import NullPool, create_engine
+from sqlalchemy.orm import Session
 
 import quartzpy
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from tests.docs.comparison import SYSTEMS, effort, tasks
+from tests.docs.comparison import SYSTEMS, effort, source, tasks
 
 TASKS = tasks()
 
@@ -33,8 +36,9 @@ def test_efforts_are_counted_by_the_rule_of_the_page() -> None:
     assert effort("@A\nclass Report implements Job {\n}\n").lines == 2
 
 
-def example(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The names that the page's code takes for granted: a job that is stored, and a scheduler."""
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The names that the page's code takes for granted: a function, an instant and a scheduler."""
     module = types.ModuleType("compared")
     monkeypatch.setitem(sys.modules, "compared", module)
     names = module.__dict__
@@ -42,15 +46,8 @@ def example(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     names.update({name: getattr(quartzpy, name) for name in quartzpy.__all__})
     names["scheduler"] = Scheduler("memory://")
     names["when"] = datetime.now(UTC) + timedelta(days=1)
-    return names
-
-
-def source(task: str) -> str:
-    """Our code of a task, made whole: a decorator gets a function, a class a body."""
-    code = TASKS[task]["quartzpy"]
-    if code.rstrip().endswith("report:") or code.rstrip().endswith("(Job):"):
-        return code + "    def execute(self, context: JobExecutionContext) -> None: ...\n"
-    return code + "def other() -> None: ...\n" if code.startswith("@") else code
+    yield names
+    names["scheduler"].shutdown()
 
 
 class Stored(Job):
@@ -61,8 +58,7 @@ class Stored(Job):
 
 
 @pytest.mark.parametrize("task", [each for each in TASKS if "session" not in TASKS[each]["quartzpy"]])
-def test_our_code_runs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = example(monkeypatch)
+def test_our_code_runs(task: str, names: dict[str, Any]) -> None:
     scheduler: Scheduler = names["scheduler"]
     code = source(task)
     if '"report"' in code or "for each" in code:
@@ -73,16 +69,11 @@ def test_our_code_runs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
         scheduler.trigger_job(quartzpy.JobKey("report"))
         assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
     exec(compile(code.replace("postgresql+psycopg://app@db/app", "memory://"), task, "exec"), names)
-    scheduler.shutdown()
 
 
-def test_our_code_schedules_in_a_transaction(monkeypatch: pytest.MonkeyPatch, postgres_dsn: str) -> None:
-    from sqlalchemy import create_engine
-    from sqlalchemy.orm import Session
-
-    names = example(monkeypatch)
+def test_our_code_schedules_in_a_transaction(names: dict[str, Any], postgres_dsn: str) -> None:
     names["scheduler"] = scheduler = Scheduler(postgres_dsn)
-    engine = create_engine(postgres_dsn)
+    engine = create_engine(postgres_dsn, poolclass=NullPool)
     [task] = [each for each in TASKS if "session" in TASKS[each]["quartzpy"]]
     with Session(engine) as names["session"]:
         exec(compile(TASKS[task]["quartzpy"], task, "exec"), names)
@@ -91,5 +82,3 @@ def test_our_code_schedules_in_a_transaction(monkeypatch: pytest.MonkeyPatch, po
         exec(compile(TASKS[task]["quartzpy"], task, "exec"), names)
         names["session"].commit()
         assert list(scheduler.jobs())
-    engine.dispose()
-    scheduler.shutdown()

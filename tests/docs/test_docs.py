@@ -97,3 +97,10 @@ def test_every_command_and_option_has_help() -> None:
             for parameter in each.params:
                 if parameter.param_type_name == "option":
                     assert getattr(parameter, "help", None), f"{name} {each.name} {parameter.name}"
+
+
+def test_options_in_the_contributing_page_exist(pytestconfig: pytest.Config) -> None:
+    named = re.findall(r"`(--[a-z-]+)[ `]", (ROOT / "CONTRIBUTING.md").read_text())
+    assert named
+    for name in named:
+        assert pytestconfig.getoption(name.removeprefix("--").replace("-", "_"), default=pytest) is not pytest, name

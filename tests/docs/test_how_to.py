@@ -76,6 +76,19 @@ def test_fastapi_schedules_in_the_transaction_of_a_request(files: Callable[[str]
         run_one(api.scheduler)
 
 
+def test_fastapi_schedules_in_the_transaction_of_an_async_session(
+    files: Callable[[str], None], orders_table: None
+) -> None:
+    from fastapi.testclient import TestClient
+
+    files("how-to/fastapi.md")
+    api: Any = importlib.import_module("async_orders_api")
+    with TestClient(api.app) as client:
+        order_id = client.post("/orders").json()
+        assert [each.key.name for each in api.scheduler.blocking.jobs()] == [f"invoice-{order_id}"]
+        run_one(api.scheduler.blocking)
+
+
 def test_fastapi_runs_a_node_and_answers_probes(files: Callable[[str], None]) -> None:
     from fastapi.testclient import TestClient
 
@@ -179,12 +192,18 @@ scheduler.shutdown()
     assert json.loads(printed) == ["shop.tasks.report", {"region": "eu"}]
 
 
-def test_the_schedules_are_declared_once(tmp_path: Path, postgres_dsn: str) -> None:
-    write_files("how-to/rolling-releases.md", tmp_path)
-    first = python(tmp_path, "declare_schedules.py", url=postgres_dsn)
-    again = python(tmp_path, "declare_schedules.py", url=postgres_dsn)
-    assert "nightly-report" in first
-    assert "nightly-report" not in again
+@pytest.mark.parametrize(("version", "hour"), [("1.3.9", 2), ("1.4.1", 5)])
+def test_only_a_newer_release_changes_the_schedule(tmp_path: Path, postgres_dsn: str, version: str, hour: int) -> None:
+    [path] = write_files("how-to/rolling-releases.md", tmp_path)
+    declare = "from billing_jobs import node; node().shutdown()"
+    python(tmp_path, "-c", declare, url=postgres_dsn)
+    path.write_text(path.read_text().replace("1.4.0", version).replace("daily_at(2)", "daily_at(5)"))
+    python(tmp_path, "-c", declare, url=postgres_dsn)
+    scheduler = Scheduler(postgres_dsn, name="billing")
+    [stored] = scheduler.triggers()
+    assert stored.next_fire_time
+    assert stored.next_fire_time.hour == hour
+    scheduler.shutdown()
 
 
 def test_alembic_passes_over_the_tables_of_the_scheduler(files: Callable[[str], None], postgres_dsn: str) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.docs import comparison
 from tests.docs.code_blocks import ROOT, blocks
 
 CONFIG = """
@@ -38,6 +39,7 @@ def test_documented_code_passes_mypy_strict(tmp_path: Path) -> None:
         path = files / (block.title or f"{block.module_name}.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.code)
+    (files / "compared.py").write_text(comparison.whole_program())
     (tmp_path / "mypy.ini").write_text(CONFIG.format(root=ROOT))
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", ".", ROOT / "examples" / "service"],

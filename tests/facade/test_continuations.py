@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,6 @@ from quartzpy.states import Outcome
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
-Make = Callable[..., Scheduler]
 Links = dict[str, Sequence[Continuation | JobKey | str]]
 
 
@@ -65,8 +64,7 @@ def test_only_the_wanted_outcomes_are_followed() -> None:
     assert names(made, "failing") == [("failing", "FAILED"), ("last", "SUCCEEDED")]
 
 
-def test_a_follower_runs_at_once_on_a_running_node_and_is_given_the_result(make: Make) -> None:
-    scheduler = make()
+def test_a_follower_runs_at_once_on_a_running_node_and_is_given_the_result(scheduler: Scheduler) -> None:
     jobs.reset()
     scheduler.add_job(JobDetail(jobs.Recorded, "then", durable=True))
     scheduler.start()

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from quartzpy import JobDetail, RetryPolicy, Scheduler, SimpleTrigger
-from quartzpy.errors import InvalidJobError, InvalidValueError
+from quartzpy.errors import ExecutionNotFoundError, InvalidJobError, InvalidValueError
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
@@ -90,7 +90,8 @@ def test_what_does_not_look_whether_it_should_stop_succeeds(scheduler: Scheduler
 def test_a_wrong_identity_is_refused(client: Scheduler) -> None:
     with pytest.raises(InvalidValueError, match="fire_id"):
         client.cancel("mine")
-    assert not client.cancel("123456789")
+    with pytest.raises(ExecutionNotFoundError, match="fire_id 123456789"):
+        client.cancel("123456789")
 
 
 def test_a_job_is_run_by_hand_after_a_delay(scheduler: Scheduler) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,7 +22,7 @@ from quartzpy import (
     events,
 )
 from quartzpy.errors import InvalidListenerError, InvalidMatcherError
-from quartzpy.states import Outcome
+from quartzpy.states import CompletionInstruction, Outcome
 from tests.facade import jobs
 
 SOON = timedelta(seconds=10)
@@ -143,7 +144,7 @@ def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
     client.resume_all()
     client.reschedule_job(key, SimpleTrigger("u", start_time=later))
     client.unschedule_job(TriggerKey("u", "DEFAULT"))
-    client.unschedule_job(TriggerKey("none", "DEFAULT"))
+    client.unschedule_job(TriggerKey("none", "DEFAULT"), missing_ok=True)
     client.delete_job(job.key)
     client.clear()
     assert [event.method for event in seen] == [
@@ -251,3 +252,113 @@ def test_a_job_that_cannot_be_made_is_told_of(scheduler: Scheduler) -> None:
     run(scheduler, JobDetail(jobs.CannotBeMade, "job"))
     [told] = seen
     assert (told.job_key, str(told.error)) == (JobKey("job", "DEFAULT"), "no such luck")
+
+
+class _Misspelt(JobListener):
+    def job_was_exected(self, event: events.JobWasExecuted) -> None: ...
+
+
+class _OfAnotherKind(JobListener):
+    def trigger_fired(self, event: events.TriggerFired) -> None: ...
+
+
+class _WithoutEvent(SchedulerListener):
+    def scheduler_error(self) -> None: ...  # type: ignore[override]
+
+
+class _Guarded(TriggerListener):
+    def veto_job_executions(self, context: JobExecutionContext) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("add", "listener", "message"),
+    [
+        ("add_job_listener", _Misspelt(), "_Misspelt.job_was_exected is never called; did you mean job_was_executed?"),
+        ("add_job_listener", _OfAnotherKind(), "trigger_fired is never called; only a TriggerListener has this method"),
+        ("add_scheduler_listener", _WithoutEvent(), "_WithoutEvent.scheduler_error must take one argument, the event"),
+        ("add_trigger_listener", _Guarded(), "did you mean veto_job_execution?"),
+    ],
+)
+def test_a_method_that_would_never_be_called_is_refused(
+    client: Scheduler, add: str, listener: object, message: str
+) -> None:
+    with pytest.raises(InvalidListenerError) as caught:
+        getattr(client.listeners, add)(listener)
+    assert message in str(caught.value)
+    assert client.listeners.all() == []
+
+
+def test_a_listener_may_have_methods_of_its_own(client: Scheduler) -> None:
+    class Own(JobListener):
+        def remember(self, text: str, more: int) -> None: ...
+
+        def job_was_executed(self, event: events.JobWasExecuted, *, note: str = "") -> None: ...
+
+    client.listeners.add_job_listener(Own())
+
+
+def test_every_event_has_a_method_of_a_listener() -> None:
+    def kinds(event: type[events.Event]) -> set[type[events.Event]]:
+        return {event}.union(*(kinds(one) for one in event.__subclasses__()))
+
+    methods = {event.method for event in kinds(events.Event) if event.method}
+    listeners = (JobListener, TriggerListener, SchedulerListener)
+    heard = {name for kind in listeners for name in vars(kind) if not name.startswith("_")}
+    assert heard == methods | {"veto_job_execution"}
+
+
+def test_matchers_of_a_listener_can_be_read_and_replaced(scheduler: Scheduler) -> None:
+    listener, other = Everything(), Everything()
+    mine = KeyMatcher.name("equals", "mine")
+    scheduler.listeners.add_job_listener(listener, mine)
+    assert scheduler.listeners.matchers_of(listener) == (mine,)
+    scheduler.listeners.set_matchers(listener, KeyMatcher.name("equals", "yours"))
+    run(scheduler, JobDetail(jobs.Recorded, "mine"))
+    assert listener.seen == []
+    run(scheduler, JobDetail(jobs.Recorded, "yours"), executions=2)
+    assert listener.seen == ["job_to_be_executed", "job_was_executed"]
+    with pytest.raises(InvalidListenerError, match="was not added"):
+        scheduler.listeners.set_matchers(other)
+    scheduler.listeners.add_scheduler_listener(other)
+    with pytest.raises(InvalidListenerError, match="hears of all keys"):
+        scheduler.listeners.set_matchers(other, mine)
+    with pytest.raises(InvalidMatcherError, match="a KeyMatcher is needed"):
+        scheduler.listeners.set_matchers(listener, "mine")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("flag", "instruction"),
+    [
+        ("unschedule_firing_trigger", CompletionInstruction.SET_TRIGGER_COMPLETE),
+        ("unschedule_all_triggers", CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE),
+    ],
+)
+def test_the_end_of_a_fire_tells_its_instruction(
+    scheduler: Scheduler, flag: str, instruction: CompletionInstruction
+) -> None:
+    seen = heard(scheduler, events.TriggerComplete)
+    run(scheduler, JobDetail(jobs.Asking, "job", data={"flag": flag}))
+    assert [(event.instruction, event.outcome) for event in seen] == [(instruction, Outcome.FAILED)]
+
+
+def test_a_failure_outside_of_jobs_is_told(scheduler: Scheduler) -> None:
+    told = threading.Event()
+    seen: list[events.SchedulerError] = []
+
+    class Hears(SchedulerListener):
+        def scheduler_error(self, event: events.SchedulerError) -> None:
+            seen.append(event)
+            told.set()
+
+    def fails() -> float:
+        raise RuntimeError("a bug")
+
+    scheduler.listeners.add_scheduler_listener(Hears())
+    node = scheduler._node
+    assert node is not None
+    node._misfires.run_once = fails  # type: ignore[method-assign]
+    node._misfires.wakeup.set()
+    assert told.wait(20)
+    assert seen[0].message.endswith("misfire-handler: a pass failed")
+    assert str(seen[0].error) == "a bug"

@@ -256,7 +256,7 @@ def test_an_outage_is_two_lines_of_log_and_both_are_true(
     proxy.refuse()
     until(lambda: (a.health().outage or timedelta()) > timedelta(seconds=6), 30, "a long outage")
     [began] = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "the store is unavailable" in began.getMessage()
+    assert "the database is unavailable" in began.getMessage()
     assert a.health().state is HealthState.UNHEALTHY
     proxy.admit()
     until(lambda: a.health().outage is None, what="the end")
@@ -264,7 +264,7 @@ def test_an_outage_is_two_lines_of_log_and_both_are_true(
     time.sleep(0.5)
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) == 2, lines
-    assert "the store is back after" in lines[1]
+    assert "the database is back after" in lines[1]
 
 
 def test_a_drain_in_a_black_hole_ends_by_its_limit(

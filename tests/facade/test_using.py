@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
-from quartzpy.errors import InvalidValueError, JobNotFoundError, ObjectAlreadyExistsError, StoreUnavailableError
+from quartzpy.errors import (
+    CalendarInUseError,
+    InvalidValueError,
+    JobNotFoundError,
+    ObjectAlreadyExistsError,
+    SchedulerStateError,
+    StoreUnavailableError,
+)
 from quartzpy.states import PublicState
+from tests.database import Server
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+SOON = timedelta(seconds=20)
 KEY = TriggerKey("t", "DEFAULT")
 
 
@@ -26,8 +36,8 @@ def url(postgres_dsn: str) -> str:
     return postgres_dsn
 
 
-def a_job(kind: Any = jobs.Recorded, name: str = "job") -> JobDetail:
-    return JobDetail(kind, name)
+def a_job(kind: Any = jobs.Recorded, name: str = "job", **values: Any) -> JobDetail:
+    return JobDetail(kind, name, **values)
 
 
 def orders(engine: Engine) -> int:
@@ -82,13 +92,79 @@ def test_a_connection_of_the_driver_will_do(client: Scheduler, postgres_dsn: str
     assert client.check_exists(KEY)
 
 
+def test_a_scoped_session_will_do(client: Scheduler, engine: Engine) -> None:
+    session = scoped_session(sessionmaker(engine))
+    client.using(session).schedule_job(a_job(), SimpleTrigger("t"))
+    session.rollback()
+    assert not client.check_exists(KEY)
+    client.using(session).schedule_job(a_job(), SimpleTrigger("t"))
+    session.commit()
+    session.remove()
+    assert client.check_exists(KEY)
+
+
+@pytest.fixture(scope="module")
+def django_connection(postgres_server: Server, _worker_database: str) -> Iterator[Any]:
+    """Django's own connection, for the settings of a project."""
+    import django
+    from django.conf import settings
+    from django.db import connection
+
+    url = postgres_server.url
+    settings.configure(
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": _worker_database,
+                "USER": url.username or "",
+                "PASSWORD": url.password or "",
+                "HOST": url.host or url.query.get("host", ""),
+                "PORT": str(url.port or url.query.get("port", "")),
+            }
+        },
+        USE_TZ=True,
+    )
+    django.setup()
+    yield connection
+    connection.close()
+
+
+def test_the_connection_of_django_will_do(client: Scheduler, engine: Engine, django_connection: Any) -> None:
+    from django.db import transaction
+
+    for given in (lambda: django_connection, lambda: django_connection.connection):
+        with transaction.atomic():
+            client.using(django_connection).schedule_job(a_job(), SimpleTrigger("t"))
+            transaction.set_rollback(True)
+        assert not client.check_exists(KEY)
+        with transaction.atomic():
+            with django_connection.cursor() as cursor:
+                cursor.execute("INSERT INTO orders VALUES (1)")
+            client.using(given()).schedule_job(a_job(), SimpleTrigger("t", start_time=client.nodes().now + HOUR))
+            assert not client.check_exists(KEY), "not before the commit"
+        assert client.check_exists(KEY)
+        client.clear()
+    assert orders(engine) == 2
+    with pytest.raises(InvalidValueError, match=r"inside atomic\(\)"):
+        client.using(django_connection)
+
+
+def test_a_calendar_that_is_in_use_is_told_inside_too(client: Scheduler, engine: Engine) -> None:
+    client.add_calendar("weekly", WeeklyCalendar())
+    client.schedule_job(a_job(), CronTrigger("0 0 12 * * ?", "t", calendar="weekly"))
+    with engine.begin() as connection, pytest.raises(CalendarInUseError):
+        client.using(connection).delete_calendar("weekly")
+
+
 def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: Engine) -> None:
     client.schedule_job(a_job(), SimpleTrigger("t", start_time=client.nodes().now + HOUR))
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO orders VALUES (1)"))
         inside = client.using(connection)
         with pytest.raises(ObjectAlreadyExistsError):
-            inside.schedule_jobs([(a_job(name="new"), [SimpleTrigger("new")]), (a_job(), [SimpleTrigger("t2")])])
+            inside.schedule_jobs(
+                [(a_job(name="new"), [SimpleTrigger("new")]), (a_job(description="other"), [SimpleTrigger("t2")])]
+            )
         with pytest.raises(JobNotFoundError):
             inside.schedule(SimpleTrigger("x", job_key=JobKey("none", "DEFAULT")))
         assert not inside.check_exists(JobKey("new", "DEFAULT")), "nothing half done"
@@ -175,7 +251,7 @@ def test_other_nodes_hear_of_it_with_the_commit(
 
 @pytest.mark.parametrize("wrong", [None, "postgresql://", object(), 3])
 def test_something_else_is_refused(client: Scheduler, wrong: object) -> None:
-    with pytest.raises(InvalidValueError, match="using: a SQLAlchemy Connection or Session"):
+    with pytest.raises(InvalidValueError, match="using: expected a SQLAlchemy Connection or Session"):
         client.using(wrong)
 
 
@@ -198,7 +274,7 @@ def test_after_the_end_of_the_transaction_it_is_of_no_more_use(client: Scheduler
             inside = client.using(connection)
             end(connection)
             with pytest.raises(StoreUnavailableError, match="has ended"):
-                inside.jobs()
+                list(inside.jobs())
 
     ended(lambda connection: connection.commit())
     ended(lambda connection: connection.rollback())
@@ -285,3 +361,34 @@ def test_what_is_stored_inside_is_listed_at_once_and_explained(client: Scheduler
     [scheduled] = client.executions(state="SCHEDULED")
     assert scheduled.trigger_key == KEY
     assert client.why(KEY)
+
+
+@pytest.mark.parametrize("misfire", ["smart", "ignore"])
+def test_what_is_stored_again_in_a_transaction_keeps_its_pause_and_its_progress(
+    scheduler: Scheduler, engine: Engine, misfire: str
+) -> None:
+    handle = scheduler.schedule_job(
+        a_job(), [SimpleTrigger("paused", interval=HOUR), SimpleTrigger("ran", interval=HOUR)]
+    )
+    scheduler.wait_until_recorded(2, SOON)
+    scheduler.pause_trigger("paused")
+    before = {key: scheduler.trigger_record(key) for key in scheduler.trigger_keys()}
+    with engine.begin() as connection:
+        again = [SimpleTrigger(name, interval=HOUR, misfire=misfire, priority=7) for name in ("paused", "ran")]
+        inside = scheduler.using(connection).schedule_job(a_job(description="new"), again, replace=True)
+        assert inside.next_fire_time == handle.next_fire_time
+        with pytest.raises(SchedulerStateError, match="runs after its commit"):
+            inside.wait("1s")
+    # The node settles what a transaction stored, and fires what is due: this.
+    scheduler.trigger_job("job")
+    assert scheduler.wait_until_recorded(3, SOON)
+    assert not scheduler.wait_until_recorded(4, SECOND / 5)
+    for key, old in before.items():
+        new = scheduler.trigger_record(key)
+        assert old is not None
+        assert new is not None
+        assert (new.state, new.progress, new.generation) == (old.state, old.progress, old.generation)
+        assert (new.trigger.priority, new.trigger.misfire) == (7, misfire)
+    assert scheduler.trigger_state(TriggerKey("paused", "DEFAULT")) is PublicState.PAUSED
+    scheduler.resume_trigger("paused")
+    assert scheduler.trigger_state(TriggerKey("paused", "DEFAULT")) is PublicState.NORMAL

@@ -28,13 +28,16 @@ from quartzpy import (
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import (
     CalendarInUseError,
+    CalendarNotFoundError,
     IllegalStateChangeError,
     InvalidJobError,
     JobNotFoundError,
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
 )
+from quartzpy.events import Event, TriggerFinalized
 from tests.facade import jobs
+from tests.fire_times import first_fire_times
 
 HOUR = timedelta(hours=1)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -55,7 +58,7 @@ def key(name: str, group: str = "DEFAULT") -> TriggerKey:
 def test_a_job_with_several_triggers_and_their_lookups(client: Scheduler) -> None:
     detail = job(description="d", data={"a": 1}, requests_recovery=True)
     cron = CronTrigger("0 0 3 ? * MON", "cron", time_zone="Europe/Berlin", start_time=LATER)
-    assert client.schedule_job(detail, [later("t"), cron]) == LATER
+    assert client.schedule_job(detail, [later("t"), cron]).next_fire_time == LATER
     assert client.get_job_detail(detail.key) is not None
     found = client.get_job_detail(detail.key)
     assert found is not None
@@ -81,10 +84,15 @@ def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
     client.schedule_jobs({job("a"): [later("a")], job("b"): [later("b1"), later("b2")]})
     assert len(client.trigger_keys()) == 3
     before = list(client.jobs()), list(client.triggers())
-    with pytest.raises(ObjectAlreadyExistsError, match=r"trigger DEFAULT\.b2 exists already; pass replace=True"):
+    with pytest.raises(
+        ObjectAlreadyExistsError,
+        match=r"trigger DEFAULT\.b2 exists already and is different: .*job_key is .*; pass replace=True",
+    ):
         client.schedule_jobs([(job("c"), [later("c")]), (job("d"), [later("b2")])])
-    with pytest.raises(ObjectAlreadyExistsError, match=r"job DEFAULT\.a exists already; pass replace=True"):
-        client.schedule_jobs([(job("c"), [later("c")]), (job("a"), [later("x")])])
+    with pytest.raises(
+        ObjectAlreadyExistsError, match=r"job DEFAULT\.a .*description is None, not 'new'; pass replace=True"
+    ):
+        client.schedule_jobs([(job("c"), [later("c")]), (job("a", description="new"), [later("x")])])
     assert (list(client.jobs()), list(client.triggers())) == before
 
 
@@ -112,7 +120,9 @@ def test_unscheduling_the_last_trigger_takes_a_job_that_is_not_durable_with_it(c
     client.schedule_job(job("goes"), [later("a"), later("b")])
     client.schedule_job(job("stays", durable=True), later("c"))
     assert client.unschedule_job(key("a"))
-    assert not client.unschedule_job(key("a"))
+    with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.a is not stored"):
+        client.unschedule_job(key("a"))
+    assert client.unschedule_job("a", missing_ok=True) is False
     assert client.check_exists(JobKey("goes", "DEFAULT"))
     assert client.unschedule_jobs([key("b"), key("c"), key("absent")]) == {key("b"), key("c")}
     assert client.job_keys() == {JobKey("stays", "DEFAULT")}
@@ -123,7 +133,8 @@ def test_rescheduling_puts_a_trigger_in_the_place_of_another(client: Scheduler) 
     assert client.reschedule_job(key("old"), SimpleTrigger("new", start_time=LATER + HOUR)) == LATER + HOUR
     assert client.trigger_keys() == {key("new")}
     assert client.check_exists(JobKey("job", "DEFAULT")), "it was without a trigger for no moment that counts"
-    assert client.reschedule_job(key("absent"), later("x")) is None
+    with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.absent is not stored"):
+        client.reschedule_job(key("absent"), later("x"))
     assert client.trigger_keys() == {key("new")}
 
 
@@ -131,7 +142,9 @@ def test_deleting_jobs(client: Scheduler) -> None:
     for name in "abc":
         client.schedule_job(job(name), later(name))
     assert client.delete_job(JobKey("a", "DEFAULT"))
-    assert not client.delete_job(JobKey("a", "DEFAULT"))
+    with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.a is not stored"):
+        client.delete_job("a")
+    assert client.delete_job("a", missing_ok=True) is False
     assert client.delete_jobs([JobKey("b", "DEFAULT"), JobKey("y", "x")]) == {JobKey("b", "DEFAULT")}
     assert client.trigger_keys() == {key("c")}
     client.clear()
@@ -148,7 +161,6 @@ def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
 
     client.pause_trigger(key("a", "x"))
     assert paused() == {"a"}
-    client.pause_trigger(key("absent"))
     client.resume_trigger(key("a", "x"))
     assert paused() == set()
     client.pause_job(JobKey("j1", "g1"))
@@ -159,20 +171,20 @@ def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
     assert client.paused_trigger_groups() == {"x"}
     client.schedule_job(job("j3"), later("d", "x"))
     assert paused() == {"a", "c", "d"}, "a paused group pauses what comes later"
-    client.resume_trigger_group(GroupMatcher.starts_with("x"))
+    assert client.resume_trigger_group(GroupMatcher.starts_with("x")) == {"x"}
     assert paused() == set()
     assert client.paused_trigger_groups() == set()
     assert client.pause_job_group("g2") == {"g2"}
     client.schedule_job(job("j4", "g2"), later("e"))
     assert paused() == {"c", "e"}
     assert client.paused_job_groups() == {"g2"}
-    client.resume_job_group("g2")
+    assert client.resume_job_group("g2") == {"g2"}
     assert paused() == set()
-    client.pause_all()
+    assert client.pause_all() == {"x", "y", "DEFAULT"}
     client.schedule_job(job("j5", "new"), later("f", "new"))
     assert paused() == {"a", "b", "c", "d", "e", "f"}
     assert client.is_all_paused
-    client.resume_all()
+    assert client.resume_all() == {"x", "y", "DEFAULT", "new"}
     assert paused() == set()
     assert not client.is_all_paused
 
@@ -230,7 +242,7 @@ def test_a_calendar_keeps_a_trigger_from_firing_and_can_be_replaced(client: Sche
     with pytest.raises(CalendarInUseError, match="'no-weekend' is in use"):
         client.delete_calendar("no-weekend")
     with pytest.raises(ObjectAlreadyExistsError, match="calendar 'no-weekend' exists already"):
-        client.add_calendar("no-weekend", weekend)
+        client.add_calendar("no-weekend", WeeklyCalendar({1}))
 
     sundays_only = WeeklyCalendar(frozenset(range(2, 8)))
     client.add_calendar("no-weekend", sundays_only, replace=True, update_triggers=True)
@@ -240,7 +252,33 @@ def test_a_calendar_keeps_a_trigger_from_firing_and_can_be_replaced(client: Sche
     assert all(at.weekday() == 6 for at in moved if at)
     client.unschedule_job(key("daily"))
     assert client.delete_calendar("no-weekend")
-    assert not client.delete_calendar("no-weekend")
+    assert not client.delete_calendar("no-weekend", missing_ok=True)
+
+
+def test_a_calendar_that_excludes_everything_completes_its_triggers_and_says_so(client: Scheduler) -> None:
+    told: list[Event] = []
+    client.listeners.add_listener(told.append, TriggerFinalized)
+    client.add_calendar("c", WeeklyCalendar())
+    client.schedule_job(job(), CronTrigger("0 0 12 * * ?", "t", start_time=LATER, calendar="c"))
+    nothing_left = WeeklyCalendar(frozenset(range(1, 8)))
+    client.add_calendar("c", nothing_left, replace=True, update_triggers=True)
+    assert client.trigger_state(key("t")) is PublicState.COMPLETE
+    assert client.get_job_detail(job().key) is not None
+    assert told == [TriggerFinalized(key("t"))]
+
+
+def test_the_same_calendar_again_changes_nothing(client: Scheduler) -> None:
+    client.add_calendar("c", WeeklyCalendar())
+    client.add_calendar("c", WeeklyCalendar())
+    with pytest.raises(ObjectAlreadyExistsError, match="calendar 'c' exists already"):
+        client.add_calendar("c", WeeklyCalendar({1}))
+    assert client.get_calendar("c") == WeeklyCalendar()
+
+
+def test_removing_a_calendar_that_is_not_stored_says_so(client: Scheduler) -> None:
+    client.add_calendar("holidays", WeeklyCalendar())
+    with pytest.raises(CalendarNotFoundError, match="calendar 'holiday' is not stored; did you mean 'holidays'\\?"):
+        client.delete_calendar("holiday")
 
 
 def test_a_replaced_calendar_leaves_pauses_alone(client: Scheduler) -> None:
@@ -294,7 +332,7 @@ def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Sched
     record = client.trigger_record(key("t"))
     assert record is not None
     instants = [record.progress.next_fire_time, *record.upcoming]
-    assert instants == trigger.upcoming(len(instants))
+    assert instants == first_fire_times(trigger, len(instants))
     assert len(instants) >= 4
 
 
@@ -305,14 +343,14 @@ def test_a_disabled_job_says_so(client: Scheduler) -> None:
     assert client.job_mode(job.key) is JobMode.DISABLED
     with pytest.raises(IllegalStateChangeError, match="is disabled; call enable_job"):
         client.trigger_job(job.key)
-    assert "as its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.run_job_by_hand_only(job.key)
-    assert "as its job runs by hand only" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because its job runs only when it is triggered by hand" in client.why(TriggerKey("t", "DEFAULT"))[0]
     assert client.trigger_job(job.key)
     client.enable_job(job.key)
     client.enter_manual_mode()
     assert client.is_in_manual_mode
-    assert "as the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.leave_manual_mode()
     assert client.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
     with pytest.raises(JobNotFoundError):

@@ -41,8 +41,8 @@ def test_an_outage_is_two_lines_whatever_the_threads_meet_meanwhile(caplog: pyte
     lasted = store.outage
     store.checked_in()
     began, ended = warnings(caplog)
-    assert began == "node a: the store is unavailable: down"
-    assert ended == f"node a: the store is back after {lasted:.1f} s and 50 failed check-ins"
+    assert began == "node a: the database is unavailable: down"
+    assert ended == f"node a: the database is back after {lasted:.1f} s and 50 failed check-ins"
     assert woken == [clock.seconds], "whoever waits tries now"
 
 

@@ -592,7 +592,7 @@ OWN_CLASSES = """
 @pytest.mark.parametrize(
     ("file", "arguments", "type_name"),
     [
-        ("program.py", ["program.py"], "__main__:Mine"),
+        ("program.py", ["program.py"], "program:Mine"),
         ("package/module.py", ["-m", "package.module"], "package.module:Mine"),
         ("package/__main__.py", ["-m", "package"], "package:Mine"),
     ],

@@ -52,7 +52,9 @@ def test_the_store_time_goes_on_by_the_steady_clock_whatever_the_wall_says() -> 
     said = datetime(2030, 5, 5, tzinfo=UTC)
     asked = clock.monotonic()
     clock.seconds += 0.2
+    assert time.skew == timedelta()
     time.learn(said, asked)
+    assert time.skew == clock.wall - said - timedelta(seconds=0.1)
     clock.wall -= timedelta(days=1)
     clock.seconds += 9.9
     assert time.now() == said + timedelta(seconds=10)

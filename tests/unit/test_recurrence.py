@@ -21,6 +21,7 @@ from quartzpy.instants import zone
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.recurrence import RecurrenceTrigger
+from tests.fire_times import first_fire_times
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 
@@ -36,7 +37,7 @@ def recurrence(rule: str, start: str | None = None, time_zone: str = "UTC", **mo
 
 
 def local(trigger: RecurrenceTrigger, count: int, after: str | None = None) -> list[str]:
-    fired = trigger.upcoming(count, None if after is None else utc(after))
+    fired = first_fire_times(trigger, count, None if after is None else utc(after))
     return [at.astimezone(zone(trigger.time_zone)).isoformat(" ", "minutes")[:16] for at in fired]
 
 
@@ -78,7 +79,7 @@ def test_the_examples_of_the_rfc(rule: str, expected: str) -> None:
     wanted = expected.split()
     fired = local(trigger, 20)
     assert fired == [f"1997-{day} 09:00" for day in wanted]
-    assert trigger.final_fire_time == trigger.upcoming(20)[-1]
+    assert trigger.final_fire_time == first_fire_times(trigger, 20)[-1]
 
 
 @pytest.mark.parametrize(
@@ -144,19 +145,19 @@ def test_rules_of_hours_and_minutes() -> None:
     ],
 )
 def test_changes_of_the_clock(time_zone: str, start: str, rule: str, expected: str) -> None:
-    fired = recurrence(rule, start, time_zone).upcoming(len(expected.split(", ")))
+    fired = first_fire_times(recurrence(rule, start, time_zone), len(expected.split(", ")))
     assert ", ".join(f"{at:%d %H:%M}" for at in fired) == expected
 
 
 def test_a_start_on_the_second_pass_is_where_it_is() -> None:
     for start in ("2026-10-25 01:30", "2026-10-25 01:00"):
         trigger = RecurrenceTrigger("t", rule="FREQ=MINUTELY;INTERVAL=20", start_time=utc(start), time_zone=BERLIN)
-        assert trigger.upcoming(3) == [utc(start) + number * timedelta(minutes=20) for number in range(3)]
+        assert first_fire_times(trigger, 3) == [utc(start) + number * timedelta(minutes=20) for number in range(3)]
 
 
 def test_an_end_of_the_rule_on_the_second_pass_leaves_the_first_alone() -> None:
     trigger = recurrence("FREQ=DAILY;UNTIL=20261025T011000Z", "2026-10-24 02:30", BERLIN)
-    assert trigger.upcoming(9) == [utc("2026-10-24 00:30"), utc("2026-10-25 00:30")]
+    assert first_fire_times(trigger, 9) == [utc("2026-10-24 00:30"), utc("2026-10-25 00:30")]
     assert trigger.final_fire_time == utc("2026-10-25 00:30")
 
 
@@ -185,11 +186,11 @@ def test_the_start_may_be_set_when_it_is_scheduled() -> None:
     with pytest.raises(InvalidTriggerError, match="anchored"):
         trigger.next_after(utc("2026-05-01"))
     anchored = trigger.anchored(utc("2026-05-15 12:00:01.5"))
-    assert anchored.upcoming(9) == [utc("2026-05-15 12:00:01"), utc("2026-06-15 12:00:01")]
+    assert first_fire_times(anchored, 9) == [utc("2026-05-15 12:00:01"), utc("2026-06-15 12:00:01")]
 
 
 def test_a_calendar_leaves_days_out() -> None:
-    fired = recurrence("FREQ=DAILY", "2026-05-15 12:00").upcoming(3, calendar=WeeklyCalendar())
+    fired = first_fire_times(recurrence("FREQ=DAILY", "2026-05-15 12:00"), 3, calendar=WeeklyCalendar())
     assert [at.day for at in fired] == [15, 18, 19]
 
 
@@ -238,8 +239,10 @@ def test_misfires_are_those_of_a_cron_trigger(misfire: str, following: str) -> N
         ("FREQ=MONTHLY;BYDAY=0MO", "BYDAY: 1 to 53"),
         ("FREQ=WEEKLY;BYDAY=1MO", "BYDAY: numbers are for MONTHLY"),
         ("FREQ=WEEKLY;WKST=1", "WKST: one of MO"),
-        ("DTSTART:20260101T090000\nRRULE:FREQ=DAILY", "DTSTART is the trigger's start_time"),
-        ("DTSTART;TZID=Europe/Berlin:20260101T090000\nRRULE:FREQ=DAILY", "DTSTART is the trigger's start_time"),
+        ("RRULE:FREQ=DAILY\nDTSTART:20260101T090000", "DTSTART must be its first line"),
+        ("DTSTART:20260101T090000,20260102T090000\nRRULE:FREQ=DAILY", "DTSTART: one date is needed"),
+        ("DTSTART:tomorrow\nRRULE:FREQ=DAILY", "DTSTART: such as 20261231T235959"),
+        ("DTSTART;TZID=Mars:20260101T090000\nRRULE:FREQ=DAILY", "'Mars' is not known"),
         ("RRULE:FREQ=DAILY\nDURATION:PT1H", "lines are RRULE, EXRULE, RDATE, EXDATE .*'DURATION'"),
         ("RRULE;X=1:FREQ=DAILY", "takes no parameters"),
         ("RDATE;VALUE=PERIOD:20260101T090000/PT1H", "VALUE=PERIOD"),
@@ -326,8 +329,8 @@ def test_nothing_is_found_beyond_a_hundred_years_and_the_end_of_time() -> None:
     assert days(recurrence("FREQ=YEARLY;INTERVAL=200", "2026-01-01 00:00"), 9) == ["2026-01-01"]
     for frequency in ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"):
         late = recurrence(f"FREQ={frequency}", "9999-12-31 23:00")
-        assert late.upcoming(9) == [utc("9999-12-31 23:00")]
-        assert replace(late, time_zone="Asia/Tokyo").upcoming(9) == []
+        assert first_fire_times(late, 9) == [utc("9999-12-31 23:00")]
+        assert first_fire_times(replace(late, time_zone="Asia/Tokyo"), 9) == []
         late = recurrence(f"FREQ={frequency};INTERVAL=2147483647", "9999-01-01 00:00")
         assert days(late, 9) == ["9999-01-01"]
 
@@ -377,7 +380,7 @@ def test_without_changes_of_the_clock_it_fires_as_dateutil_says(rule: str, start
        st.sampled_from(["UTC", BERLIN, NEW_YORK, "Australia/Lord_Howe"]))  # fmt: skip
 def test_the_next_fire_is_later_and_none_lies_between(rule: str, end: str, start: datetime, time_zone: str) -> None:
     trigger = RecurrenceTrigger(rule=rule + end, start_time=start.replace(tzinfo=UTC), time_zone=time_zone)
-    fired = trigger.upcoming(4)
+    fired = first_fire_times(trigger, 4)
     assert fired == sorted(set(fired))
     assert all(at >= trigger.anchor for at in fired)
     for at, following in zip(fired, islice(fired, 1, None), strict=False):
@@ -392,3 +395,31 @@ def test_a_trigger_comes_back_from_its_schedule_as_it_was(rule: str, start: date
     schedule = json.loads(json.dumps(trigger.schedule()))
     again = trigger_kind("recurrence").from_schedule(schedule, name="t", start_time=trigger.start_time)
     assert again == trigger
+
+
+@pytest.mark.parametrize(
+    ("dtstart", "time_zone", "first"),
+    [
+        ("DTSTART:20260701T090000", "UTC", "2026-07-01 09:00"),
+        ("DTSTART:20260701T090000", "Europe/Berlin", "2026-07-01 07:00"),
+        ("DTSTART:20260701T090000Z", "Europe/Berlin", "2026-07-01 09:00"),
+        ("DTSTART;TZID=Europe/Berlin:20260701T090000", "UTC", "2026-07-01 07:00"),
+        ("DTSTART;TZID=Europe/Berlin:\r\n 20260701T090000\r", "Europe/Berlin", "2026-07-01 07:00"),
+        ("dtstart;value=date:20260701", "UTC", "2026-07-01 00:00"),
+    ],
+)
+def test_a_pasted_rule_brings_its_start(dtstart: str, time_zone: str, first: str) -> None:
+    trigger = RecurrenceTrigger(rule=f"{dtstart}\nRRULE:FREQ=DAILY;COUNT=2", time_zone=time_zone)
+    assert trigger.start_time == utc(first)
+    assert trigger.time_zone == ("Europe/Berlin" if "Berlin" in dtstart else time_zone)
+    assert first_fire_times(trigger, 9) == [utc(first), utc(first) + timedelta(days=1)]
+    assert RecurrenceTrigger.from_schedule(trigger.schedule(), start_time=trigger.start_time) == trigger
+
+
+def test_a_pasted_start_that_contradicts_the_trigger_is_refused() -> None:
+    rule = "DTSTART;TZID=Europe/Berlin:20260701T090000\nRRULE:FREQ=DAILY"
+    assert RecurrenceTrigger(rule=rule, start_time=utc("2026-07-01 07:00")).start_time == utc("2026-07-01 07:00")
+    with pytest.raises(InvalidTriggerError, match=r"start_time: 2026-07-01 09:00.*but DTSTART of the rule is"):
+        RecurrenceTrigger(rule=rule, start_time=utc("2026-07-01 09:00"))
+    with pytest.raises(InvalidTriggerError, match="time_zone: 'Asia/Tokyo', but DTSTART of the rule has 'Europe/Berl"):
+        RecurrenceTrigger(rule=rule, time_zone="Asia/Tokyo")

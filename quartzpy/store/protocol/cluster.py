@@ -49,6 +49,10 @@ class Notification(StrEnum):
     """A trigger is due sooner than the cluster waits for."""
     CANCELLED = "cancelled"
     """An execution was asked to stop."""
+    WATCHED = "watched"
+    """Somebody watches the events of the cluster, and nodes are asked to announce what they record."""
+    ENDED = "ended"
+    """Executions were recorded. Sent only while somebody watches."""
 
 
 class Subscription(Protocol):
@@ -175,10 +179,17 @@ class ClusterStore(Protocol):
         """Subscribe to notifications; None for a store that no other process uses."""
         ...
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        """Delete at most `limit` executions and at most `limit` misfires that ended longer ago; return how many.
+    def tell(self, what: Notification) -> None:
+        """Send a notification to all nodes and clients that listen. A store without other processes does nothing."""
+        ...
 
-        Triggers that a job or a misfire ended are deleted as well, once the last fire time that they show is that old.
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
+        """Delete at most `limit` executions that ended longer ago, and as many misfires; return how many of both.
+
+        None keeps all of them. Triggers that a job or a misfire ended are deleted too, once the last fire time that
+        they show is longer ago than `ended_triggers` (without it, than `older_than`; without both they are kept).
         """
         ...
 

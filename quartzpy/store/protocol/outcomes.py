@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, FiredTrigger, SkippedTrigger
@@ -17,8 +18,7 @@ class Acquisition:
     """The result of `acquire`.
 
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `placed` are the
-    dispatch keys with a placement for which triggers wait, whether or not this node can run them. `cancelled` are
-    the executions that this step asked to stop and of which the store sends no notification.
+    dispatch keys with a placement for which triggers wait, whether or not this node can run them.
     """
 
     now: datetime
@@ -27,22 +27,19 @@ class Acquisition:
     next_due: datetime | None = None
     skipped: Sequence[SkippedTrigger] = ()
     placed: Collection[DispatchKey] = ()
-    cancelled: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
     """The result of `fire`.
 
-    The claims in `not_due` are still held: the store's clock had not reached their fire times. `cancelled` has the
-    same meaning as in `Acquisition`.
+    The claims in `not_due` are still held: the store's clock had not reached their fire times.
     """
 
     now: datetime
     fired: Sequence[FiredTrigger] = ()
     not_due: Collection[int] = ()
     skipped: Sequence[SkippedTrigger] = ()
-    cancelled: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +90,21 @@ class Completion:
     def ends_its_trigger(self) -> bool:
         """True where this was the trigger's last fire and the job gave no other instruction; the trigger is removed."""
         return self.fired.next_fire_time is None and self.instruction is CompletionInstruction.NOOP
+
+    def moves_its_trigger(self) -> bool:
+        """Return whether the trigger's next fire time follows from the end of this execution."""
+        fired = self.fired
+        # Such a trigger has a next fire time, and nothing is known beyond it. Most triggers are never read here.
+        if fired.next_fire_time is None or fired.upcoming.instants or fired.upcoming.is_complete:
+            return False
+        try:
+            return fired.trigger.follows_end
+        except InvalidValueError:
+            return False
+
+    def next_by_end(self) -> datetime | None:
+        """Return the next fire time of a trigger that this execution moves; None where its schedule has ended."""
+        return self.fired.trigger.next_by_end(self.ended_at, self.fired.calendar)
 
 
 @dataclass(frozen=True, slots=True)

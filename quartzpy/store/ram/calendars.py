@@ -53,8 +53,13 @@ def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
             continue
         moved.add(row.key)
         if one.to.progress.next_fire_time is None:
-            tables.remove_trigger(row)
-            tables.drop_orphans([row.job.key])
+            tables.move(
+                row,
+                TriggerState.COMPLETE,
+                progress=one.to.progress,
+                upcoming=UpcomingFireTimes(is_complete=True),
+                missed_policy=Missed.MISFIRE,
+            )
         else:
             tables.move(
                 row, row.state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node
+from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification
 from quartzpy.store.ram.rerun import follow, retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.store.records import ExecutionRecord
@@ -91,6 +92,8 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
         if row is not None and row.state is TriggerState.COMPLETE and row.owner is None:
             tables.remove_trigger(row)
         tables.drop_orphans([fired.job_key])
+    elif row is not None and completion.moves_its_trigger():
+        _move_by_end(tables, row, completion)
     elif row is not None and completion.refill is not None:
         calendar = tables.calendar_of(row)
         if (None if calendar is None else calendar.revision) == fired.calendar_revision:
@@ -100,6 +103,15 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
 def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:
     row = tables.triggers.get(fired.trigger_key)
     return row if row is not None and row.generation == fired.generation else None
+
+
+def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> None:
+    """Give a trigger the fire time that follows from the end of its execution, unless it was moved meanwhile."""
+    if row.progress.next_fire_time != completion.fired.next_fire_time or row.state is TriggerState.COMPLETE:
+        return
+    following = completion.next_by_end()
+    state = TriggerState.COMPLETE if following is None else row.state
+    tables.move(row, state, progress=replace(row.progress, next_fire_time=following))
 
 
 def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: UpcomingFireTimes) -> None:
@@ -116,6 +128,7 @@ def request_cancel(tables: Tables, fire_id: int) -> bool:
     if row is None or row.state is not FiredState.EXECUTING:
         return False
     row.cancel_requested = True
+    tables.notifications.add(Notification.CANCELLED)
     return True
 
 
@@ -132,9 +145,14 @@ def cancel_requests(tables: Tables, node: Node) -> set[int]:
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
-def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
-    """Delete old history; see `JobStore.purge_history`."""
-    before = tables.now() - older_than
+def purge(tables: Tables, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    if ended_triggers is not None:
+        _purge_ended(tables, tables.now() - ended_triggers)
+    return 0 if older_than is None else _purge_records(tables, tables.now() - older_than, limit)
+
+
+def _purge_records(tables: Tables, before: datetime, limit: int) -> int:
     executions: deque[ExecutionRecord] = deque(maxlen=HISTORY)
     purged = 0
     for record in tables.history:
@@ -148,7 +166,6 @@ def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
     while gone < limit and misfires and misfires[0].handled_at < before:
         misfires.popleft()
         gone += 1
-    _purge_ended(tables, before)
     return purged + gone
 
 

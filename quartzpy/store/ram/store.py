@@ -6,6 +6,7 @@ share it. It decides as the SQL store does: both pass the same contract tests.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
-from quartzpy.errors import InvalidValueError
+from quartzpy.errors import InvalidValueError, SchedulerStateError
 from quartzpy.events import Event
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -34,14 +35,16 @@ from quartzpy.store.protocol import (
     Holdings,
     JobEntry,
     JobStore,
+    JobTransaction,
     MisfireOutcome,
     Node,
+    Notification,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
     StoredCalendar,
+    Subscription,
     TriggerMove,
-    Work,
 )
 from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.ram import (
@@ -56,6 +59,7 @@ from quartzpy.store.ram import (
     recover,
     scheduling,
 )
+from quartzpy.store.ram.notifications import Notifications
 from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import (
     ExecutionRecord,
@@ -63,6 +67,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -75,8 +81,24 @@ class RamJobStore:
     """Keeps a scheduler's jobs in this process's memory, by the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._tables = Tables(clock)
         self._lock = threading.RLock()
+        self._opened_by: int | None = None
+        self._notifications = Notifications()
+
+    def export_state(self) -> Tables:
+        """Return everything that is stored, but the clock: a value that can be copied and pickled.
+
+        It is live: a caller that keeps it copies it before the next call. `import_state` of the same release reads it.
+        """
+        return self._tables
+
+    def import_state(self, state: Tables) -> None:
+        """Replace everything that is stored by what `export_state` returned."""
+        state.take_time_from(self._clock)
+        with self._lock:
+            self._tables = state
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")
@@ -85,15 +107,22 @@ class RamJobStore:
         with self._lock:
             return work(self)
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         with self._lock:
             return scheduling.owned(self._tables, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
         with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers)
+            scheduling.own(self._tables, owner, jobs, triggers, version)
 
-    def begin_job_transaction(self) -> Work:
+    def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
 
     def snapshot(self) -> Callable[[], None]:
@@ -103,6 +132,7 @@ class RamJobStore:
 
         def put_back() -> None:
             with self._lock:
+                kept.continue_numbers_of(self._tables)
                 self._tables = kept
 
         return put_back
@@ -110,7 +140,12 @@ class RamJobStore:
     # --- a node's life
 
     def open(self) -> None:
-        pass
+        if self._opened_by not in (None, os.getpid()):
+            raise SchedulerStateError(
+                f"memory:// belongs to process {self._opened_by}, which used it first; process {os.getpid()} has only a"
+                " copy of it. Use it after the fork only, or use a database"
+            )
+        self._opened_by = os.getpid()
 
     def close(self) -> None:
         pass
@@ -202,7 +237,7 @@ class RamJobStore:
         passed_over: Collection[int] = (),
     ) -> Acquisition:
         with self._lock:
-            return acquire.acquire(
+            acquisition = acquire.acquire(
                 self._tables,
                 node,
                 available_slots,
@@ -211,10 +246,21 @@ class RamJobStore:
                 misfire_threshold=misfire_threshold,
                 passed_over=passed_over,
             )
+        self._notify()
+        return acquisition
+
+    def _notify(self) -> None:
+        """Send what a step has left to be sent, outside its lock."""
+        with self._lock:
+            notifications, self._tables.notifications = self._tables.notifications, set()
+        if notifications:
+            self._notifications.send(notifications)
 
     def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
         with self._lock:
-            return fire.fire(self._tables, node, moves)
+            firing = fire.fire(self._tables, node, moves)
+        self._notify()
+        return firing
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         with self._lock:
@@ -232,7 +278,9 @@ class RamJobStore:
 
     def request_cancel(self, fire_id: int) -> bool:
         with self._lock:
-            return complete.request_cancel(self._tables, fire_id)
+            found = complete.request_cancel(self._tables, fire_id)
+        self._notify()
+        return found
 
     def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
         with self._lock:
@@ -248,9 +296,11 @@ class RamJobStore:
         with self._lock:
             return misfire.recover_misfires(self._tables, node, dispatch_keys, threshold=threshold, limit=limit)
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
         with self._lock:
-            return complete.purge(self._tables, older_than, limit)
+            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 
@@ -272,7 +322,7 @@ class RamJobStore:
         with self._lock:
             return scheduling.delete_triggers(self._tables, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         with self._lock:
             return scheduling.delete_jobs(self._tables, keys)
 
@@ -341,9 +391,9 @@ class RamJobStore:
         with self._lock:
             return pausing.resume_all(self._tables, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_mode(self._tables, key, mode)
+            return pausing.set_mode(self._tables, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.job_header(key)
@@ -354,9 +404,9 @@ class RamJobStore:
             job = self._tables.jobs.get(key)
             return None if job is None else JobHeader(key, job.job_type, job.mode)
 
-    def set_manual(self, on: bool) -> datetime | None:
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_manual(self._tables, on)
+            return pausing.set_manual(self._tables, on, missed)
 
     def is_manual(self) -> bool:
         with self._lock:
@@ -406,6 +456,12 @@ class RamJobStore:
         with self._lock:
             return lookups.groups(self._tables.triggers)
 
+    def pauses(self) -> Pauses:
+        with self._lock:
+            pauses = self._tables.pauses
+            groups = lookups.paused_trigger_groups(self._tables)
+            return Pauses(pauses.everything, frozenset(groups), frozenset(pauses.job_groups))
+
     def paused_trigger_groups(self) -> set[str]:
         with self._lock:
             return lookups.paused_trigger_groups(self._tables)
@@ -417,7 +473,7 @@ class RamJobStore:
     def all_paused(self) -> bool:
         return self._tables.pauses.everything
 
-    def waiting_lanes(self) -> set[DispatchKey]:
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
         with self._lock:
             return self._tables.due.dispatch_keys()
 
@@ -465,6 +521,8 @@ class RamJobStore:
 
     # --- waking up
 
-    def subscribe(self) -> None:
-        """None: there are no other processes."""
-        return
+    def tell(self, what: Notification) -> None:
+        self._notifications.send([what])
+
+    def subscribe(self) -> Subscription:
+        return self._notifications.subscribe()

@@ -16,7 +16,6 @@ from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
-from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
@@ -81,15 +80,17 @@ moved AS (
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NOT NULL
-    RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name
+    RETURNING t.trigger_group, t.trigger_name
 ),
-gone AS (
-    DELETE FROM $triggers t USING held h
+over AS (
+    UPDATE $triggers t
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true
+      FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL
-    RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name
+    RETURNING t.trigger_group, t.trigger_name
 )
-SELECT * FROM moved UNION ALL SELECT * FROM gone
+SELECT * FROM moved UNION ALL SELECT * FROM over
 """
 
 
@@ -159,7 +160,7 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 complete=[to.upcoming.is_complete for to in targets],
             )
         )[0].rows
-        transaction.commit(*orphans(session, {(group, name) for _, _, group, name in moved}), news(session))
-        return {TriggerKey(name, group) for group, name, _, _ in moved}
+        transaction.commit(news(session))
+        return {TriggerKey(name, group) for group, name in moved}
 
     return session.transaction(work)

@@ -16,7 +16,6 @@ from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
 
@@ -233,6 +232,17 @@ UPDATE $triggers t
  WHERE t.ctid = r.row
 """
 
+# Triggers whose next fire follows from the end of their execution. One that was moved meanwhile stays as it is.
+MOVE_BY_END = """
+UPDATE $triggers t
+   SET next_fire_time = w.next_fire_time,
+       trigger_state = CASE WHEN w.next_fire_time IS NULL THEN 'COMPLETE' ELSE t.trigger_state END
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
+              %(next)s::timestamptz[]) AS w(trigger_group, trigger_name, generation, seen, next_fire_time)
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
+   AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN ('ACQUIRED', 'COMPLETE')
+"""
+
 # What ended jobs ask for: a state for the trigger that fired them (its generation), or for all of the job's. Fenced
 # ones ask for nothing.
 SET_STATES = """
@@ -359,7 +369,7 @@ def sends(
             ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,
-            channel=channel(session.scheduler),
+            channel=session.channel,
             wakes_others=wakes_others,
             fire_ids=[c.fired.fire_id for c in completions],
             started=[c.started_at for c in completions],
@@ -396,6 +406,18 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
         more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
     ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
     more += orphans(session, ending)
+    moving = [c for c in completions if c.moves_its_trigger()]
+    if moving:
+        more.append(
+            session.send(
+                MOVE_BY_END,
+                groups=[c.fired.trigger_group for c in moving],
+                names=[c.fired.trigger_name for c in moving],
+                generations=[c.fired.generation for c in moving],
+                seen=[c.fired.next_fire_time for c in moving],
+                next=[c.next_by_end() for c in moving],
+            )
+        )
     if any(c.refill for c in completions):
         refilled = [(c.fired, c.refill) for c in completions if c.refill]
         more.append(
@@ -420,13 +442,18 @@ def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send
     return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []
 
 
-def purge(session: SqlSession, older_than: timedelta, limit: int) -> int:
-    """Delete old history; see `JobStore.purge_history`."""
-    purged, misfires, ended = session.unlocked(
-        session.send(PURGE, older_than=older_than, limit=limit),
-        session.send(PURGE_MISFIRES, older_than=older_than, limit=limit),
-        session.send(PURGE_ENDED, older_than=older_than, limit=limit),
-    )
-    if ended.rows:
-        session.unlocked(*orphans(session, [(group, name) for group, name in ended.rows]))
-    return purged.touched + misfires.touched
+def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    history = []
+    if older_than is not None:
+        history = [session.send(text, older_than=older_than, limit=limit) for text in (PURGE, PURGE_MISFIRES)]
+    triggers = []
+    if ended_triggers is not None:
+        triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
+    if not history and not triggers:
+        return 0
+    results = session.unlocked(*history, *triggers)
+    gone = [key for result in results[len(history) :] for key in result.rows]
+    if gone:
+        session.unlocked(*orphans(session, [(group, name) for group, name in gone]))
+    return sum(result.touched for result in results[: len(history)])

@@ -10,9 +10,12 @@ from typing import Any
 
 import psycopg
 
+from quartzpy.config import DEFAULT_TABLE_PREFIX
+from quartzpy.store.sql.naming import renamed, version_table
+
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _READ = ("SELECT",)
-VERSION_TABLE = "qrtz_alembic_version"
+VERSION_TABLE = version_table(DEFAULT_TABLE_PREFIX)
 
 
 class Use(StrEnum):
@@ -31,6 +34,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_job_details": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_triggers": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     # To lock a row takes UPDATE; the rows of a scheduler's name are made by whoever comes first.
     "qrtz_locks": {
@@ -64,10 +68,12 @@ SELECT w.name, w.verb
 """
 
 
-def missing(connection: psycopg.Connection[Any], schema: str | None, use: Use) -> dict[str, list[str]]:
+def missing(
+    connection: psycopg.Connection[Any], schema: str | None, use: Use, prefix: str = DEFAULT_TABLE_PREFIX
+) -> dict[str, list[str]]:
     """The verbs that this connection's role lacks for that use, by table or sequence."""
     wanted = [
-        (kind, name, verb)
+        (kind, renamed(name, prefix), verb)
         for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
         for name, uses in things.items()
         for verb in uses[use]

@@ -35,11 +35,14 @@ MODE_FORBIDS = f"""
  OR ({{row}}.trigger_group NOT IN {UNSCHEDULED}
      AND EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s AND p.scope = 'MANUAL')))
 """
+GROUP_IS_PAUSED = """
+EXISTS (SELECT FROM $paused_groups p
+         WHERE p.sched_name = %(sched)s
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {row}.trigger_group)
+                OR (p.scope = 'JOB' AND p.group_name = {row}.job_group)))
+"""
 NEW_STATE = f"""
-CASE WHEN EXISTS (SELECT FROM $paused_groups p
-                   WHERE p.sched_name = %(sched)s
-                     AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {{row}}.trigger_group)
-                          OR (p.scope = 'JOB' AND p.group_name = {{row}}.job_group)))
+CASE WHEN {GROUP_IS_PAUSED}
           OR {MODE_FORBIDS}
      THEN 'PAUSED' ELSE '' END ||
 CASE WHEN {{job}}.overlap_policy = 'block' AND {{job}}.max_concurrent <= (
@@ -66,6 +69,11 @@ def state_of(row: str, job: str, key: str) -> str:
     return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job, key=f'({key})')})")
 
 
+def held_by_mode(row: str) -> str:
+    """The SQL that says whether a mode alone pauses a new trigger `row`, so that the end of the mode resumes it."""
+    return f"(NOT {ORDINARY} AND NOT {GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
+
+
 _KEY = key_of("t.job_data", "j")
 IS_OTHER_KEY = f"t.concurrency_key <> {_KEY}"
 COPIES = (
@@ -82,7 +90,7 @@ OUT_OF_DATE = f"({_OTHER_JOB} OR {IS_OTHER_KEY})"
 
 # Under the lock: what was stored a moment ago, against the pauses, the running jobs and the jobs of this moment.
 SETTLE_NEW = f"""
-UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, {COPIES}
+UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode = {held_by_mode("t")}, {COPIES}
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row, o.job_group, o.job_name FROM $triggers o
@@ -95,18 +103,19 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, {COPIES}
      LIMIT 1) AS j
  WHERE t.ctid = own.row
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-   AND (t.trigger_state <> {state_of("t", "j", _KEY)} OR {OUT_OF_DATE})
+   AND (t.trigger_state <> {state_of("t", "j", _KEY)} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
 """
 
 # The same for what transactions of users stored and committed since. A row that somebody holds is settled later.
 SETTLE = f"""
 UPDATE $triggers t
-   SET trigger_state = s.new_state, misfire_rule = {USUAL_RULE},
+   SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {USUAL_RULE},
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
        placement = s.placement, concurrency_key = s.new_key
   FROM (SELECT o.row, j.*, {key_of("o.job_data", "j")} AS new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE o.trigger_state END AS new_state
+                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE o.trigger_state END AS new_state,
+               {held_by_mode("o")} AS new_hold
           FROM (SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state, n.job_data
                   FROM $triggers n
                  WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import SchemaError, StoreUnavailableError
+from quartzpy.errors import InvalidJobTypeError, SchemaError, StoreUnavailableError
 from quartzpy.events import Event, NodesDiffer
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import JobMode, Missed, PublicState
@@ -36,6 +40,7 @@ from quartzpy.store.protocol import (
     JobStore,
     MisfireOutcome,
     Node,
+    Notification,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -49,6 +54,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -72,14 +79,17 @@ from quartzpy.store.sql import (
 )
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn
+from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, translate
 from quartzpy.store.sql.diagnosis import Diagnosis
+from quartzpy.store.sql.external import external_transaction
 from quartzpy.store.sql.job_transaction import WorkTransaction
-from quartzpy.store.sql.listen import Listener
+from quartzpy.store.sql.listen import Listener, news
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.scheduler_names import scheduler_names
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
-from quartzpy.store.sql.within import WithinSession, driver_connection
+from quartzpy.store.sql.sources import Database, check_engine
+from quartzpy.store.sql.within import WithinSession
 from quartzpy.triggers.upcoming import PreparedTrigger
 
 logger = logging.getLogger(__name__)
@@ -87,40 +97,70 @@ _T = TypeVar("_T")
 
 
 class SqlJobStore:
-    """Keeps a scheduler's jobs in PostgreSQL. `now_sql` is the expression that all decisions take the time from."""
+    """Keeps a scheduler's jobs in PostgreSQL: at a URL, behind a caller's engine or a caller's function that connects.
 
-    def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+    `now_sql` is the expression that all decisions take the time from.
+    """
+
+    def __init__(self, database: Database, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+        if isinstance(database, Engine):
+            check_engine(database)
+        self._database = database
         self._config = config
+        self._now_sql = now_sql
         self._left_to_others: set[int] = set()
-        self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
         self._described = "PostgreSQL"
-        self._control = ControlConnection(self._connections)
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
-        named = names(config.schema, now_sql)
-        diagnosis = Diagnosis(self._connections, named, config.schema, config.lock_timeout)
-        self._session = SqlSession(self._connections, config.name, named, diagnosis)
+        self._of_parents: list[Connections] = []
+        self._prepare_connections()
+
+    def _prepare_connections(self) -> None:
+        """Make all that leads to the database; nothing is connected yet."""
+        self._pid = os.getpid()
+        self._connections = Connections(self._database, self._config)
+        self._connections.on_event(self._emit)
+        self._control = ControlConnection(self._connections)
+        named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
+        diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
+        self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
+
+    @property
+    def _as_connected(self) -> SchedulerConfig:
+        """The settings, with `pooled` where sessions are not ours, as those of a caller's engine."""
+        return replace(self._config, pooled=self._connections.pooled)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
-        inside._session = WithinSession(self._session, driver_connection(connection))
+        inside._session = WithinSession(self._session, external_transaction(connection, self._connections.seconds))
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
-        with self._connections.begin_job_transaction(is_ours=True) as connection:
-            inside = self.within(connection)
-            lock = self._session.lock(LockName.SYNC_ACCESS)
-            self._session.with_locks(lambda: inside._session.unlocked(lock))
-            done = work(inside)
-            connection.commit()
-            return done
+        try:
+            with self._connections.begin_job_transaction(is_ours=True) as connection:
+                inside = self.within(connection)
+                lock = self._session.lock(LockName.SYNC_ACCESS)
+                self._session.with_locks(lambda: inside._session.unlocked(lock))
+                done = work(inside)
+                connection.commit()
+                return done
+        except SQLAlchemyError as error:
+            # Of what `work` raises nothing is SQLAlchemy's; the end of the block is, where the connection is gone.
+            raise translate(error) from error
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         return scheduling.owned(self._session, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
-        scheduling.own(self._session, owner, jobs, triggers)
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
+        scheduling.own(self._session, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
@@ -128,10 +168,15 @@ class SqlJobStore:
     # --- a node's life
 
     def open(self) -> None:
+        if os.getpid() != self._pid:
+            # The sessions of the process that this one was forked from are still its own. They are kept, because
+            # closing one here would end it there.
+            self._of_parents.append(self._connections)
+            self._prepare_connections()
         try:
             with self._connections.checked_out() as connection:
-                checks.refuse(connection, self._config)
-                migrations.verify(connection, self._config.schema)
+                checks.refuse(connection, self._as_connected)
+                migrations.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
         except BaseException:
             self._connections.drop_idle()
@@ -150,7 +195,7 @@ class SqlJobStore:
     def _check_server(self) -> None:
         """What a node needs besides its tables; told once in this process."""
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._config)
+            found = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
         checks.raise_first(found)
         for finding in found:
@@ -159,6 +204,9 @@ class SqlJobStore:
                 logger.warning("scheduler %s: %s", self._config.name, finding)
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            # These connections are the ones of the process that this one was forked from.
+            return
         self._control.close()
         self._connections.close()
 
@@ -232,7 +280,7 @@ class SqlJobStore:
 
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._config)
+            found = checks.of_node(connection, self._as_connected)
         found += audit.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
@@ -291,12 +339,17 @@ class SqlJobStore:
             self._session, node, dispatch_keys, self._left_to_others, threshold=threshold, limit=limit
         )
 
-    def purge_history(self, older_than: timedelta, *, limit: int) -> int:
-        return complete.purge(self._session, older_than, limit)
+    def purge_history(
+        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+    ) -> int:
+        return complete.purge(self._session, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        for entry in entries:
+            if entry.job is not None:
+                _refuse_types_of_main(entry.job)
         return scheduling.store_jobs(self._session, entries, replace=replace)
 
     def modify_job(
@@ -310,7 +363,7 @@ class SqlJobStore:
     def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
         return scheduling.delete_triggers(self._session, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         return scheduling.delete_jobs(self._session, keys)
 
     def clear(self) -> None:
@@ -346,8 +399,8 @@ class SqlJobStore:
     def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_all(self._session, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
-        return pausing.set_mode(self._session, key, mode)
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.set_mode(self._session, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.job_header(key)
@@ -356,8 +409,8 @@ class SqlJobStore:
     def job_header(self, key: JobKey) -> JobHeader | None:
         return pausing.job_header(self._session, key)
 
-    def set_manual(self, on: bool) -> datetime | None:
-        return pausing.set_manual(self._session, on)
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.set_manual(self._session, on, missed)
 
     def is_manual(self) -> bool:
         return bool(lookups.paused(self._session, pausing.MANUAL_SCOPE))
@@ -397,6 +450,9 @@ class SqlJobStore:
     def trigger_group_names(self) -> list[str]:
         return lookups.column(self._session, lookups.TRIGGER_GROUPS)
 
+    def pauses(self) -> Pauses:
+        return lookups.pauses(self._session)
+
     def paused_trigger_groups(self) -> set[str]:
         return lookups.paused(self._session, pausing.TRIGGER_SCOPE)
 
@@ -406,8 +462,8 @@ class SqlJobStore:
     def all_paused(self) -> bool:
         return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
 
-    def waiting_lanes(self) -> set[DispatchKey]:
-        return lookups.waiting_lanes(self._session)
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
+        return lookups.waiting_dispatch_keys(self._session)
 
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         calendars.put(self._session, name, calendar, replace=replace)
@@ -457,13 +513,26 @@ class SqlJobStore:
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
 
+    def scheduler_names(self) -> list[str]:
+        """Return the names of all schedulers in this database. The name of this one need not be among them.
+
+        Raises:
+            SchemaError: the tables are absent, or not those of this release.
+        """
+        with self._connections.checked_out() as connection:
+            migrations.verify(connection, self._config.schema)
+        return scheduler_names(self._session)
+
     # --- waking up
+
+    def tell(self, what: Notification) -> None:
+        self._session.unlocked(news(self._session, what))
 
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:
             return None
         return Listener(
-            self._connections.connect_apart("listen"), self._config.name, is_current=self._connections.is_current
+            self._connections.connect_apart("listen"), self._session.channel, is_current=self._connections.is_current
         )
 
 
@@ -476,3 +545,13 @@ def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
     tables = "" if schema is None else f", schema {schema}"
     version = info.parameter_status("server_version") or "of an unknown release"
     return f"PostgreSQL {version} at {place}, database {info.dbname} as {info.user}{tables}"
+
+
+def _refuse_types_of_main(job: JobDetail) -> None:
+    """Refuse a job whose type no other process can find, and this program not either when it runs again."""
+    if job.job_type.startswith(f"{MAIN}:"):
+        raise InvalidJobTypeError(
+            f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"
+            " that cannot be imported, so that no other node can run it; define it in a module that can be imported, or"
+            " give it a type_name"
+        )

@@ -1,0 +1,545 @@
+"""Tests of the complete step: the effects of an execution that ended, and the fencing of one that was lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from quartzpy.job_data import encode
+from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.protocol import FiredTrigger
+from quartzpy.store.queries import HISTORY, ExecutionQuery
+from quartzpy.testing.store.harness import (
+    HOUR,
+    SECOND,
+    START,
+    Harness,
+    at,
+    data_of,
+    every,
+    job,
+    job_key,
+    key,
+    names,
+    once,
+    serial,
+)
+from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
+
+TRIGGER_COMPLETE = CompletionInstruction.SET_TRIGGER_COMPLETE
+ALL_COMPLETE = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+ALL_ERROR = CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
+
+
+def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
+    assert fired.next_fire_time is not None
+    return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, None)
+
+
+def test_an_ended_execution_gives_up_its_claim_and_enters_the_history(store: Harness) -> None:
+    node = store.node("a")
+    store.schedule(job(), every(10))
+    fired = store.fire_one(node)
+    store.clock.advance(2 * SECOND)
+    completion = store.ended(fired, outcome=Outcome.FAILED, error="it broke")
+    completion.started_at = at(1)
+    outcome = store.store.complete(node, [completion])
+    assert (outcome.now, set(outcome.fenced), set(outcome.deferred)) == (at(2), set(), set())
+    assert not store.store.list_running()
+    [record] = store.history()
+    assert (record.fire_id, record.trigger_key, record.job_key) == (fired.fire_id, key("every"), job_key())
+    assert (record.instance_id, record.outcome, record.error) == ("a", Outcome.FAILED, "it broke")
+    assert (record.scheduled_fire_time, record.fire_time) == (START, START)
+    assert (record.started_at, record.ended_at, record.recovering) == (at(1), at(2), False)
+    assert store.state("every") == "WAITING"
+
+
+def test_completing_nothing_is_possible(store: Harness) -> None:
+    node = store.node()
+    outcome = store.store.complete(node, [])
+    assert (set(outcome.fenced), set(outcome.deferred), outcome.earliest_unblocked) == (set(), set(), None)
+
+
+def test_a_batch_of_completions_ends_all_of_them(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("plain", durable=True), *[once(f"t{n}") for n in range(5)])
+    store.schedule(serial("serial"), every(10, "s"))
+    fired = store.fire_due(node)
+    assert len(fired) == 6
+    store.complete(node, *fired)
+    assert not store.store.list_running()
+    assert len(store.history()) == 6
+    assert store.state("s") == "WAITING"
+    assert store.state("t0") == "gone"
+
+
+def test_blocked_triggers_of_the_job_are_released(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10), once("other", at(5)), once("paused", at(3)))
+    store.store.pause_triggers([key("paused")])
+    fired = store.fire_one(node)
+    assert store.states("every", "other", "paused") == ["BLOCKED", "BLOCKED", "PAUSED_BLOCKED"]
+    outcome = store.complete(node, fired)
+    assert store.states("every", "other", "paused") == ["WAITING", "WAITING", "PAUSED"]
+    assert outcome.earliest_unblocked == at(5)
+
+
+def test_the_blocked_triggers_of_other_jobs_stay_blocked(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial("one"), every(10, "one"))
+    store.schedule(serial("two"), every(10, "two"))
+    fired = {one.job_name: one for one in store.fire_due(node)}
+    store.complete(node, fired["one"])
+    assert store.states("one", "two") == ["WAITING", "BLOCKED"]
+
+
+def test_a_concurrent_job_that_ends_releases_nothing(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    assert store.complete(node, store.fire_one(node)).earliest_unblocked is None
+
+
+def test_a_complete_trigger_goes_and_with_it_its_job(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    fired = store.fire_one(node)
+    assert store.store.job(job_key()) is not None
+    store.complete(node, fired)
+    assert store.state("once") == "gone"
+    assert store.store.job(job_key()) is None
+
+
+def test_a_durable_job_stays_when_its_last_trigger_goes(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), once())
+    store.complete(node, store.fire_one(node))
+    assert store.state("once") == "gone"
+    assert store.store.job(job_key()) is not None
+
+
+def test_a_job_with_another_trigger_stays(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once(), once("later", at(100)))
+    store.complete(node, store.fire_one(node))
+    assert store.state("later") == "WAITING"
+    assert store.store.job(job_key()) is not None
+
+
+def test_a_complete_trigger_stays_while_its_last_fire_executes(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1, times=2))
+    first = store.fire_one(node)
+    store.clock.advance(SECOND)
+    last = store.fire_one(node)
+    store.complete(node, first)
+    assert store.state("every") == "COMPLETE"
+    store.complete(node, last)
+    assert store.state("every") == "gone"
+
+
+def test_changed_job_data_is_stored_and_given_to_the_next_fire(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(data={"runs": 0}, persist_data=True), every(10))
+    for runs in range(3):
+        fired = store.fire_one(node)
+        assert data_of(fired)[0] == {"runs": runs}
+        assert dict(fired.job_detail.data or {}) == {"runs": runs}
+        store.complete(node, fired, job_data=encode({"runs": runs + 1}))
+        store.clock.advance(10 * SECOND)
+    assert store.job_data(job_key()) == {"runs": 3}
+
+
+def test_emptied_job_data_is_stored_as_none(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(data={"runs": 0}, persist_data=True), every(10))
+    store.complete(node, store.fire_one(node), job_data="{}")
+    assert store.job_data(job_key()) == {}
+    store.clock.advance(10 * SECOND)
+    assert data_of(store.fire_one(node))[0] == {}
+
+
+def test_job_data_that_did_not_change_is_kept(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(data={"runs": 0}, persist_data=True), every(10))
+    store.complete(node, store.fire_one(node))
+    assert store.job_data(job_key()) == {"runs": 0}
+
+
+def test_the_last_of_several_completions_of_a_job_decides_its_data(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(persist_data=True, durable=True), once("a"), once("b"))
+    one, two = store.fire_due(node)
+    store.store.complete(
+        node, [store.ended(one, job_data=encode({"n": 1})), store.ended(two, job_data=encode({"n": 2}))]
+    )
+    assert store.job_data(job_key()) == {"n": 2}
+
+
+# --- what a job asks for
+
+
+def test_a_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10), once("other", at(100)))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    assert store.states("every", "other") == ["COMPLETE", "WAITING"]
+    assert store.progress("every").next_fire_time == at(10), "as it was"
+
+
+def test_a_job_that_ends_its_only_trigger_stays_with_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    assert not store.store.recover(node, []).changed_anything
+    assert store.state("every") == "COMPLETE"
+    assert store.store.job(job_key()) is not None
+    store.clock.advance(HOUR)
+    assert not store.fire_due(node)
+    assert not store.misfire(node).misfired
+    store.store.delete_triggers([key("every")])
+    assert store.store.job(job_key()) is None
+
+
+def test_a_job_can_end_its_trigger_at_its_last_fire(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    assert store.state("once") == "COMPLETE"
+
+
+def test_a_serial_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10), once("other", at(5)))
+    outcome = store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    assert store.states("every", "other") == ["COMPLETE", "WAITING"]
+    assert outcome.earliest_unblocked is not None
+
+
+def test_a_job_can_end_all_its_triggers(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(10), once("waiting", at(100)), once("paused", at(100)))
+    store.schedule(job("unrelated"), once("unrelated", at(100)))
+    store.store.pause_triggers([key("paused")])
+    store.complete_asking(node, store.fire_one(node), ALL_COMPLETE)
+    assert store.states("every", "waiting", "paused", "unrelated") == ["COMPLETE", "COMPLETE", "COMPLETE", "WAITING"]
+
+
+def test_a_job_that_cannot_be_made_puts_all_its_triggers_into_error(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10), once("waiting", at(100)), once("paused", at(100)))
+    store.schedule(job("unrelated"), once("unrelated", at(100)))
+    store.store.pause_triggers([key("paused")])
+    store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
+    assert store.states("every", "waiting", "paused", "unrelated") == ["ERROR", "ERROR", "ERROR", "WAITING"]
+    record = store.store.trigger(key("waiting"))
+    assert record is not None
+    assert record.error == "no such luck"
+    store.clock.advance(HOUR)
+    assert [one.trigger_name for one in store.fire_due(node, threshold=2 * HOUR)] == ["unrelated"]
+    assert not store.misfire(node).misfired
+    assert store.store.reset_from_error(key("every")) == at(10)
+    assert store.states("every", "waiting") == ["WAITING", "ERROR"]
+
+
+def test_a_trigger_whose_last_fire_failed_so_is_complete_when_it_is_reset(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
+    assert store.state("once") == "ERROR"
+    assert store.store.reset_from_error(key("once")) is None
+    assert store.state("once") == "COMPLETE"
+
+
+def test_claims_on_triggers_that_a_job_ends_are_dropped(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(durable=True), every(10), once("claimed", at(1)))
+    fired = store.acquire(a).fired[0]
+    [claim] = store.acquire(b, look_ahead=HOUR, limit=1).acquired
+    assert claim.key == key("claimed")
+    store.complete_asking(a, fired, ALL_COMPLETE)
+    store.clock.advance(SECOND)
+    assert not store.fire(b, [claim]).fired
+    assert not store.store.list_running()
+
+
+# --- generations
+
+
+def test_a_trigger_that_was_replaced_meanwhile_is_not_ended(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    fired = store.fire_one(node)
+    store.add_triggers(job_key(), once(when=at(100)), replace=True)
+    assert not store.complete(node, fired).fenced
+    assert store.state("once") == "WAITING"
+    assert store.store.job(job_key()) is not None
+    assert len(store.history()) == 1
+
+
+def test_a_job_cannot_end_a_trigger_that_replaced_the_one_that_fired(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    fired = store.fire_one(node)
+    store.store.replace_trigger(key("every"), store.prepare(every(20, start=at(100)), job_key()))
+    store.complete_asking(node, fired, TRIGGER_COMPLETE)
+    assert store.state("every") == "WAITING"
+
+
+def test_a_replaced_trigger_that_is_complete_itself_is_left_to_its_own_fire(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once())
+    first = store.fire_one(node)
+    store.add_triggers(job_key(), once(when=at(-1)), replace=True)
+    second = store.fire_one(node)
+    store.complete(node, first)
+    assert store.state("once") == "COMPLETE"
+    store.complete(node, second)
+    assert store.state("once") == "gone"
+
+
+def test_a_trigger_replaced_while_its_serial_job_runs_is_released_with_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10))
+    fired = store.fire_one(node)
+    store.add_triggers(job_key(), every(20, start=at(30)), replace=True)
+    assert store.state("every") == "BLOCKED"
+    store.complete(node, fired)
+    assert store.state("every") == "WAITING"
+
+
+def test_a_job_deleted_while_it_runs_leaves_only_history(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(persist_data=True), every(10))
+    fired = store.fire_one(node)
+    store.store.delete_jobs([job_key()])
+    assert len(store.running()) == 1
+    outcome = store.complete(node, fired, job_data=encode({"n": 1}))
+    assert (set(outcome.fenced), set(outcome.deferred)) == (set(), set())
+    assert store.store.job(job_key()) is None
+    assert len(store.history()) == 1
+
+
+def test_a_trigger_deleted_while_it_runs_stays_deleted(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(10))
+    fired = store.fire_one(node)
+    store.store.delete_triggers([key("every")])
+    store.complete(node, fired, refill=UpcomingFireTimes((at(100),)))
+    assert store.state("every") == "gone"
+
+
+# --- topping up the stored instants
+
+
+def test_the_stored_instants_are_topped_up(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    for _ in range(6):
+        fired = store.fire_one(node)
+        more = refill_of(fired)
+        store.complete(node, fired, refill=more)
+        store.clock.advance(10 * SECOND)
+    assert more is not None
+    assert store.upcoming("every") == [at(10 * n) for n in range(7, 15)]
+
+
+def test_a_trigger_that_is_topped_up_never_needs_a_claim(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1, times=40))
+    for n in range(40):
+        took = store.acquire(node)
+        assert not took.acquired
+        [fired] = took.fired
+        assert fired.scheduled_fire_time == at(n)
+        more = None if fired.next_fire_time is None else refill_of(fired)
+        store.complete(node, fired, refill=more)
+        store.clock.advance(SECOND)
+    assert store.state("every") == "gone"
+
+
+def test_instants_are_appended_while_the_trigger_fires_on(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1))
+    for _ in range(6):
+        fired = store.fire_one(node)
+        store.clock.advance(SECOND)
+    store.fire_one(node)  # it went on while the other was running
+    store.complete(node, fired, refill=refill_of(fired))
+    assert store.progress("every").next_fire_time == at(7)
+    assert store.upcoming("every") == [at(n) for n in range(8, 15)]
+
+
+def test_instants_are_never_appended_twice(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1))
+    both = []
+    for _ in range(7):
+        both.append(store.fire_one(node))
+        store.clock.advance(SECOND)
+    older, newer = both[-2:]
+    store.complete(node, older, refill=refill_of(older))
+    before = store.upcoming("every")
+    store.complete(node, newer, refill=refill_of(newer))
+    assert store.upcoming("every") == before == sorted(set(before))
+
+
+def test_instants_are_appended_only_to_the_generation_they_were_computed_from(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    for _ in range(6):
+        fired = store.fire_one(node)
+        store.clock.advance(10 * SECOND)
+    more = refill_of(fired)
+    store.add_triggers(job_key(), every(3, start=at(1000)), replace=True)
+    before = store.upcoming("every")
+    store.complete(node, fired, refill=more)
+    assert store.upcoming("every") == before
+
+
+def test_a_horizon_that_reached_the_end_is_known_to_have(store: Harness) -> None:
+    node = store.node()
+    store.schedule_exhausted(job(), every(10, times=3))
+    [fired] = store.fire(node, store.acquire(node).acquired).fired
+    assert fired.upcoming == UpcomingFireTimes((at(20),), is_complete=True)
+    store.complete(node, fired)
+    for _ in range(2):
+        store.clock.advance(10 * SECOND)
+        [fired] = store.acquire(node).fired
+    assert fired.next_fire_time is None
+
+
+# --- fire_ids
+
+
+def test_a_completion_after_recovery_is_fenced_and_keeps_nothing(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(serial(data={"n": 0}, persist_data=True), every(10))
+    fired = store.fire_one(a)
+    store.recover(b, a)
+    store.clock.advance(10 * SECOND)
+    theirs = store.fire_one(b)
+    outcome = store.complete(a, fired, job_data=encode({"n": 666}))
+    assert set(outcome.fenced) == {fired.fire_id}
+    assert store.job_data(job_key()) == {"n": 0}
+    assert store.state("every") == "BLOCKED"
+    assert [row.fire_id for row in store.running()] == [theirs.fire_id]
+    assert [record.outcome for record in store.history()] == [Outcome.TERMINATED]
+
+
+def test_a_fenced_completion_of_a_recovered_execution_leaves_its_recovery_alone(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(requests_recovery=True, durable=True), once())
+    fired = store.fire_one(a)
+    store.recover(b, a)
+    outcome = store.complete_asking(a, fired, ALL_COMPLETE)
+    assert set(outcome.fenced) == {fired.fire_id}
+    assert not store.history()
+    assert len(store.fire_due(b)) == 1
+
+
+@pytest.mark.parametrize("instruction", [TRIGGER_COMPLETE, ALL_COMPLETE])
+def test_a_fenced_completion_asks_for_nothing(store: Harness, instruction: CompletionInstruction) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(), every(10))
+    fired = store.fire_one(a)
+    store.recover(b, a)
+    assert set(store.complete_asking(a, fired, instruction).fenced) == {fired.fire_id}
+    assert store.state("every") == "WAITING"
+
+
+def test_only_the_epoch_that_fired_can_complete(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(serial(), every(10))
+    fired = store.fire_one(a)
+    assert set(store.complete(b, fired).fenced) == {fired.fire_id}
+    assert store.state("every") == "BLOCKED"
+    assert not store.complete(a, fired).fenced
+
+
+def test_of_a_batch_only_what_is_fenced_is_lost(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(durable=True), once("mine"))
+    mine = store.fire_one(a)
+    store.schedule(job("other", durable=True), once("theirs"))
+    theirs = store.fire_one(b)
+    assert set(store.complete(a, mine, theirs).fenced) == {theirs.fire_id}
+    assert store.states("mine", "theirs") == ["gone", "COMPLETE"]
+
+
+def test_completing_again_what_was_completed_changes_nothing(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(persist_data=True), every(10))
+    fired = store.fire_one(node)
+    store.complete(node, fired, job_data=encode({"n": 1}))
+    store.clock.advance(10 * SECOND)
+    store.complete(node, store.fire_one(node), job_data=encode({"n": 2}))
+    before = store.everything()
+    outcome = store.complete(node, fired, job_data=encode({"n": 1}))
+    assert (set(outcome.fenced), set(outcome.deferred)) == (set(), set())
+    assert store.everything() == before
+
+
+# --- history
+
+
+def test_the_history_comes_latest_first_and_no_longer_than_asked(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1))
+    for _ in range(5):
+        store.complete(node, store.fire_one(node))
+        store.clock.advance(SECOND)
+    times = [record.scheduled_fire_time for record in store.store.find_executions(HISTORY, 3)]
+    assert times == [at(4), at(3), at(2)]
+
+
+def test_old_history_is_purged_in_slices(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1))
+    for _ in range(6):
+        store.complete(node, store.fire_one(node))
+        store.clock.advance(SECOND)
+    older = timedelta(seconds=3.5)  # it is second 6: those of 0, 1 and 2
+    assert store.store.purge_history(older, limit=2) == 2
+    assert store.store.purge_history(older, limit=2) == 1
+    assert store.store.purge_history(older, limit=2) == 0
+    assert sorted(record.ended_at for record in store.history() if record.ended_at) == [at(3), at(4), at(5)]
+
+
+def test_a_late_trigger_that_was_blocked_fires_at_once_when_it_is_released(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10))
+    fired = store.fire_one(node)
+    store.clock.advance(30 * SECOND)
+    assert store.complete(node, fired).earliest_unblocked == at(10)
+    assert names([store.fire_one(node)]) == ["every"]
+
+
+def test_ended_triggers_go_with_the_history(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("ended"), every(10, "ended"))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    store.schedule(job("declared"), every(10, "declared"))
+    store.store.own("somebody", [], [key("declared")])
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    store.schedule(job("running"), once("running"))
+    store.fire_one(node)
+    store.store.purge_history(HOUR, limit=100)
+    assert store.states("ended", "declared", "running") == ["COMPLETE"] * 3
+    store.clock.advance(2 * HOUR)
+    store.store.purge_history(HOUR, limit=100)
+    assert store.states("ended", "declared", "running") == ["gone", "COMPLETE", "COMPLETE"]
+    assert store.store.job(job_key("ended")) is None
+    assert store.store.job(job_key("declared")) is not None
+
+
+def test_ended_triggers_go_also_where_the_history_is_kept_for_ever(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("ended"), every(10, "ended"))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
+    store.clock.advance(2 * HOUR)
+    assert store.store.purge_history(None, limit=100) == 0
+    assert store.states("ended") == ["COMPLETE"]
+    assert store.store.purge_history(None, limit=100, ended_triggers=HOUR) == 0
+    assert store.states("ended") == ["gone"]
+    assert len(store.store.find_executions(ExecutionQuery(), 10)) == 1

@@ -1,0 +1,487 @@
+"""Tests of storing, replacing and removing jobs and triggers, all or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.job import JobDetail
+from quartzpy.matchers import GroupMatcher
+from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry
+from quartzpy.store.queries import JobQuery, TriggerQuery
+from quartzpy.testing.store.harness import (
+    HOUR,
+    SECOND,
+    START,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    names,
+    once,
+    serial,
+)
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.trigger import Trigger
+
+HEAVY = job(execution_group="heavy").placement.as_text()
+
+
+def entry(store: Harness, detail: JobDetail | None, *triggers: Trigger, of: str = "job") -> JobEntry:
+    bound = job_key(of) if detail is None else detail.key
+    return JobEntry(detail, [store.prepare(trigger, bound) for trigger in triggers])
+
+
+def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
+    detail = job(
+        "nightly",
+        "billing",
+        description="a description",
+        data={"n": 1, "when": START, "nested": {"list": [1, None, "ü"]}},
+        durable=True,
+        requests_recovery=True,
+        disallow_concurrent=True,
+        persist_data=True,
+    )
+    assert store.schedule(detail) is None
+    assert store.store.job(detail.key) == detail
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        pytest.param(once(), id="once"),
+        pytest.param(
+            every(
+                7.25,
+                "full",
+                group="billing",
+                times=9,
+                end_time=at(1_000),
+                priority=-3,
+                misfire="ignore",
+                description="a description",
+                data={"n": 1, "when": START},
+                misfire_threshold=timedelta(minutes=5),
+            ),
+            id="simple",
+        ),
+        pytest.param(
+            CronTrigger("0 0 2 ? * MON-FRI", "cron", time_zone="Europe/Berlin", start_time=START, misfire="do_nothing"),
+            id="cron",
+        ),
+    ],
+)
+def test_a_stored_trigger_comes_back_as_it_was(store: Harness, trigger: Trigger) -> None:
+    prepared = store.prepare(trigger, job_key())
+    assert store.schedule(job(), trigger) == prepared.progress.next_fire_time
+    record = store.store.trigger(trigger.key)
+    assert record is not None
+    assert record.trigger == prepared.trigger
+    assert record.progress == prepared.progress
+    assert (record.state, record.job_type, record.error) == ("WAITING", "report", None)
+    assert tuple(record.upcoming) == prepared.upcoming.instants
+
+
+def test_storing_answers_with_the_soonest_fire_time(store: Harness) -> None:
+    entries = [
+        entry(store, job("one"), once("one", at(30)), once("two", at(10))),
+        entry(store, job("two"), once("three", at(20))),
+    ]
+    assert store.store.store_jobs(entries, replace=False) == at(10)
+
+
+def test_storing_nothing_is_possible(store: Harness) -> None:
+    assert store.store.store_jobs([], replace=False) is None
+
+
+def test_what_the_caller_does_to_the_data_afterwards_changes_nothing(store: Harness) -> None:
+    data = {"list": [1]}
+    store.schedule(job(data=data), once(data=data))
+    data["list"].append(2)
+    fired = store.fire_one(store.node())
+    (fired.job_detail.data or {})["list"].append(3)
+    (fired.trigger.data or {})["list"].append(3)
+    assert store.job_data(job_key()) == {"list": [1]}
+    record = store.store.trigger(key("once"))
+    assert record is not None
+    assert dict(record.trigger.data or {}) == {"list": [1]}
+
+
+def test_triggers_can_be_added_to_a_stored_job(store: Harness) -> None:
+    store.schedule(job(durable=True))
+    assert store.add_triggers(job_key(), once("a", at(2)), once("b", at(1))) == at(1)
+    assert store.states("a", "b") == ["WAITING", "WAITING"]
+
+
+def test_every_new_trigger_has_a_generation_of_its_own(store: Harness) -> None:
+    store.schedule(job(), once("a"), once("b"))
+    assert store.generation("a") != store.generation("b")
+
+
+# --- refusals leave nothing half done
+
+
+def test_a_job_key_that_is_taken_is_refused(store: Harness) -> None:
+    store.schedule(job(durable=True))
+    before = store.everything()
+    with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.job"):
+        store.schedule(job(data={"other": 1}), once())
+    assert store.everything() == before
+
+
+def test_a_trigger_key_that_is_taken_is_refused(store: Harness) -> None:
+    store.schedule(job(), once())
+    before = store.everything()
+    with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.once"):
+        store.add_triggers(job_key(), once("new"), once(when=at(9)))
+    assert store.everything() == before
+
+
+def test_a_taken_key_in_the_second_of_two_entries_leaves_the_first_undone(store: Harness) -> None:
+    store.schedule(job("taken", durable=True))
+    before = store.everything()
+    with pytest.raises(ObjectAlreadyExistsError):
+        store.store.store_jobs(
+            [entry(store, job("new"), once("new")), entry(store, job("taken"), once("other"))], replace=False
+        )
+    assert store.everything() == before
+
+
+def test_a_taken_trigger_key_in_the_second_of_two_entries_leaves_the_first_undone(store: Harness) -> None:
+    store.schedule(job(), once())
+    before = store.everything()
+    with pytest.raises(ObjectAlreadyExistsError):
+        store.store.store_jobs(
+            [entry(store, job("new"), once("new")), entry(store, job("newer"), once())], replace=False
+        )
+    assert store.everything() == before
+
+
+def test_a_trigger_for_a_job_that_is_not_stored_is_refused(store: Harness) -> None:
+    before = store.everything()
+    with pytest.raises(JobNotFoundError, match=r"DEFAULT\.absent"):
+        store.store.store_jobs(
+            [entry(store, job("new"), once("new")), entry(store, None, once(), of="absent")], replace=False
+        )
+    assert store.everything() == before
+
+
+def test_a_trigger_with_a_calendar_that_is_not_stored_is_refused(store: Harness) -> None:
+    before = store.everything()
+    with pytest.raises(CalendarNotFoundError, match="holidays"):
+        store.schedule(job(), once("plain"), once("with", calendar="holidays"))
+    assert store.everything() == before
+
+
+def test_a_trigger_with_a_stored_calendar_is_accepted(store: Harness) -> None:
+    calendar = WeeklyCalendar(time_zone="UTC")
+    store.put_calendar("weekdays", calendar)
+    found = store.store.calendars(["weekdays", "absent"])
+    assert {name: stored.calendar for name, stored in found.items()} == {"weekdays": calendar}
+    store.schedule(job(), once(calendar="weekdays"), calendar=calendar)
+    assert store.state("once") == "WAITING"
+
+
+# --- replacing
+
+
+def test_replacing_a_job_keeps_its_triggers(store: Harness) -> None:
+    store.schedule(job(), once("kept", at(100)), once("changed", at(100)))
+    kept, changed = store.generation("kept"), store.generation("changed")
+    store.schedule(job(data={"n": 2}), once("changed", at(50)), replace=True)
+    assert store.job_data(job_key()) == {"n": 2}
+    assert store.states("kept", "changed") == ["WAITING", "WAITING"]
+    assert store.generation("kept") == kept
+    assert store.generation("changed") > changed
+    assert store.progress("changed").next_fire_time == at(50)
+
+
+def test_replacing_a_trigger_begins_it_anew(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    store.complete(node, store.fire_one(node))
+    store.add_triggers(job_key(), every(30, start=at(5), priority=9), replace=True)
+    record = store.store.trigger(key("every"))
+    assert record is not None
+    assert record.trigger == store.prepare(every(30, start=at(5), priority=9), job_key()).trigger
+    assert (record.progress.times_triggered, record.progress.previous_fire_time) == (0, None)
+    assert record.progress.next_fire_time == at(5)
+    assert next(iter(record.upcoming)) == at(35)
+
+
+def test_replacing_what_does_not_exist_stores_it(store: Harness) -> None:
+    store.schedule(job(), once(), replace=True)
+    assert store.state("once") == "WAITING"
+
+
+def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(job_type="old"), once())
+    store.schedule(job(job_type="report"), replace=True)
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report")}
+    assert not store.fire_due(node, types=["old"])
+    assert store.fire_one(node).job_type == "report"
+
+
+def test_a_job_that_becomes_serial_is_serial_from_its_next_fire_on(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1))
+    store.fire_one(node)
+    store.schedule(serial(), replace=True)
+    store.clock.advance(SECOND)
+    assert store.fire_one(node).job_detail.disallow_concurrent
+    store.clock.advance(SECOND)
+    assert not store.fire_due(node)
+
+
+def test_replacing_a_trigger_drops_the_claim_on_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), once(when=at(1)))
+    store.acquire(node, look_ahead=SECOND)
+    store.add_triggers(job_key(), once(when=at(2)), replace=True)
+    assert store.state("once") == "WAITING"
+    assert not store.claims()
+
+
+def test_a_trigger_can_be_moved_to_another_job(store: Harness) -> None:
+    store.schedule(job("one", durable=True), once())
+    store.schedule(job("two", durable=True))
+    store.add_triggers(job_key("two"), once(when=at(9)), replace=True)
+    assert not store.store.triggers_of_job(job_key("one"))
+    assert [record.trigger.key for record in store.store.triggers_of_job(job_key("two"))] == [key("once")]
+
+
+# --- what a new trigger may do
+
+
+@pytest.mark.parametrize(
+    "pause",
+    [
+        pytest.param(lambda h: h.store.pause_trigger_groups(GroupMatcher.equals("later")), id="its group"),
+        pytest.param(lambda h: h.store.pause_job_groups(GroupMatcher.equals("jobs")), id="its job's group"),
+        pytest.param(lambda h: h.store.pause_all(), id="all"),
+    ],
+)
+def test_a_new_trigger_is_paused_where_others_like_it_are(store: Harness, pause: object) -> None:
+    pause(store)  # type: ignore[operator]
+    store.schedule(job(group="jobs"), once(group="later"))
+    assert store.state("once", "later") == "PAUSED"
+    assert not store.fire_due(store.node())
+
+
+def test_a_new_trigger_of_a_running_serial_job_is_blocked(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10))
+    fired = store.fire_one(node)
+    store.add_triggers(job_key(), once())
+    store.store.pause_trigger_groups(GroupMatcher.equals("quiet"))
+    store.add_triggers(job_key(), once("paused", group="quiet"))
+    assert store.state("once") == "BLOCKED"
+    assert store.state("paused", "quiet") == "PAUSED_BLOCKED"
+    assert not store.fire_due(node)
+    store.complete(node, fired)
+    assert store.state("once") == "WAITING"
+    assert store.state("paused", "quiet") == "PAUSED"
+
+
+def test_a_new_trigger_of_a_running_concurrent_job_waits(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    store.fire_one(node)
+    store.add_triggers(job_key(), once())
+    assert names(store.fire_due(node)) == ["once"]
+
+
+def test_a_serial_job_that_is_deleted_and_stored_again_while_it_runs_is_blocked(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10))
+    fired = store.fire_one(node)
+    store.store.delete_jobs([job_key()])
+    store.schedule(serial(), every(10))
+    assert store.state("every") == "BLOCKED"
+    store.complete(node, fired)
+    assert store.state("every") == "WAITING"
+
+
+# --- putting a trigger in the place of another
+
+
+def test_a_trigger_is_put_in_the_place_of_another(store: Harness) -> None:
+    store.schedule(job(), once("old"), once("kept", at(100)))
+    new = store.prepare(every(10, "new", start=at(5)), job_key())
+    assert store.store.replace_trigger(key("old"), new) == at(5)
+    assert store.states("old", "new", "kept") == ["gone", "WAITING", "WAITING"]
+
+
+def test_a_trigger_is_put_in_the_place_of_itself(store: Harness) -> None:
+    store.schedule(job(), once())
+    old = store.generation("once")
+    store.store.replace_trigger(key("once"), store.prepare(once(when=at(5)), job_key()))
+    assert store.generation("once") > old
+    assert store.progress("once").next_fire_time == at(5)
+    assert store.store.job(job_key()) is not None
+
+
+def test_nothing_is_put_in_the_place_of_what_is_not_stored(store: Harness) -> None:
+    store.schedule(job(durable=True))
+    before = store.everything()
+    assert store.store.replace_trigger(key("absent"), store.prepare(once(), job_key())) is None
+    assert store.everything() == before
+
+
+def test_a_place_that_a_third_trigger_has_is_refused(store: Harness) -> None:
+    store.schedule(job(), once("old"), once("third"))
+    before = store.everything()
+    with pytest.raises(ObjectAlreadyExistsError):
+        store.store.replace_trigger(key("old"), store.prepare(once("third", at(9)), job_key()))
+    assert store.everything() == before
+
+
+def test_a_replacement_with_an_absent_calendar_is_refused(store: Harness) -> None:
+    store.schedule(job(), once("old"))
+    before = store.everything()
+    with pytest.raises(CalendarNotFoundError):
+        store.store.replace_trigger(key("old"), store.prepare(once("new", calendar="absent"), job_key()))
+    assert store.everything() == before
+
+
+def test_a_replacement_is_paused_where_its_group_is(store: Harness) -> None:
+    store.schedule(job(), once())
+    store.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT"))
+    store.store.replace_trigger(key("once"), store.prepare(once(when=at(5)), job_key()))
+    assert store.state("once") == "PAUSED"
+
+
+# --- removing
+
+
+def test_removing_triggers_names_those_that_were_there(store: Harness) -> None:
+    store.schedule(job(), once("a"), once("b"), once("c"))
+    assert store.store.delete_triggers([key("a"), key("b"), key("absent")]) == {key("a"), key("b")}
+    assert store.states("a", "b", "c") == ["gone", "gone", "WAITING"]
+    assert store.store.delete_triggers([]) == set()
+
+
+def test_a_job_that_is_not_durable_goes_with_its_last_trigger(store: Harness) -> None:
+    store.schedule(job(), once("a"), once("b"))
+    store.schedule(job("kept", durable=True), once("c"))
+    store.store.delete_triggers([key("a"), key("c")])
+    assert store.store.job(job_key()) is not None
+    store.store.delete_triggers([key("b")])
+    assert store.store.job(job_key()) is None
+    assert store.store.job(job_key("kept")) is not None
+
+
+def test_removing_jobs_removes_their_triggers(store: Harness) -> None:
+    store.schedule(job("one", durable=True), once("a"), once("b"))
+    store.schedule(job("two"), once("c"))
+    assert store.store.delete_jobs([job_key("one"), job_key("absent")]) == {job_key("one"): {key("a"), key("b")}}
+    assert store.states("a", "b", "c") == ["gone", "gone", "WAITING"]
+    assert store.store.job(job_key("one")) is None
+    assert store.store.delete_jobs([]) == {}
+
+
+def test_a_running_execution_goes_on_when_its_job_is_removed(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    fired = store.fire_one(node)
+    store.store.delete_jobs([job_key()])
+    assert [row.fire_id for row in store.running()] == [fired.fire_id]
+    assert not store.complete(node, fired).fenced
+
+
+def test_claims_on_removed_triggers_are_dropped(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("one"), once("a", at(1)))
+    store.schedule(job("two"), once("b", at(1)))
+    store.acquire(node, look_ahead=SECOND)
+    store.store.delete_triggers([key("a")])
+    store.store.delete_jobs([job_key("two")])
+    assert not store.store.list_running()
+
+
+def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("one", durable=True), every(10), once("claimed", at(1)))
+    fired = store.acquire(node, look_ahead=SECOND).fired[0]
+    store.put_calendar("weekdays", WeeklyCalendar(time_zone="UTC"))
+    store.store.pause_trigger_groups(GroupMatcher.equals("a"))
+    store.store.pause_job_groups(GroupMatcher.equals("b"))
+    store.store.pause_all()
+    store.store.clear()
+    assert not store.store.find_jobs(JobQuery(), 10)
+    assert not store.store.find_triggers(TriggerQuery(), 10)
+    assert not store.store.calendars(["weekdays"])
+    assert not store.store.paused_trigger_groups()
+    assert not store.store.paused_job_groups()
+    assert not store.store.all_paused()
+    assert [row.fire_id for row in store.store.list_running()] == [fired.fire_id]
+    assert not store.complete(node, fired).fenced
+    store.clock.advance(HOUR)
+    assert store.acquire(node).next_due is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"overlap_policy": "skip"}, {"execution_group": "heavy"}]
+)
+def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other: dict[str, str]) -> None:
+    """A node that claimed a job of one type must not fire it as another, which it may not know."""
+    node = store.node()
+    store.schedule(job(durable=True), once(when=at(5)))
+    took = store.acquire(node, look_ahead=10 * SECOND)
+    assert names(took.acquired) == ["once"]
+    store.store.store_jobs([JobEntry(job(durable=True, **other))], replace=True)
+    assert store.state("once") == "WAITING"
+    assert store.store.list_running() == []
+    store.clock.advance(5 * SECOND)
+    firing = store.fire(node, took.acquired)
+    assert (list(firing.fired), list(firing.not_due)) == ([], [])
+    took = store.acquire(
+        node, types=[AvailableSlots("report", group=""), AvailableSlots("other"), AvailableSlots("report", HEAVY)]
+    )
+    assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
+
+
+def test_a_claim_stands_where_its_job_says_the_same_of_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), once(when=at(5)))
+    took = store.acquire(node, look_ahead=10 * SECOND)
+    store.store.store_jobs([JobEntry(job(durable=True, description="new", data={"n": 1}))], replace=True)
+    store.clock.advance(5 * SECOND)
+    assert names(store.fire(node, took.acquired).fired) == ["once"]
+
+
+def test_a_job_is_replaced_all_but_its_data(store: Harness) -> None:
+    store.schedule(job(durable=True, data={"n": 1}))
+    store.store.store_jobs(
+        [JobEntry(job(durable=True, description="new", data={"n": 0}), keeps_data=True)], replace=True
+    )
+    detail = store.store.job(job_key())
+    assert detail is not None
+    assert (detail.description, detail.data) == ("new", {"n": 1})
+
+
+def test_a_job_is_modified_as_it_is_stored_then(store: Harness) -> None:
+    store.schedule(job(durable=True, description="old", data={"n": 1}))
+    changed = store.store.modify_job(
+        job_key(), lambda known: replace(known, description=f"{known.description}er", data={}), keeps_data=True
+    )
+    assert changed is not None
+    detail = store.store.job(job_key())
+    assert detail is not None
+    assert (detail.description, detail.data) == ("older", {"n": 1})
+    assert store.store.modify_job(job_key("none"), lambda known: known, keeps_data=True) is None
+
+
+@pytest.mark.parametrize("value", [1e22, 1.5e300, -1e16, 5e-324, 0.1, 2**8191, 1.0])
+def test_a_number_comes_back_as_what_it_was(store: Harness, value: float) -> None:
+    store.schedule(job(durable=True, data={"n": value}))
+    found = store.job_data(job_key())["n"]
+    assert (type(found), found) == (type(value), value)

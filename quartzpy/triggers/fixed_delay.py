@@ -1,0 +1,97 @@
+"""A trigger that waits for a while after each execution has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Self, cast
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import Converted, Span, as_span
+from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.triggers.recurring import RecurringTrigger
+from quartzpy.triggers.trigger import TriggerProgress
+
+SHORTEST_DELAY = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class _Delay:
+    """The first positional argument. It has a base class of its own because the common values precede a subclass's."""
+
+    delay: Converted[Span, timedelta] = Converted()
+
+
+@dataclass(frozen=True)
+class FixedDelayTrigger(RecurringTrigger, _Delay):
+    """Fires at its start, and then each time when `delay` has passed since the execution ended.
+
+    The job must disallow concurrent execution. While it runs, the trigger has the fire time that it would have if the
+    job took no time; that one holds where a node dies in the middle of an execution. A retry of a failed execution is
+    an execution of its own: the delay counts from the end of the first attempt. `end_time` is inclusive.
+
+    Raises:
+        InvalidTriggerError: `delay` is no length of time, or shorter than a millisecond.
+    """
+
+    kind: ClassVar[str] = "fixed_delay"
+    follows_end: ClassVar[bool] = True
+
+    name: str | None = None
+    group: str = DEFAULT_GROUP
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        delay = as_span(self.delay, "delay", InvalidTriggerError)
+        if delay < SHORTEST_DELAY:
+            raise InvalidTriggerError(f"delay: at least 1 ms (got {delay})")
+        object.__setattr__(self, "delay", delay)
+
+    @property
+    def _wait(self) -> timedelta:
+        return cast("timedelta", self.delay)
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Return the first fire time after `instant` of a job that takes no time."""
+        if instant < self.anchor:
+            return self._bounded(self.anchor)
+        try:
+            return self._bounded(self.anchor + ((instant - self.anchor) // self._wait + 1) * self._wait)
+        except OverflowError:
+            return None
+
+    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
+        fired = progress.next_fire_time
+        if fired is None:
+            return progress
+        return TriggerProgress(self.next_by_end(fired, calendar), fired, progress.times_triggered + 1)
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        # What comes after the next fire follows from its end, which is not known yet.
+        return []
+
+    def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
+        try:
+            found: datetime | None = ended_at + self._wait
+        except OverflowError:
+            return None
+        if calendar is not None and found is not None:
+            found = calendar.next_included(found)
+        return None if found is None else self._bounded(found)
+
+    def _bounded(self, found: datetime) -> datetime | None:
+        return None if self.end_time is not None and found > self.end_time else found
+
+    @property
+    def final_fire_time(self) -> datetime | None:
+        """None: it depends on how long the executions take."""
+        return None
+
+    def schedule(self) -> dict[str, Any]:
+        return {"delay_us": self._wait // timedelta.resolution}
+
+    @classmethod
+    def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
+        return cls(schedule["delay_us"] * timedelta.resolution, **common)

@@ -1,0 +1,102 @@
+"""The two plain schedules, as functions: again and again after an interval, and once at an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
+
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.instants import LONGEST_SPAN, Span, as_instant, as_span
+from quartzpy.keys import DEFAULT_GROUP, JobKey
+from quartzpy.texts import quoted
+from quartzpy.triggers.simple import SimpleTrigger
+
+
+class _Options(TypedDict, total=False):
+    """The values that triggers of all kinds have; see `Trigger`."""
+
+    job_key: JobKey | None
+    description: str | None
+    end_time: datetime | None
+    priority: int
+    calendar: str | None
+    misfire: str
+    data: Mapping[str, Any] | None
+    misfire_threshold: Span | None
+    catch_up_max: int | None
+    catch_up_within: Span | None
+
+
+def every(
+    interval: Span | None = None,
+    name: str | None = None,
+    group: str = DEFAULT_GROUP,
+    *,
+    weeks: float = 0,
+    days: float = 0,
+    hours: float = 0,
+    minutes: float = 0,
+    seconds: float = 0,
+    repeat_count: int | None = None,
+    start_time: datetime | None = None,
+    **options: Unpack[_Options],
+) -> SimpleTrigger:
+    """Return a trigger that fires at once and then again after each interval: `every("10s")`, `every(minutes=5)`.
+
+    The interval is a length of time (a timedelta, a number of seconds, or a text such as "1h30m"), or the sum of
+    `weeks`, `days`, `hours`, `minutes` and `seconds`. It counts elapsed time from `start_time`, which defaults to the
+    moment of scheduling; a job that takes long does not move the fires after it. The trigger fires without end, or
+    with `repeat_count` so many times after the first. `options` are those of every trigger. `IntervalTrigger` is the
+    same function under the name that APScheduler has for it.
+
+    Raises:
+        InvalidTriggerError: the interval is missing, given twice, negative or below one millisecond; or another value
+            is wrong.
+    """
+    units = {"weeks": weeks, "days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    for unit, number in units.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InvalidTriggerError(f"{unit}: must be a number (got {quoted(number)})")
+    if (interval is not None) == any(units.values()):
+        raise InvalidTriggerError(
+            "interval: give it either as a length of time, every('5m'), or by units, every(minutes=5)"
+        )
+    if interval is None:
+        try:
+            interval = timedelta(**units)
+        except (OverflowError, ValueError):
+            raise InvalidTriggerError(f"interval: must be at most {LONGEST_SPAN.days} days") from None
+    span = as_span(interval, "interval", InvalidTriggerError, above_zero=True)
+    return SimpleTrigger(name, group, span, repeat_count, start_time=start_time, **options)
+
+
+def at(
+    run_date: datetime | str | None = None,
+    name: str | None = None,
+    group: str = DEFAULT_GROUP,
+    **options: Unpack[_Options],
+) -> SimpleTrigger:
+    """Return a trigger that fires once at an instant: `at(datetime(2026, 12, 24, 18, tzinfo=UTC))`.
+
+    The instant is a datetime with a time zone, or a text in ISO 8601 with an offset ("2026-12-24T18:00+01:00").
+    Without one the trigger fires at once. `options` are those of every trigger. `DateTrigger` is the same function
+    under the name that APScheduler has for it.
+
+    Raises:
+        InvalidTriggerError: the instant is no datetime or has no time zone, or another value is wrong.
+    """
+    instant: object = run_date
+    if isinstance(run_date, str):
+        try:
+            instant = datetime.fromisoformat(run_date)
+        except ValueError:
+            raise InvalidTriggerError(
+                f"run_date: must be a datetime, or a text such as '2026-12-24T18:00+01:00' (got {quoted(run_date)})"
+            ) from None
+    start = None if instant is None else as_instant(instant, "run_date")
+    return SimpleTrigger(name, group, start_time=start, **options)
+
+
+IntervalTrigger = every
+DateTrigger = at

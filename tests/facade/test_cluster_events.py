@@ -1,0 +1,130 @@
+"""What somebody sees who watches the whole cluster: on both stores, from a scheduler that runs nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.cluster_events import ClusterEvent, ClusterEvents, ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
+from quartzpy.errors import SettingsError
+from quartzpy.states import Outcome
+from tests.facade import jobs
+
+SOON = 20.0
+MakeScheduler = Callable[..., Scheduler]
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., ClusterEvents]]:
+    made: list[ClusterEvents] = []
+
+    def begin(scheduler: Scheduler, look_every: str = "1s") -> ClusterEvents:
+        made.append(scheduler.cluster_events(look_every=look_every))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.close()
+
+
+def heard(events: ClusterEvents, kind: type[ClusterEvent]) -> ClusterEvent:
+    """The next event of this kind."""
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline:
+        event = events.next(timeout=1)
+        if isinstance(event, kind):
+            return event
+    raise AssertionError(f"no {kind.__name__} was told")
+
+
+def test_what_runs_on_a_node_is_told_elsewhere(
+    make_scheduler: MakeScheduler, url: str, watch: Callable[..., ClusterEvents]
+) -> None:
+    node = make_scheduler(instance_id="n1")
+    events = watch(node if url == "memory://" else make_scheduler())
+    node.start()
+    joined = heard(events, NodeJoined)
+    assert isinstance(joined, NodeJoined)
+    assert joined.node.instance_id == "n1"
+    node.schedule_job(JobDetail(jobs.Waiting, "job"), SimpleTrigger("t"))
+    started = heard(events, ExecutionStarted)
+    assert isinstance(started, ExecutionStarted)
+    assert (started.execution.job_key.name, started.execution.instance_id) == ("job", "n1")
+    jobs.go_on.set()
+    ended = heard(events, ExecutionEnded)
+    assert isinstance(ended, ExecutionEnded)
+    assert ended.execution.fire_id == started.execution.fire_id
+    assert ended.execution.outcome is Outcome.SUCCEEDED
+    if url != "memory://":
+        assert node.shutdown()
+        left = heard(events, NodeLeft)
+        assert isinstance(left, NodeLeft)
+        assert left.node == joined.node or left.node.epoch == joined.node.epoch
+
+
+def test_each_end_is_told_once_in_order(make_scheduler: MakeScheduler, watch: Callable[..., ClusterEvents]) -> None:
+    node = make_scheduler()
+    node.start()
+    node.schedule_job(JobDetail(jobs.Recorded, "before"), SimpleTrigger("before"))
+    assert node.wait_until_recorded(1, SOON)
+    events = watch(node, "10ms")
+    job = JobDetail(jobs.Recorded, "job")
+    node.schedule_job(job, [SimpleTrigger(f"t{n}") for n in range(300)])
+    told: list[ExecutionEnded] = []
+    while len(told) < 300:
+        event = heard(events, ExecutionEnded)
+        assert isinstance(event, ExecutionEnded)
+        told.append(event)
+    assert len({event.execution.fire_id for event in told}) == 300
+    assert {event.execution.job_key.name for event in told} == {"job"}, "what ended before is history"
+    while (more := events.next(timeout=0.3)) is not None:
+        assert not isinstance(more, ExecutionEnded)
+
+
+def test_a_watcher_is_told_at_once_by_notification_and_costs_nothing_before(
+    make_scheduler: MakeScheduler, url: str, watch: Callable[..., ClusterEvents], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if url == "memory://":
+        pytest.skip("a store in memory sends no notifications")
+    node, watcher = make_scheduler(), make_scheduler()
+    announced: list[str] = []
+    tell = node._store.tell
+    monkeypatch.setattr(node._store, "tell", lambda what: (announced.append(what), tell(what)))
+    node.start()
+    node.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t1"))
+    assert node.wait_until_recorded(1, SOON)
+    assert announced == []
+    events = watch(watcher, "10m")
+    assert events.next(timeout=0.5) is None
+    runtime = node._node
+    assert runtime is not None
+    deadline = time.monotonic() + SOON
+    while not runtime._announcer.is_watched:
+        assert time.monotonic() < deadline
+        events.next(timeout=0.05)
+    node.schedule_job(JobDetail(jobs.Recorded, "other"), SimpleTrigger("t2"))
+    event = heard(events, ExecutionEnded)
+    assert isinstance(event, ExecutionEnded)
+    assert event.execution.job_key.name == "other"
+    assert set(announced) == {"ended"}
+
+
+def test_a_closed_watch_ends_for_who_waits_in_it(client: Scheduler) -> None:
+    events = client.cluster_events()
+    ended = threading.Event()
+
+    def read() -> None:
+        for _ in events:
+            pass
+        ended.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    events.close()
+    assert ended.wait(SOON)
+    with pytest.raises(SettingsError, match="look_every"):
+        client.cluster_events(look_every="now and then")
