@@ -15,7 +15,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, check_nam
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution
-from quartzpy.verbs.looking import LookingVerbs
+from quartzpy.verbs.looking import FireRef, LookingVerbs
 from quartzpy.verbs.storing import StoringVerbs
 
 _WAITS = (
@@ -67,7 +67,7 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         return self._debounced(job_key, data, delay, even_if_paused, debounce_key, keep_waiting)
 
     def run_again(
-        self, fire_id: int | str, *, delay: Span | None = None, even_if_paused: bool = False
+        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
     ) -> TriggeredExecution:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 
