@@ -11,6 +11,7 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
+from quartzpy.continuation import continuations_from_text
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -96,12 +97,14 @@ def job(
     durable: bool,
     max_concurrent: int | None,
     overlap_policy: str,
+    concurrency_key: str | None,
     placement: str,
     persist_data: bool,
     requests_recovery: bool,
     retry: str | None,
     timeout: timedelta | None,
     data: str | None,
+    continuations: str | None,
 ) -> JobDetail:
     """A job from its columns."""
     where = placement_from_text(placement)
@@ -113,6 +116,7 @@ def job(
         durable=durable,
         max_concurrent=max_concurrent,
         overlap_policy=overlap_policy,
+        concurrency_key=concurrency_key,
         persist_data=persist_data,
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
@@ -121,6 +125,7 @@ def job(
         execution_group=where.group or None,
         requires=where.requires,
         data=job_data.decode(data) or None,
+        continuations=continuations_from_text(continuations),
     )
 
 
@@ -147,10 +152,10 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
     (
         fate, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
         previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,
-        trigger_data, kind,
+        trigger_data, _, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths,
+        coalesced_fire_times, node_deaths, key_entry, continuations,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -183,6 +188,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         placement=placement,
         coalesced_fire_times=tuple(coalesced_fire_times or ()),
         node_deaths=node_deaths,
+        continues=continuations is not None,
         retry=retry,
         timeout=timeout,
         persists_data=persists_data,
@@ -192,8 +198,9 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         load_trigger=partial(load_trigger, trigger_data),
         load_calendar=load_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy, placement,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
+            key_entry, placement,
             persists_data,
-            requests_recovery, retry, timeout, stored_data,
+            requests_recovery, retry, timeout, stored_data, continuations,
         ),
     )  # fmt: skip

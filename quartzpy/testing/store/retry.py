@@ -166,3 +166,14 @@ def test_what_only_is_claimed_cannot_be_asked_to_stop(store: Harness) -> None:
     store.schedule(job(), once(when=at(5)))
     [claim] = store.acquire(node, look_ahead=timedelta(seconds=10)).acquired
     assert not store.store.request_cancel(claim.fire_id)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_failure_that_is_retried_stores_its_data(store: Harness, batch: int) -> None:
+    node = store.node()
+    store.schedule(job(durable=True, persist_data=True), *[once(f"t{n}") for n in range(batch)])
+    outcome = store.complete(
+        node, *store.fire_due(node), outcome=Outcome.FAILED, retry_after=DELAY, job_data='{"n": 1}'
+    )
+    assert not outcome.deferred
+    assert store.job_data(job_key()) == {"n": 1}
