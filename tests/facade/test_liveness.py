@@ -312,7 +312,9 @@ def test_a_scheduler_says_how_it_is(make: Callable[..., Scheduler], url: str) ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("name", ["check-in", "cluster-manager", "scheduler", "completer", "misfire-handler", "notifications"])
+@pytest.mark.parametrize(
+    "name", ["check-in", "cluster-manager", "scheduler", "completer", "misfire-handler", "notifications"]
+)
 def test_a_thread_of_a_node_that_is_killed_comes_back(make: Callable[..., Scheduler], url: str, name: str) -> None:
     scheduler = make("a", url)
     scheduler.start()
