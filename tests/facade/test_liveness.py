@@ -304,7 +304,7 @@ def test_a_scheduler_says_how_it_is(make: Callable[..., Scheduler], url: str) ->
     assert (health.connections is None) == url.startswith("memory")
     names = {thread.name.removeprefix("quartzpy-a-") for thread in health.threads}
     assert {"check-in", "cluster-manager", "scheduler", "completer", "misfire-handler", "worker"} <= names
-    assert {"supervisor", "event-loop", "deadlines", "news"} <= names
+    assert {"supervisor", "event-loop", "deadlines", "notifications"} <= names
     assert all(thread.alive and not thread.restarts for thread in health.threads)
     health.raise_if_failed()
     scheduler.shutdown()
@@ -312,7 +312,9 @@ def test_a_scheduler_says_how_it_is(make: Callable[..., Scheduler], url: str) ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("name", ["check-in", "cluster-manager", "scheduler", "completer", "misfire-handler", "news"])
+@pytest.mark.parametrize(
+    "name", ["check-in", "cluster-manager", "scheduler", "completer", "misfire-handler", "notifications"]
+)
 def test_a_thread_of_a_node_that_is_killed_comes_back(make: Callable[..., Scheduler], url: str, name: str) -> None:
     scheduler = make("a", url)
     scheduler.start()

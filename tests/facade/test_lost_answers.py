@@ -133,7 +133,7 @@ def test_what_the_store_holds_for_a_node_that_never_heard_of_it_is_begun_at_its_
         assert len(took.fired) == 1
         assert jobs.next_run().trigger_key.name == "late"
     assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
-    assert "it did not know of" in caplog.text
+    assert "that it did not know" in caplog.text
 
 
 def test_an_execution_whose_row_is_gone_is_told_so(

@@ -72,7 +72,7 @@ def test_a_job_triggers_the_next_one_together_with_its_own_end(scheduler: Schedu
 def test_a_second_transaction_is_refused(scheduler: Scheduler, engine: Engine) -> None:
     assert run(scheduler, "twice") == [Outcome.SUCCEEDED]
     assert payments(engine) == 1
-    assert "committed its transaction already" in str(jobs.next_run().get("error"))
+    assert "already committed its transaction" in str(jobs.next_run().get("error"))
 
 
 def test_a_serial_job_releases_its_triggers_and_keeps_its_data(scheduler: Scheduler, engine: Engine) -> None:
