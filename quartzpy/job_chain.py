@@ -1,4 +1,4 @@
-"""One job after another: Quartz's JobChainingJobListener."""
+"""Job chains, after Quartz's JobChainingJobListener."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class _Link(NamedTuple):
 
 
 class JobChain(JobListener):
-    """Triggers jobs when others have ended: `scheduler.listeners.add_job_listener(JobChain().link(first, then))`.
+    """Triggers jobs after others: `scheduler.listeners.add_job_listener(JobChain().link(first, then))`.
 
-    It is as sure as a listener is: each node needs one, and where a node dies between the one job's end and the other's
-    start, the other does not start. A job that triggers the next one in its own `context.transaction()` does both or
-    neither.
+    A chain is no more reliable than a listener: each node needs one, and if a node dies between the end of one job and
+    the start of the next, the next does not start. For atomicity, trigger the next job inside the first one's own
+    `context.transaction()`.
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class JobChain(JobListener):
         outcomes: Collection[str] = (Outcome.SUCCEEDED,),
         data: Mapping[str, Any] | None = None,
     ) -> JobChain:
-        """Trigger `then`, with `data`, whenever `first` has ended with one of these outcomes; this chain.
+        """Trigger `then` with `data` whenever `first` ends with one of these outcomes; return this chain.
 
-        A failure that is retried is no end yet. A job may have any number of followers, and may come again in its own
+        A failure that is retried is not an end. A job may have several followers, and may appear again in its own
         chain.
 
         Raises:
-            InvalidListenerError: a name is no outcome, or there is none.
+            InvalidListenerError: a name is not an outcome, or `outcomes` is empty.
         """
         wanted = frozenset(one for one in Outcome if one in outcomes)
         if not wanted or len(wanted) < len(set(outcomes)):
@@ -55,7 +55,7 @@ class JobChain(JobListener):
         return self
 
     def job_was_executed(self, event: JobWasExecuted) -> None:
-        """Trigger the jobs that follow the one that was executed, if its outcome is linked."""
+        """Trigger the jobs that follow the executed one, if its outcome is linked."""
         with self._lock:
             links = list(self._links.get(event.job_key, ()))
         for link in links:
