@@ -30,10 +30,9 @@ TAKEN = """
 taken AS MATERIALIZED (
     SELECT t.fate, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
-           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
-           trigger_data,
-           t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
-           t.misfire_threshold, t.calendar_name,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement,
+           t.job_data::text AS trigger_data, t.kind, t.schedule::text, t.description, t.start_time, t.end_time,
+           t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
            j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered,
            j.node_deaths
@@ -143,8 +142,8 @@ due AS MATERIALIZED (
                                 THEN ARRAY(SELECT u.instant FROM unnest(t.upcoming) AS u(instant)
                                             WHERE u.instant <= node.at)
                                 ELSE '{{}}' END AS passed) AS late
-                 WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement =
-                 dispatch_key.placement
+                 WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type
+                   AND t.placement = dispatch_key.placement
                    AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                    AND t.next_fire_time <= node.at + %(look_ahead)s::interval
                    AND t.next_fire_time >= CASE rule.name
@@ -175,15 +174,13 @@ fitting AS (
 ),
 decisions AS MATERIALIZED (
     SELECT d.at, d.row, d.next_fire_time AS scheduled_time, d.prev_fire_time AS previous_time,
-           nextval('$fire_ids') AS fire_id, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS
-           fills_job,
-           d.coalesced_fire_times, d.passed
+           nextval('$fire_ids') AS fire_id, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate,
+           false AS fills_job, d.coalesced_fire_times, d.passed
       FROM due d WHERE d.max_concurrent IS NULL
     UNION ALL
     SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fire_ids'),
            CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job,
-           f.coalesced_fire_times,
-           f.passed
+           f.coalesced_fire_times, f.passed
       FROM fitting f
     UNION ALL
     SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true, NULL, '{{}}'
@@ -198,8 +195,8 @@ moved AS (
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
                CASE WHEN cardinality(t.upcoming) = m.skipped THEN 'COMPLETE'
                     WHEN m.fills_job THEN 'BLOCKED' ELSE 'WAITING' END END,
-           fire_id = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped) THEN m.fire_id
-           END,
+           fire_id = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped)
+                          THEN m.fire_id END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END,
            upcoming = CASE WHEN m.moves_on THEN t.upcoming[2 + m.skipped:] ELSE t.upcoming END,
@@ -211,9 +208,8 @@ moved AS (
               FROM decisions) AS m
      WHERE t.ctid = m.row
     RETURNING m.fate, m.fire_id AS given_fire_id, m.at, m.scheduled_time, m.previous_time, m.fills_job,
-              CASE WHEN m.skipped = 0 THEN m.coalesced_fire_times ELSE coalesce(m.coalesced_fire_times,
-              ARRAY[m.scheduled_time]) || m.passed END
-                  AS covered, t.*
+              CASE WHEN m.skipped = 0 THEN m.coalesced_fire_times
+                   ELSE coalesce(m.coalesced_fire_times, ARRAY[m.scheduled_time]) || m.passed END AS covered, t.*
 ),
 {TAKEN},
 claims AS (
@@ -256,8 +252,8 @@ SELECT $now,
          CROSS JOIN LATERAL (
             SELECT t.next_fire_time
               FROM $triggers t
-             WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement =
-             dispatch_key.placement
+             WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type
+               AND t.placement = dispatch_key.placement
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                AND t.next_fire_time >= CASE rule.name
                        WHEN 'SCHEDULER' THEN $now - %(threshold)s::interval ELSE '-infinity' END

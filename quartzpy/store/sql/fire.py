@@ -82,11 +82,10 @@ moved AS (
               FROM chosen) AS c
      WHERE t.ctid = c.row
     RETURNING c.fate::text AS fate, c.fire_id AS given_fire_id, c.at, c.next_fire_time AS scheduled_time,
-    c.previous_time,
-              c.fills_job,
+              c.previous_time, c.fills_job,
               CASE WHEN c.skipped = 0 THEN c.coalesced_fire_times
-                   ELSE coalesce(c.coalesced_fire_times, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END AS
-                   covered, t.*
+                   ELSE coalesce(c.coalesced_fire_times, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END
+                   AS covered, t.*
 ),
 {TAKEN},
 claims AS (

@@ -56,9 +56,8 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
-       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
-       excluded.placement,
-       persists_data = excluded.persists_data,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+       placement = excluded.placement, persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout,
        job_data = CASE WHEN %(keeps_data)s::bool
