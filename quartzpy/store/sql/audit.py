@@ -53,7 +53,7 @@ SELECT t.trigger_group || '.' || t.trigger_name
 """
 # A claim is fired as it was made; its trigger's copies are repaired after its release. A WAITING trigger that should
 # be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
-MEND_COPIES = f"""
+REPAIR_COPIES = f"""
 UPDATE $triggers t
    SET job_type = d.job_type, max_concurrent = d.max_concurrent, overlap_policy = d.overlap_policy,
        placement = d.placement
@@ -150,7 +150,7 @@ def repair(session: SqlSession) -> Repairs:
         return Repairs(lock_rows=missing)
     mended, freed, left, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(MEND_COPIES),
+        session.send(REPAIR_COPIES),
         session.send(FREE, died=[]),
         session.send(UNKNOWN_EPOCHS),
         session.send(REPAIR),
@@ -202,8 +202,8 @@ def _stuck(result: Result) -> list[Finding]:
     for state, (check, what) in _HELD.items():
         rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
         if rows:
-            told = f"{len(rows)} {what}"
-            found.append(Finding(Severity.ERROR, check, told, "--repair releases them", _listed(rows), True))
+            message = f"{len(rows)} {what}"
+            found.append(Finding(Severity.ERROR, check, message, "--repair releases them", _listed(rows), True))
     return found
 
 
@@ -305,7 +305,7 @@ def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
 
 
 def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
-    answer, told = list_nodes(session), facts.read(session)
+    answer, of_nodes = list_nodes(session), facts.read(session)
     found = []
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
@@ -320,18 +320,18 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         found.append(
             Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
         )
-    for subject, values in facts.differences(told).items():
+    for subject, values in facts.differences(of_nodes).items():
         check = "tzdata" if subject == facts.TZDATA else "nodes-differ"
         advice = (
             "fire times may differ: bring all nodes to one version"
             if check == "tzdata"
             else "use the same value everywhere"
         )
-        what = f"nodes differ in {subject}: {facts.said(values)}"
+        what = f"nodes differ in {subject}: {facts.described(values)}"
         found.append(Finding(Severity.WARNING, check, what, advice))
     skewed = [
         f"{name}: {ahead:+.1f} s"
-        for name, one in told.items()
+        for name, one in of_nodes.items()
         if abs(ahead := float(one.get(facts.CLOCK_AHEAD, 0))) > MOST_SKEW
     ]
     if skewed:

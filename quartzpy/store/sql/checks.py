@@ -134,7 +134,7 @@ def _privileges(connection: psycopg.Connection[Any], config: SchedulerConfig, us
     lacking = privileges.missing(connection, config.schema, use, config.table_prefix)
     if not lacking:
         return []
-    what = f"role {connection.info.user} lacks {privileges.said(lacking)}"
+    what = f"role {connection.info.user} lacks {privileges.described(lacking)}"
     return [Finding(Severity.ERROR, "privileges", what, "`quartzpy db roles` prints what each role needs")]
 
 

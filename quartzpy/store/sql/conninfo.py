@@ -125,8 +125,8 @@ def _joined(given: str, settings: Mapping[str, str]) -> str:
         if ours.get(name, value) != value:
             advice = _OURS.get(name, "leave it out; a job can set it on its own connection")
             raise SettingsError(f"database URL: options set {name}, which quartzpy sets for its sessions: {advice}")
-    told = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
-    return f"{given.strip()} {told}" if given.strip() else told
+    options = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
+    return f"{given.strip()} {options}" if given.strip() else options
 
 
 def _settings_of(options: str) -> Mapping[str, str]:

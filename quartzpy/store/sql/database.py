@@ -111,8 +111,8 @@ def _with_hosts_as_parameters(text: str) -> str:
     query = found["query"] or ""
     if re.search(r"(^|&)(host|port)=", query):
         raise SettingsError("database URL: hosts are given before the path, or by host= and port=, not both ways")
-    told = urlencode({"host": ",".join(hosts), "port": ",".join(ports)})
-    return f"{found['head']}/{found['database'] or ''}?{told}{'&' if query else ''}{query}"
+    parameters = urlencode({"host": ",".join(hosts), "port": ",".join(ports)})
+    return f"{found['head']}/{found['database'] or ''}?{parameters}{'&' if query else ''}{query}"
 
 
 def _hosts_of(url: URL) -> list[str]:

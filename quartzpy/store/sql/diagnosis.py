@@ -98,7 +98,7 @@ class Diagnosis:
                 role = connection.info.user
         except QuartzpyError:
             return error
-        said = privileges.said({name: verbs for name, verbs in lacking.items() if name == denied[1]})
+        said = privileges.described({name: verbs for name, verbs in lacking.items() if name == denied[1]})
         if not said:
             return error
         return SchemaError(

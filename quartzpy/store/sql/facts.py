@@ -63,21 +63,21 @@ def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[s
     save = session.send(
         SAVE, instance=node.instance_id, epoch=node.epoch, facts=json.dumps(facts), wall=repr(time.time())
     )
-    return _told(session.unlocked(save, session.send(READ))[1].rows)
+    return _decoded(session.unlocked(save, session.send(READ))[1].rows)
 
 
 def read(session: SqlSession) -> dict[str, dict[str, Any]]:
-    return _told(session.read_one(READ))
+    return _decoded(session.read_one(READ))
 
 
-def _told(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def _decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, text in rows}
 
 
-def differences(told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
+def differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
     """Of each subject on which nodes differ, its values with the nodes that have them."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for node, facts in told.items():
+    for node, facts in of_nodes.items():
         for subject, value in facts.items():
             if subject != CLOCK_AHEAD:
                 values = found.setdefault(subject, {})
@@ -85,5 +85,5 @@ def differences(told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tu
     return {subject: values for subject, values in sorted(found.items()) if len(values) > 1}
 
 
-def said(values: Mapping[str, tuple[str, ...]]) -> str:
+def described(values: Mapping[str, tuple[str, ...]]) -> str:
     return ", ".join(f"{value} on {' '.join(nodes[:5])}" for value, nodes in sorted(values.items()))

@@ -38,7 +38,7 @@ HAVING count(*) > 0
 
 
 _KNOWN = frozenset(Notification)
-TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
+NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
 def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) -> list[Send]:
@@ -64,7 +64,7 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
 
 def news(session: SqlSession, what: Notification = Notification.SCHEDULED) -> Send:
     """Return a notification to all nodes, also of released claims: nodes may be asleep beyond their fire times."""
-    return session.send(TELL, channel=session.channel, news=what)
+    return session.send(NOTIFY, channel=session.channel, news=what)
 
 
 class Listener:
@@ -93,14 +93,14 @@ class Listener:
             if not poller.poll(timeout * 1000):
                 return ()
             pgconn.consume_input()
-            heard: set[Notification] = set()
-            while (told := pgconn.notifies()) is not None:
+            received: set[Notification] = set()
+            while (notification := pgconn.notifies()) is not None:
                 # A node of a later release may send notifications that this release does not know.
-                if (word := told.extra.decode(errors="replace")) in _KNOWN:
-                    heard.add(Notification(word))
+                if (word := notification.extra.decode(errors="replace")) in _KNOWN:
+                    received.add(Notification(word))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise StoreUnavailableError("the LISTEN connection was lost")
-            return heard
+            return received
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
 

@@ -76,11 +76,11 @@ def _config(
 def _apply_prefix(connection: Connection, prefix: str) -> None:
     """Replace the default prefix, which the scripts use in all names, by this one."""
 
-    def renamed_in(*given: Any) -> tuple[str, Any]:
+    def with_prefix(*given: Any) -> tuple[str, Any]:
         _, _, statement, parameters, *_ = given
         return renamed_sql(statement, prefix), parameters
 
-    event.listen(connection, "before_cursor_execute", renamed_in, retval=True)
+    event.listen(connection, "before_cursor_execute", with_prefix, retval=True)
 
 
 @contextmanager

@@ -86,5 +86,5 @@ def missing(
     return found
 
 
-def said(lacking: Mapping[str, list[str]]) -> str:
+def described(lacking: Mapping[str, list[str]]) -> str:
     return "; ".join(f"{', '.join(verbs)} on {name}" for name, verbs in lacking.items())

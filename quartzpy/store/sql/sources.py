@@ -145,12 +145,12 @@ class FunctionSource(Source):
             connection.rollback()
             connection.autocommit = True
             self._servers.recognise(connection)
-            told = {"client_encoding": "UTF8", "application_name": session_name(self._config, role)}
+            values = {"client_encoding": "UTF8", "application_name": session_name(self._config, role)}
             if self._config.pooled:
                 connection.prepare_threshold = None
             else:
-                told |= {**settings, "default_transaction_isolation": "read committed"}
-            for name, value in told.items():
+                values |= {**settings, "default_transaction_isolation": "read committed"}
+            for name, value in values.items():
                 connection.execute("SELECT set_config(%s, %s, false)", [name, value])
             connection.autocommit = False
         except BaseException:

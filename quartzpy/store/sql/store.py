@@ -109,7 +109,7 @@ class SqlJobStore:
         self._config = config
         self._now_sql = now_sql
         self._left_to_others: set[int] = set()
-        self._told: set[Finding] = set()
+        self._warned: set[Finding] = set()
         self._described = "PostgreSQL"
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
@@ -199,8 +199,8 @@ class SqlJobStore:
             self._described = _described(connection, self._config.schema)
         checks.raise_first(found)
         for finding in found:
-            if finding not in self._told:
-                self._told.add(finding)
+            if finding not in self._warned:
+                self._warned.add(finding)
                 logger.warning("scheduler %s: %s", self._config.name, finding)
 
     def close(self) -> None:
@@ -248,11 +248,13 @@ class SqlJobStore:
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._session, node, capabilities)
-        told = facts.publish(self._session, node, facts.of_this_process(self._config))
-        for subject, values in facts.differences(told).items():
+        of_nodes = facts.publish(self._session, node, facts.of_this_process(self._config))
+        for subject, values in facts.differences(of_nodes).items():
             if (subject, *values) not in self._differences:
                 self._differences.add((subject, *values))
-                logger.warning("nodes of scheduler %s differ in %s: %s", self._config.name, subject, facts.said(values))
+                logger.warning(
+                    "nodes of scheduler %s differ in %s: %s", self._config.name, subject, facts.described(values)
+                )
                 self._emit(NodesDiffer(subject, values))
 
     def recover(
