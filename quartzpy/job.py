@@ -36,7 +36,7 @@ from quartzpy.keys import (
 from quartzpy.main_module import importable_name
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
-from quartzpy.states import WhenFull
+from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, quoted
 from quartzpy.typed_data import as_mapping, checked_type, own_type
 
@@ -51,7 +51,7 @@ DEFAULTABLE = (
     *("retry", "timeout", "executor", "execution_group", "requires"),
 )
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
-_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": WhenFull.BLOCK}
+_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
 _ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
@@ -216,7 +216,7 @@ class JobDetail:
     - `requests_recovery`: an execution runs again if its node dies during it.
     - `disallow_concurrent`, `persist_data`: default to the decorators of the class.
     - `max_concurrent`: the limit of simultaneous executions in the whole cluster; `disallow_concurrent` is a limit of
-      1. `overlap_policy` decides about a fire at the limit; see `WhenFull`.
+      1. `overlap_policy` decides about a fire at the limit; see `OverlapPolicy`.
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
 
@@ -294,9 +294,9 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
-        if self.overlap_policy not in list(WhenFull):
-            raise InvalidJobError(f"overlap_policy: {', '.join(WhenFull)} (got {self.overlap_policy!r})")
-        object.__setattr__(self, "overlap_policy", WhenFull(self.overlap_policy))
+        if self.overlap_policy not in list(OverlapPolicy):
+            raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {self.overlap_policy!r})")
+        object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None:

@@ -54,7 +54,7 @@ class JobTransaction(Protocol):
 
 
 class FiringStore(Protocol):
-    """The steps that a node repeats all the time.
+    """The steps that a node repeats continuously.
 
     Each takes the node's epoch. Once the epoch's row is gone, because the node was declared dead, a step changes
     nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user holds: it passes
@@ -94,7 +94,7 @@ class FiringStore(Protocol):
         passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -105,22 +105,22 @@ class FiringStore(Protocol):
         blocked by another trigger of its job.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        """Give claims back: ACQUIRED becomes WAITING; no other state changes.
+        """Release claims: ACQUIRED becomes WAITING; no other state changes.
 
         Other nodes are notified, even where `fire_ids` is empty: this node may have been the only one that was
         waiting for the trigger that is due next.
 
         Returns:
-            The fire_ids of claims that could not be given back, since an open transaction holds their rows. The epoch
-            still holds them; the node releases them later.
+            The fire_ids of claims that could not be released, because an open transaction has locked their rows. The
+            epoch still holds them; the node releases them later.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -128,7 +128,7 @@ class FiringStore(Protocol):
         """Put claimed triggers into ERROR, each with the reason given for its fire_id, and delete the claims.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -143,10 +143,10 @@ class FiringStore(Protocol):
         A completion has an effect only where the claim is still this epoch's, and changes the trigger only where its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
         is deferred as a whole. With `wakes_others`, which a node that takes no more work sets, other nodes are notified
-        of what waits now.
+        of the waiting triggers.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -159,7 +159,7 @@ class FiringStore(Protocol):
         catching up is not a misfire until its next fire time is in the future again.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -167,7 +167,7 @@ class FiringStore(Protocol):
         """Return what this epoch holds. Takes no shared lock.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -179,7 +179,7 @@ class FiringStore(Protocol):
         dropped where its trigger has changed.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
@@ -82,7 +82,7 @@ def acquire(
 
 def passed_instants(row: TriggerRow, following: UpcomingFireTimes, now: datetime) -> tuple[datetime, ...]:
     """Return the passed instants that a fire coalesces with the next one, if the job's overlap policy asks for it."""
-    if not row.job.overlap_policy.one_stands_for_all:
+    if not row.job.overlap_policy.coalesces:
         return ()
     return tuple(instant for instant in following.instants if instant <= now)
 
@@ -94,7 +94,7 @@ def newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[Trigge
     """Return the rows in order, but for each job with CANCEL_OTHER from its newest fire to its oldest."""
     replacing: dict[JobKey, list[tuple[TriggerRow, _Extra]]] = {}
     for row, other in rows:
-        if row.job.overlap_policy is WhenFull.CANCEL_OTHER:
+        if row.job.overlap_policy is OverlapPolicy.CANCEL_OTHER:
             replacing.setdefault(row.job.key, []).append((row, other))
     if not replacing:
         return list(rows)
@@ -120,10 +120,10 @@ class Overlaps:
         self._places[job.key] += 1
         if self._tables.free_slots(job) != 0:
             return True
-        if job.overlap_policy is WhenFull.CANCEL_OTHER and self._places[job.key] <= (job.limit or 0):
+        if job.overlap_policy is OverlapPolicy.CANCEL_OTHER and self._places[job.key] <= (job.limit or 0):
             self._tables.move(row, TriggerState.BLOCKED)
             self._cancel_oldest(job)
-        elif job.overlap_policy is WhenFull.BUFFER_ONE and not any(
+        elif job.overlap_policy is OverlapPolicy.BUFFER_ONE and not any(
             other.state is TriggerState.BLOCKED for other in job.triggers.values()
         ):
             self._tables.move(row, TriggerState.BLOCKED)
@@ -166,9 +166,9 @@ def _eligible(
         slot = slots_of[row.job.dispatch_key]
         of_executor[slot.executor] += 1
         of_group[slot.group] += 1
-        if of_executor[slot.executor] > slot.workers or of_group[slot.group] > slot.room:
+        if of_executor[slot.executor] > slot.workers or of_group[slot.group] > slot.group_slots:
             continue
-        slots = tables.free_slots(row.job) if row.job.overlap_policy is WhenFull.BLOCK else None
+        slots = tables.free_slots(row.job) if row.job.overlap_policy is OverlapPolicy.BLOCK else None
         if slots is not None:
             # Of a job at its limit, one trigger is chosen: the step then blocks it along with its siblings.
             if taken[row.job.key] >= max(slots, 1):
@@ -242,7 +242,7 @@ def fire_row(
     """Fire a trigger: move it on to `progress`, and block the other triggers of the job if it reaches its limit."""
     job = row.job
     execution = _fired_row(node, row, fire_id, FiredState.EXECUTING, now)
-    fills_job = job.overlap_policy is WhenFull.BLOCK and tables.free_slots(job) == 1
+    fills_job = job.overlap_policy is OverlapPolicy.BLOCK and tables.free_slots(job) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE

@@ -137,10 +137,10 @@ class DueIndex:
             *(
                 islice(
                     entries.since(rule.earliest_on_time(now, threshold)),
-                    min(limit, opening.workers, opening.room) + beyond,
+                    min(limit, slot.workers, slot.group_slots) + beyond,
                 )
-                for opening in dict.fromkeys(available_slots)
-                for rule, entries in self._dispatch_keys.get(opening.dispatch_key, {}).items()
+                for slot in dict.fromkeys(available_slots)
+                for rule, entries in self._dispatch_keys.get(slot.dispatch_key, {}).items()
             )
         )
 

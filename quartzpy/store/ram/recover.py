@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.fire import give_back
 from quartzpy.store.ram.rerun import recovery
@@ -164,7 +164,7 @@ def _repair(tables: Tables) -> int:
             odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
-            if row.job.overlap_policy is WhenFull.SKIP or tables.free_slots(row.job) != 0:
+            if row.job.overlap_policy is OverlapPolicy.SKIP or tables.free_slots(row.job) != 0:
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):

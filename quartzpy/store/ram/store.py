@@ -521,8 +521,8 @@ class RamJobStore:
 
     # --- notifications
 
-    def tell(self, what: Notification) -> None:
-        self._notifications.send([what])
+    def notify(self, notification: Notification) -> None:
+        self._notifications.send([notification])
 
     def subscribe(self) -> Subscription:
         return self._notifications.subscribe()

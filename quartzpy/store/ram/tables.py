@@ -19,7 +19,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
+from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
@@ -84,7 +84,7 @@ class JobRow:
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
-        self.overlap_policy = WhenFull(detail.overlap_policy)
+        self.overlap_policy = OverlapPolicy(detail.overlap_policy)
         self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
@@ -444,7 +444,7 @@ class Tables:
 
     def is_blocked(self, job: JobRow) -> bool:
         """Return True if the job is at its limit and its overlap policy blocks all its triggers."""
-        return job.overlap_policy is WhenFull.BLOCK and self.free_slots(job) == 0
+        return job.overlap_policy is OverlapPolicy.BLOCK and self.free_slots(job) == 0
 
     def claim(self, row: FiredRow) -> None:
         self.fired[row.fire_id] = row

@@ -294,7 +294,7 @@ def acquire(
             executors=[opening.executor for opening in available_slots],
             workers=[opening.workers for opening in available_slots],
             groups=[opening.group for opening in available_slots],
-            rooms=[opening.room for opening in available_slots],
+            rooms=[opening.group_slots for opening in available_slots],
             limit=limit,
             look_ahead=look_ahead,
             channel=session.channel,

@@ -527,8 +527,8 @@ class SqlJobStore:
 
     # --- notifications
 
-    def tell(self, what: Notification) -> None:
-        self._session.unlocked(news(self._session, what))
+    def notify(self, notification: Notification) -> None:
+        self._session.unlocked(news(self._session, notification))
 
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, JobMode, MisfireAction, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, JobMode, MisfireAction, Outcome, OverlapPolicy, TriggerState
 
 metadata = MetaData()
 
@@ -74,7 +74,7 @@ job_details = Table(
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
-    CheckConstraint(_one_of("overlap_policy", WhenFull), name="qrtz_job_details_when_full_check"),
+    CheckConstraint(_one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
 )
 
 # storing: is any job not ENABLED?
