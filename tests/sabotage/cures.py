@@ -189,8 +189,8 @@ CURES = (
         (
             Edit(
                 "quartzpy.instants",
-                "span < timedelta() or span > longest or (above_zero",
-                "span < timedelta() or (above_zero",
+                "    if span < timedelta() or span > longest or (above_zero and not span):",
+                "    if span < timedelta() or (above_zero and not span):",
             ),
         ),
         (

@@ -75,7 +75,7 @@ def _decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
 
 
 def differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Of each subject on which nodes differ, its values with the nodes that have them."""
+    """Return, for each subject on which nodes differ, its values with the nodes that have them."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for node, facts in of_nodes.items():
         for subject, value in facts.items():
