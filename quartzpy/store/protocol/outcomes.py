@@ -112,8 +112,8 @@ class CompletionOutcome:
     """The result of `complete`, by fire_id.
 
     `fenced`: the node had lost the claim, and nothing of that completion was stored. `deferred`: another transaction
-    has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of the triggers that
-    were unblocked.
+    has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of the triggers
+    that were unblocked.
     """
 
     now: datetime
