@@ -25,7 +25,7 @@ from quartzpy.store.queries import TriggerOrder
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.sync import Existing, SyncPlan
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.looking import FireRef
+from quartzpy.verbs.queries import FireRef
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 _SchedulingVerbsT = TypeVar("_SchedulingVerbsT", bound=SchedulingVerbs)

@@ -14,11 +14,11 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, checked_key, unique_n
 from quartzpy.states import JobMode
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution
-from quartzpy.verbs.looking import FireRef, LookingVerbs
+from quartzpy.verbs.queries import FireRef, QueryVerbs
 from quartzpy.verbs.storing import StoringVerbs
 
 
-class TriggeringVerbs(StoringVerbs, LookingVerbs):
+class TriggeringVerbs(StoringVerbs, QueryVerbs):
     """Running jobs outside their schedules."""
 
     def trigger_job(

@@ -148,7 +148,7 @@ def repair(session: SqlSession) -> Repairs:
         session.unlocked(session.send(MAKE, names=list(LockName)))
     if not (unknown.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
-    mended, freed, left, repaired = session.locked(
+    copies, released, remaining, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(REPAIR_COPIES),
         session.send(FREE, died=[]),
@@ -157,12 +157,12 @@ def repair(session: SqlSession) -> Repairs:
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]
-    again, lost, *_ = freed.rows[0]
+    recovered, lost, *_ = released.rows[0]
     return Repairs(
         lock_rows=missing,
-        copies=mended.touched,
-        executions=again + lost,
-        claims=max(0, len(unknown.rows) - len(left.rows) - again - lost),
+        copies=copies.touched,
+        executions=recovered + lost,
+        claims=max(0, len(unknown.rows) - len(remaining.rows) - recovered - lost),
         stuck=len(repaired.rows),
     )
 
@@ -220,7 +220,7 @@ def _in_error(result: Result) -> list[Finding]:
         return []
     rows = _listed([text for (text,) in result.rows])
     what = f"{len(result.rows)} triggers are in state ERROR"
-    return [Finding(Severity.WARNING, "in-error", what, "mend the cause and call reset_trigger_from_error_state", rows)]
+    return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then call reset_trigger_from_error", rows)]
 
 
 def _indexes(prefix: str, result: Result) -> list[Finding]:

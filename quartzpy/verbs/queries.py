@@ -49,7 +49,7 @@ FireRef: TypeAlias = int | str | HasFireId
 """The id of an execution as a number or as its digits, or a record or context of the execution."""
 
 
-class LookingVerbs(Verbs):
+class QueryVerbs(Verbs):
     """Read access to stored jobs and triggers, claims, executions and the history."""
 
     def get_job_detail(self, key: JobKey) -> JobDetail | None:
