@@ -438,7 +438,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.running())
 
     async def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
-        """Return one execution, whether claimed, running or in the history; None where the id is not known.
+        """Return one execution, whether claimed, running or in the history; None if the id is not known.
 
         Raises:
             InvalidValueError: no execution can have this id.

@@ -197,7 +197,7 @@ class ExecutionRecord:
     trigger_data_text: str | None = None
     result_text: str | None = None
     retry_at: datetime | None = None
-    """The instant of the next attempt, where the execution failed and its retry policy allows another one."""
+    """The instant of the next attempt, if the execution failed and its retry policy allows another one."""
 
     @property
     def exhausted(self) -> bool:

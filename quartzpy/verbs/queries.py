@@ -321,7 +321,7 @@ class QueryVerbs(Verbs):
         return self._usable_store().list_running()
 
     def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
-        """Return one execution, whether claimed, running or in the history; None where the id is not known.
+        """Return one execution, whether claimed, running or in the history; None if the id is not known.
 
         Raises:
             InvalidValueError: no execution can have this id.

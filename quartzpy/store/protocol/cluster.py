@@ -107,7 +107,7 @@ class ClusterStore(Protocol):
         """Begin a new epoch of the node, which may be declared dead after a silence of `window`.
 
         An older epoch of the same instance id is recovered first, as `recover` does and in the same transaction, where
-        it has been silent for its own window, or where the caller knows that it is `gone` because its process ended.
+        it has been silent for its own window, or if the caller knows that it is `gone` because its process ended.
 
         Raises:
             InstanceIdInUseError: a node with this id has checked in within its window.
@@ -165,7 +165,7 @@ class ClusterStore(Protocol):
         ...
 
     def describe(self) -> str:
-        """Return in a few words where the data is, for people: the kind and release of the server, and its place.
+        """Return a short description of the data's place for people: kind and release of the server, and its address.
 
         It must not ask the server, and must not show a password.
         """

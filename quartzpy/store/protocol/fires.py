@@ -22,7 +22,7 @@ MANY = 1_000_000
 class DispatchKey(NamedTuple):
     """The property by which nodes share out triggers: the type of the job, and the placement that it asks for.
 
-    `placement` is the text form of a `Placement`; it is empty where the job may run anywhere.
+    `placement` is the text form of a `Placement`; it is empty if the job may run anywhere.
     """
 
     job_type: str

@@ -38,7 +38,7 @@ class JobTransaction(Protocol):
         ...
 
     def commit(self, node: Node, fire_id: int) -> None:
-        """Commit the job's changes on the connection while the execution goes on.
+        """Commit the job's changes on the connection while the execution continues.
 
         A recovery of the execution comes wholly before or wholly after this commit, and does not wait for work that
         started before it.
@@ -89,8 +89,8 @@ class FiringStore(Protocol):
         the oldest execution to stop; of several that are due, it keeps the newest.
 
         A trigger that is due and whose following fire times are stored is fired within the same transaction. It
-        becomes WAITING; or BLOCKED, with all other triggers of the job, where the job is now at its limit; or COMPLETE
-        where no fire time follows. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
+        becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its limit; or COMPLETE
+        if no fire time follows. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
         passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
 
         Raises:
@@ -140,7 +140,7 @@ class FiringStore(Protocol):
         For each: delete the claim, write the history, store changed job data, unblock the triggers of the job, and
         store the retry. Then remove triggers that are COMPLETE, and jobs that are not durable and have no trigger left.
 
-        A completion has an effect only where the claim is still this epoch's, and changes the trigger only where its
+        A completion has an effect only if the claim is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
         is deferred as a whole. With `wakes_others`, which a node that takes no more work sets, other nodes are notified
         of the waiting triggers.
@@ -174,7 +174,7 @@ class FiringStore(Protocol):
     def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
         """End the differences between what the store keeps for this epoch and what the node has in hand.
 
-        A committed fire whose fire_id is not in `executions` is returned so that the node runs it, even where the node
+        A committed fire whose fire_id is not in `executions` is returned so that the node runs it, even if the node
         believes it to be a claim: the answer to its fire was lost. A claim that is not in `claims` is released, or
         dropped where its trigger has changed.
 
@@ -184,7 +184,7 @@ class FiringStore(Protocol):
         ...
 
     def request_cancel(self, fire_id: int) -> bool:
-        """Ask an execution to stop, whichever node runs it. Returns False where no such execution runs."""
+        """Ask an execution to stop, whichever node runs it. Return False if no such execution runs."""
         ...
 
     def request_cancel_of_job(self, job: JobKey) -> Collection[int]:

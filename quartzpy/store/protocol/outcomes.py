@@ -67,7 +67,7 @@ class Reconciliation:
 class Completion:
     """An execution that has ended.
 
-    `job_data` is the JSON text to store for the job, or None where the data did not change. `result` is the JSON text
+    `job_data` is the JSON text to store for the job, or None if the data did not change. `result` is the JSON text
     of the job's return value, for the history. `refill` holds fire times to append to the trigger's upcoming ones.
     With `retry_after` the job runs again after that delay, by a one-shot trigger in the group RETRYING_JOBS whose fire
     is the next attempt.
@@ -84,7 +84,7 @@ class Completion:
     refill: UpcomingFireTimes | None = None
     retry_after: timedelta | None = None
     is_recorded: bool = False
-    """True where the job's own transaction has recorded the execution already."""
+    """True if the job's own transaction has recorded the execution already."""
 
     @property
     def ends_its_trigger(self) -> bool:
