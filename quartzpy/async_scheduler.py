@@ -1,4 +1,4 @@
-"""The scheduler for programs that live in an event loop."""
+"""The scheduler for programs that run on an event loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def _synchronous(database: Any) -> str | Engine | None:
-    """The same database, by its URL where an asynchronous engine is given."""
+    """Return the database as it is, or the URL of an asynchronous engine."""
     if type(database).__name__ != "AsyncEngine":
         given: str | Engine | None = database
         return given
@@ -48,15 +48,15 @@ def _synchronous(database: Any) -> str | Engine | None:
 class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
     """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
-    It does what `Scheduler` does, on the same tables: an ordinary scheduler, `scheduler.blocking`, stands behind it,
-    and its verbs run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on
-    worker threads, coroutine functions on an event loop that belongs to the node, never on the caller's.
+    It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose verbs
+    run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on worker threads,
+    coroutine functions on the node's own event loop, never on the caller's.
 
-    A task that is cancelled while it awaits a verb goes on at once; a verb that has begun is carried out as a whole.
+    Cancelling a task that awaits a verb ends the wait at once; a verb that has started still completes.
 
-    `database` and the other parameters are those of `Scheduler`. Here `database` may also be a scheduler that exists
-    already, or a SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Of that, only the URL is used: the connections of an
-    asynchronous pool belong to its event loop, and the scheduler's threads need connections of their own.
+    `database` and the other parameters are those of `Scheduler`. `database` may also be an existing scheduler, or a
+    SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Only the engine's URL is used: the connections of an asynchronous
+    pool belong to its event loop, and the scheduler's threads need connections of their own.
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
@@ -92,13 +92,13 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
                 job_defaults=job_defaults,
                 **settings,
             )
-        """The ordinary scheduler that stands behind this one. It may be used from other threads at any time."""
+        """The ordinary scheduler that this one wraps. Other threads may use it at any time."""
         self._threads = VerbThreads(self.blocking.config.pool_size + 3)
         self._decorated: list[Callable[[], Any]] = []
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Self:
-        """A scheduler from what is set outside the program; parameters and errors as in `Scheduler.from_config`."""
+        """Create a scheduler from outside configuration; parameters and errors as for `Scheduler.from_config`."""
         return cls(Scheduler.from_config(path, **given))
 
     @property
@@ -108,7 +108,7 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
 
     @property
     def listeners(self) -> Listeners:
-        """Register listeners here; they are called on the scheduler's threads, not on the event loop."""
+        """The registry of listeners; they are called on the scheduler's threads, not on the event loop."""
         return self.blocking.listeners
 
     @property
@@ -125,35 +125,36 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
             if self.blocking.is_shut_down:
                 self._threads.close()
 
-    # --- life
+    # --- life cycle
 
     async def start(self, *, standby: bool = False) -> None:
-        """Begin to run jobs on this node, or go on after `standby`; first store what `scheduled_job` decorated.
+        """Start to run jobs on this node, or resume after `standby`; first store the jobs of `scheduled_job`.
 
         With `standby`, a scheduler that was not started joins the cluster and claims nothing until it is started again.
-        Errors as in `Scheduler.start`, and as in `schedule_job` for decorated functions.
+        Errors as for `Scheduler.start`, and as for `schedule_job` for decorated functions.
         """
         await self._run(lambda _: self.store_decorated())
         await self._run(lambda behind: behind.start(standby=standby))
 
     def store_decorated(self) -> None:
-        """Store what `scheduled_job` decorated; for who starts `blocking` itself, as `quartzpy node` does. It blocks.
+        """Store the jobs of `scheduled_job`; for callers that start `blocking` themselves. This method blocks.
 
-        Errors as in `schedule_job`.
+        Errors as for `schedule_job`.
         """
         while self._decorated:
             self._decorated[0]()
             del self._decorated[0]
 
     async def run(self, *, drain_timeout: timedelta | str | None = "30s") -> bool:
-        """Start this node, sleep until it is asked to stop, and let running executions end, as a program's last line.
+        """Start this node, wait until it is asked to stop, and drain it: the last line of a program.
 
-        SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task ask it to stop. Executions may
-        then end within `drain_timeout` (None: however long they take). What still runs then, or at a second signal, is
-        told to stop and left for other nodes to recover. Signals are handled where the event loop is the main thread's.
+        SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task stop it. Running executions
+        may then end within `drain_timeout` (None: without a limit). Those that still run after that, or at a second
+        signal, are asked to stop, and other nodes recover them. Signals are handled only if the event loop runs in
+        the main thread.
 
         Returns:
-            Whether all executions ended.
+            True if all executions ended.
 
         Raises:
             SettingsError: `drain_timeout` is not a span of time. Others as in `start`.
@@ -184,7 +185,7 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
                 loop.remove_signal_handler(number)
 
     async def _drain(self, given_up: asyncio.Event, timeout: timedelta | None) -> bool:
-        # Shielded: a task that is cancelled still lets its executions end.
+        # The shield lets executions end even if this task is cancelled.
         draining = asyncio.ensure_future(self.shutdown(timeout=timeout))
         await self._first_of(asyncio.shield(draining), given_up.wait())
         if draining.done():
@@ -210,12 +211,12 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
     ) -> None:
         await self.shutdown()
 
-    # --- what has no awaitable form
+    # --- members without an awaitable form
 
     def scheduled_job(
         self, triggers: Any, name: str | None = None, **options: Any
     ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
-        """Make a job of the function below, which `start` schedules; parameters as in `Scheduler.scheduled_job`.
+        """Make a job of the decorated function, which `start` schedules; parameters as for `Scheduler.scheduled_job`.
 
         Raises:
             SchedulerStateError: the scheduler was started already: await `schedule_job` instead.
@@ -232,8 +233,8 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
         return scheduled
 
     def using(self, connection: Any) -> AsyncTransactionVerbs:
-        """The scheduling verbs inside the transaction of a connection or session; each of them is awaited.
+        """Return the scheduling verbs inside the transaction of a connection or session; each verb is awaited.
 
-        `connection` is what `Scheduler.using` accepts. Errors are those of the first verb that is awaited.
+        `connection` is any that `Scheduler.using` accepts. The first verb that is awaited raises the errors.
         """
         return self.blocking.using_async(connection, self._threads)

@@ -149,7 +149,7 @@ class ClusterEvents:
         try:
             if time.monotonic() - self._watched_at >= WATCH_EVERY:
                 self._watched_at = time.monotonic()
-                self._store().tell(Notification.WATCHED)
+                self._store().notify(Notification.WATCHED)
             return bool(set(subscription.wait(LONGEST_WAIT)) - {Notification.WATCHED})
         except (StoreUnavailableError, OutcomeUnknownError) as error:
             logger.debug("cluster events: the connection for notifications was lost: %s", error)

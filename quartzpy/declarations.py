@@ -1,4 +1,4 @@
-"""Reads jobs and triggers that are declared in TOML or YAML; names each wrong word with the nearest right one.
+"""Reads jobs and triggers that are declared in TOML or YAML; an unknown word is reported with the nearest known one.
 
     [[job]]
     type = "app.jobs:NightlyReport"
@@ -12,8 +12,8 @@
       expression = "0 0 2 ? * MON-FRI"
       time_zone = "Europe/Berlin"
 
-The words are those of `JobDetail`, `RetryPolicy` and the classes of triggers. A trigger may be a cron text alone, as in
-`trigger = ["0 0 2 * * ?"]`. One without a name takes the job's name and group; spans of time are texts such as "5s".
+The words are those of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be a cron text alone, as in
+`trigger = ["0 0 2 * * ?"]`. One without a name takes the job's name and group; durations are texts such as "5s".
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
 
 
 def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Definitions:
-    """The jobs and triggers that a file declares; `.yaml` and `.yml` need the extra `yaml`, all else is TOML.
+    """Return the jobs and triggers that a file declares; `.yaml` and `.yml` need the extra `yaml`, others are TOML.
 
-    The modules of the job types are imported: whoever writes this file decides what runs.
+    The modules of the job types are imported, so write access to this file gives control over the executed code.
 
     Raises:
-        SettingsError: the file cannot be read, or says what there is not; names the job and the word.
+        SettingsError: the file cannot be read, or has a wrong or unknown word; the message names the job and the word.
     """
     where = Path(path)
     try:
@@ -67,7 +67,7 @@ def _parsed(where: Path, text: str) -> object:
         except RecursionError:
             raise SettingsError(f"{where}: not TOML: nested too deep") from None
         except ValueError as error:
-            # Also what int() says of a number with thousands of digits.
+            # int() also raises ValueError, for a number of too many digits.
             raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
     try:
         import yaml
@@ -75,7 +75,7 @@ def _parsed(where: Path, text: str) -> object:
         raise SettingsError(f"{where}: YAML needs PyYAML: pip install 'quartzpy[yaml]'") from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Plain values only, each key once, and not nested without end."""
+        """Loads plain values only, refuses duplicate keys, and limits nesting."""
 
         depth = 0
 
@@ -88,13 +88,13 @@ def _parsed(where: Path, text: str) -> object:
             return node
 
         def fetch_flow_collection_start(self, token: Any) -> None:
-            # The scanner reads ahead, and slower with each bracket that is open.
+            # The scanner reads ahead, and becomes slower with each open bracket.
             if self.flow_level >= _MOST_NESTED:
                 raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
             super().fetch_flow_collection_start(token)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            # Before << brings in what stands elsewhere, which may come again.
+            # Duplicates are checked before << merges another mapping, whose keys may legally repeat.
             seen: set[str] = set()
             for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
                 if key in seen:
@@ -109,16 +109,16 @@ def _parsed(where: Path, text: str) -> object:
     except yaml.YAMLError as error:
         raise SettingsError(f"{where}: not YAML: {error}") from error
     except Exception as error:
-        # PyYAML lets through what int(), date() and others raise of a value that only looks like theirs.
+        # PyYAML does not catch the errors of int(), date() and others for a value that only resembles their syntax.
         raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
 
 
 def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Definitions:
-    """The jobs and triggers of a parsed document. Errors as in `load_definitions`."""
+    """Return the jobs and triggers of a parsed document. Errors as for `load_definitions`."""
     whole = _table(document, where, {"job"})
     if "job" not in whole:
-        # An empty file is more often an accident than a wish to have no jobs.
-        raise SettingsError(f"{where}: declares no job; where that is meant, write job = []")
+        # An empty file is more often an accident than an intent to have no jobs.
+        raise SettingsError(f"{where}: declares no job; if that is intended, write job = []")
     jobs = whole["job"]
     if not isinstance(jobs, list):
         raise SettingsError(f"{where}: job is a list of tables ([[job]])")
@@ -129,7 +129,7 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
     table = _table(given, where, _JOB_WORDS)
     for word in ("type", "name"):
         if not isinstance(table.get(word), str):
-            raise SettingsError(f"{where}: {word} is missing, or no text")
+            raise SettingsError(f"{where}: {word} is missing, or is not a text")
     where = f"{where} ({table['name']})"
     triggers = table.pop("trigger", [])
     triggers = [triggers] if isinstance(triggers, str) else triggers
@@ -138,7 +138,9 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
     name = table.pop("type")
     try:
         if not _loaded(name, types):
-            raise InvalidJobError(f"type {quoted(name)} is registered by no module; it is module:class, or a type_name")
+            raise InvalidJobError(
+                f"type {quoted(name)} is not registered by any module; it must be module:class, or a type_name"
+            )
         job = JobDetail(types.find(name), **_job_values(table, where))
         given = [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
         return job, bound(given, job.key)
@@ -149,13 +151,13 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
 
 
 def _loaded(name: str, types: JobTypes) -> bool:
-    """Whether there is a job type of that name, once its module is imported."""
+    """Import the module of a job type; return True if the type is registered then."""
     try:
         return types.load(name, (name.partition(":")[0],))
     except ImportError:
         raise
     except Exception as error:
-        # Importing runs the module, and what it raises is the program's own.
+        # The import runs user code, which may raise anything.
         raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
 
 
@@ -195,6 +197,6 @@ def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
     for word in given:
         if word not in words:
             near = difflib.get_close_matches(str(word), sorted(words), n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(words))}"
+            hint = f"did you mean {near[0]}?" if near else f"the words are {', '.join(sorted(words))}"
             raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
     return dict(given)

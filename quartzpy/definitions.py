@@ -1,4 +1,4 @@
-"""Reads a job and its triggers in the forms that users give them, as a `JobDetail` and triggers. Pure."""
+"""Converts jobs and triggers from the forms that users pass to `JobDetail` and `Trigger`. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quartzpy.triggers.trigger import Trigger
 JobForm: TypeAlias = type[Job] | Callable[..., Any] | JobDetail
 """A job: a `Job` subclass, a function, a coroutine function, a `@job` function, or a `JobDetail`."""
 TriggerForm: TypeAlias = Trigger | str | timedelta | datetime
-"""A trigger: a `Trigger`, a cron text, the interval at which it fires, or the instant at which it fires once."""
+"""A trigger: a `Trigger`, a cron text, an interval, or the instant of a single fire."""
 
 _CRONTAB_FIELDS = 5
 _QUARTZ_FIELDS = (6, 7)
@@ -30,20 +30,20 @@ _QUARTZ_FIELDS = (6, 7)
 def as_job_detail(
     job: object, name: str | None, group: str, data: Mapping[str, Any] | Any | None, options: Mapping[str, Any]
 ) -> JobDetail:
-    """Return the `JobDetail` that a job in one of its forms stands for.
+    """Return the `JobDetail` for a job in any of its forms.
 
-    A class or a function without a name is called as in the program. `options` are those of `JobDetail`, and for a
+    A class or a function without a name takes its name in the program. `options` are those of `JobDetail`, and for a
     function `args` and `kwargs` as well.
 
     Raises:
-        InvalidJobError: `job` is in none of the forms, or values are given beside a `JobDetail`, which has its own.
-        InvalidJobTypeError: other processes could not find the class or the function.
+        InvalidJobError: `job` has none of the forms, or values are given in addition to a `JobDetail`.
+        InvalidJobTypeError: other processes could not import the class or the function.
     """
     if isinstance(job, JobDetail):
         given = [word for word, value in (("name", name), ("data", data)) if value is not None] + sorted(options)
         if given:
             raise InvalidJobError(
-                f"job {job.key}: {', '.join(given)} cannot be given beside a JobDetail; give it to the JobDetail"
+                f"job {job.key}: {', '.join(given)} cannot be combined with a JobDetail; pass it to the JobDetail"
             )
         return job
     if isinstance(job, type) and issubclass(job, Job):
@@ -89,10 +89,10 @@ def _without_init(error: TypeError) -> str:
 
 
 def as_triggers(given: object) -> list[Trigger]:
-    """Return the triggers that one trigger or several, each in one of its forms, stand for; an empty list for None.
+    """Return the triggers for one trigger or several, each in any of its forms; an empty list for None.
 
     Raises:
-        InvalidTriggerError: one is in none of the forms, or its cron text cannot be read.
+        InvalidTriggerError: a trigger has none of the forms, or its cron text cannot be parsed.
     """
     if given is None:
         return []
@@ -102,12 +102,12 @@ def as_triggers(given: object) -> list[Trigger]:
 
 
 def as_trigger(given: object) -> Trigger:
-    """Return the trigger that one of its forms stands for.
+    """Return the trigger for any of its forms.
 
-    A text of six or seven fields is read as Quartz reads it, one of five fields or `@daily` as crontab does.
+    A text of six or seven fields is parsed as Quartz's cron, one of five fields or `@daily` as crontab.
 
     Raises:
-        InvalidTriggerError: it is in none of the forms, or its cron text cannot be read.
+        InvalidTriggerError: the trigger has none of the forms, or its cron text cannot be parsed.
     """
     if isinstance(given, Trigger):
         return given
@@ -118,8 +118,8 @@ def as_trigger(given: object) -> Trigger:
             return CronTrigger.from_crontab(text)
         if fields not in _QUARTZ_FIELDS:
             raise InvalidTriggerError(
-                f"triggers: {quoted(given)} is no cron text: it has {fields} fields, not five (crontab), six or seven"
-                " (Quartz); an interval is given as every('10s')"
+                f"triggers: {quoted(given)} is not a cron text: it has {fields} fields; five (crontab), or six or seven"
+                " (Quartz), are needed; an interval is given as every('10s')"
             )
         return CronTrigger(text)
     if isinstance(given, timedelta):
@@ -135,7 +135,7 @@ def as_trigger(given: object) -> Trigger:
 
 
 def bound(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:
-    """Return triggers as those of a job. One without a name takes the job's name and group, the next ones `name-2`, ...
+    """Bind triggers to a job. One without a name takes the job's name and group, further ones are `name-2`, ...
 
     Raises:
         InvalidTriggerError: a trigger names another job.

@@ -1,4 +1,4 @@
-"""Compares declared jobs and triggers with stored ones, and names what differs. Pure."""
+"""Compares declared jobs and triggers with stored ones, and lists the differences. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPLACE = "pass replace=True to replace it"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value of a job or trigger that is stored as something else than it is declared."""
+    """A value of a job or trigger whose stored and declared forms differ."""
 
     name: str
     stored: Any
@@ -34,7 +34,7 @@ class Difference:
 def job_differences(declared: JobDetail, stored: JobDetail) -> list[Difference]:
     """Return the values in which a declared job differs from the stored one.
 
-    Data that the job itself persists, as declared and as stored, is left out: it belongs to the job.
+    The data of a job that persists its data, both as declared and as stored, is not compared: executions change it.
     """
     left_out = {"job", "data"} if persists_data(declared, stored) else {"job"}
     found = [
@@ -48,7 +48,7 @@ def job_differences(declared: JobDetail, stored: JobDetail) -> list[Difference]:
 
 
 def persists_data(declared: JobDetail, stored: JobDetail | None) -> bool:
-    """Tell whether the job persists its data, now and before."""
+    """Return True if the job persists its data, both as declared and as stored."""
     return bool(stored is not None and stored.persist_data and declared.persist_data)
 
 
@@ -57,8 +57,9 @@ def trigger_differences(
 ) -> list[Difference]:
     """Return the values in which a declared trigger differs from the stored one.
 
-    Where the hashes tell that the same schedule was declared before, a start and a repeat count that a misfire changed
-    since are no differences. A declared trigger without a start time begins when it is stored: it has begun.
+    If the hashes show that the same schedule was declared before, a start time and a repeat count that a misfire has
+    changed since are not differences. A declared trigger without a start time starts when it is stored, so a stored
+    start time is no difference either.
     """
     same_schedule = declared_hash is not None and declared_hash == stored_hash
     if not same_schedule and type(declared) is not type(stored):
@@ -79,19 +80,19 @@ def _differs(one: object, other: object, name: str) -> bool:
 
 
 def refuse_other_job(declared: JobDetail, stored: JobDetail | None) -> None:
-    """Do nothing where a job is stored just as it is declared.
+    """Raise an error if a job is stored with different values.
 
     Raises:
-        ObjectAlreadyExistsError: it is stored as something else; the message names the differences.
+        ObjectAlreadyExistsError: the job is stored with different values; the message names the differences.
     """
     if stored is None:
-        # Somebody stored it, and removed it again.
+        # Another program stored the job and removed it again.
         raise ObjectAlreadyExistsError(f"job {declared.key} was stored by another program at the same time; try again")
     _refuse("job", declared.key, job_differences(declared, stored))
 
 
 def refuse_other_trigger(declared: PreparedTrigger, stored: TriggerRecord | None) -> None:
-    """Do nothing where a trigger is stored just as it is declared. Raises as `refuse_other_job`."""
+    """Raise an error if a trigger is stored with different values. Raises as `refuse_other_job`."""
     key = declared.trigger.key
     if stored is None:
         raise ObjectAlreadyExistsError(f"trigger {key} was stored by another program at the same time; try again")

@@ -1,4 +1,4 @@
-"""An explanation of why a trigger has not fired, or when it will fire: a pure function of what the store shows."""
+"""Explains why a trigger has not fired, or when it will fire: a pure function of what the store contains."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quartzpy.states import JobMode, MisfireAction, TriggerState
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord, RunningRecord, TriggerRecord
 
 MISFIRES_TOLD = timedelta(days=1)
-"""An older misfire is mentioned only where the trigger has not fired since."""
+"""An older misfire is mentioned only if the trigger has not fired since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that an explanation is made from, as it was read a moment ago."""
+    """The input of an explanation, as it was just read."""
 
     now: datetime
     trigger: TriggerRecord
@@ -33,22 +33,22 @@ class Situation:
     job_mode: JobMode | None
     misfire_threshold: timedelta
     last: Sequence[ExecutionRecord]
-    """The trigger's last execution that ended; empty where there was none, or the history has been purged."""
+    """The trigger's last ended execution; empty if there is none, or if the history has been purged."""
     misfires: Sequence[MisfireRecord]
     """The trigger's latest misfire."""
     busy: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """The number of workers in use, by instance id and executor."""
+    """The number of busy workers, by instance id and executor."""
 
 
 def explain(seen: Situation) -> list[str]:
-    """Return sentences: first what holds the trigger up, or when it fires; then what happened last."""
+    """Return sentences: first what delays the trigger, or when it fires; then what happened last."""
     return [*_state(seen), *_executions(seen), *_misfires(seen.now, seen.misfires, seen), *_history(seen)]
 
 
 def explain_ended(
     key: TriggerKey, now: datetime, last: Sequence[ExecutionRecord], misfires: Sequence[MisfireRecord]
 ) -> list[str]:
-    """Return sentences about a trigger that is not stored any more, from its history."""
+    """Return sentences about a trigger that is no longer stored, from its history."""
     gone = f"Trigger {key} is not stored any more: it has ended, or was removed."
     return [gone, *_misfires(now, misfires, None), *map(_last_execution, last)]
 
@@ -115,7 +115,7 @@ def _takers(seen: Situation) -> list[str]:
 
 
 def _workers(seen: Situation, wanted: Placement, able: Sequence[NodeRecord]) -> list[str]:
-    """One sentence where no node that can run the job has a free worker."""
+    """Return one sentence if no node that can run the job has a free worker."""
     usage = []
     for node in able:
         workers = node.capabilities.workers.get(wanted.pool)
@@ -138,7 +138,7 @@ def _group_limits(wanted: Placement, able: Sequence[NodeRecord]) -> list[str]:
 
 
 def _obstacles(wanted: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
-    """The reasons why each of these nodes cannot run it."""
+    """Return, for each node, the reasons why it cannot run the job."""
     found = []
     for node in nodes:
         can = node.capabilities
@@ -201,10 +201,10 @@ def _result(misfire: MisfireRecord) -> str:
     were = "was" if count == 1 else "were"
     match misfire.action:
         case MisfireAction.FIRED_ONCE:
-            return f"{fires} {were} missed, and one fire at once made up for {'it' if count == 1 else 'them'}"
+            return f"{fires} {were} missed, and one immediate fire replaced {'it' if count == 1 else 'them'}"
         case MisfireAction.RESCHEDULED:
-            made_up = f"one fire at once made up for {'it' if count == 1 else 'them'}"
-            return f"{fires} {were} missed, {made_up}, and the schedule began anew"
+            made_up = f"one immediate fire replaced {'it' if count == 1 else 'them'}"
+            return f"{fires} {were} missed, {made_up}, and the schedule restarted"
         case MisfireAction.SKIPPED:
             return f"{fires} {were} skipped"
         case MisfireAction.CATCHING_UP:

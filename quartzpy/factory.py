@@ -1,4 +1,4 @@
-"""The composition root: the only module that knows every implementation."""
+"""The composition root: the only module that imports every implementation."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def installed_version() -> str:
 def make_store(
     database: str | Engine | JobStore | None, config: SchedulerConfig, *, connect: Callable[[], Any] | None = None
 ) -> JobStore:
-    """Return the store on a database: at a URL, behind an engine, or where a function connects to; or the given store.
+    """Return a store for a database (a URL, an engine, or a connect function), or the given store itself.
 
     Raises:
-        SettingsError: a wrong URL, an engine that cannot be used, or none or two of them.
+        SettingsError: the URL is wrong, the engine cannot be used, or not exactly one database is given.
     """
     if isinstance(database, JobStore) and connect is None:
         return database
@@ -51,7 +51,7 @@ def make_store(
             "database: expected either a URL (postgresql+psycopg://user@host/database, or memory://), a SQLAlchemy"
             " Engine, or connect=..., a function that returns a new psycopg connection"
         )
-    # Only who has a database waits for SQLAlchemy: the child processes of a node import quartzpy, and have none.
+    # The child processes of a node import quartzpy without a database; they must not wait for SQLAlchemy's import.
     from sqlalchemy.engine import Engine
 
     from quartzpy.store.sql.store import SqlJobStore
@@ -69,10 +69,10 @@ def make_store(
 
 
 def plugin_of(given: Plugin | str) -> Plugin:
-    """A plugin, or the one whose entry point in the group "quartzpy.plugins" has this name.
+    """Return the plugin itself, or the one whose entry point in the group "quartzpy.plugins" has this name.
 
     Raises:
-        SettingsError: no plugin, or no such entry point.
+        SettingsError: the object is not a plugin, or there is no such entry point.
     """
     if not isinstance(given, str):
         if not isinstance(given, Plugin):
@@ -87,22 +87,21 @@ def plugin_of(given: Plugin | str) -> Plugin:
 class Scheduler(BaseScheduler):
     """A scheduler on a database: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
-    `database` is a URL, or a SQLAlchemy `Engine` for `postgresql+psycopg://`, or `memory://`, which keeps everything in
-    this process, or a `JobStore` of your own. Instead of it, `connect` is a function that returns a new psycopg
-    connection each time it is called, as a provider of short-lived passwords needs. Nothing is connected before the
-    first call that needs it.
+    `database` is a URL, a SQLAlchemy `Engine` for `postgresql+psycopg://`, `memory://`, which keeps everything in this
+    process, or your own `JobStore`. Alternatively, `connect` is a function that returns a new psycopg connection at
+    each call, as short-lived passwords need it. The scheduler connects at the first call that needs the database.
 
-    An engine stays the caller's: its pool gives the connections, its events are called, and `shutdown` does not dispose
-    of it. A scheduler that only schedules takes one connection of the pool for each call, while it lasts; a node takes
-    at most `pool_size` + 3 at once, one more for each job that has a transaction, and two outside the pool.
+    An engine remains the caller's: its pool provides the connections, its events are called, and `shutdown` does not
+    dispose of it. A scheduler that only schedules uses one connection of the pool during each call; a node uses at most
+    `pool_size` + 3 at once, one more for each job that has a transaction, and two outside the pool.
 
-    The settings are those of `SchedulerConfig`. `job_factory` makes the instances of jobs (see `quartzpy.job_factory`);
-    `middleware` surrounds executions (see `quartzpy.middleware`); `plugins` live with the scheduler (see
-    `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults` are values of `JobDetail`
-    for jobs that do not give them (`JobDetail.with_defaults` has the rule).
+    The settings are those of `SchedulerConfig`. `job_factory` creates the instances of jobs (see
+    `quartzpy.job_factory`); `middleware` wraps executions (see `quartzpy.middleware`); `plugins` start and stop with
+    the scheduler (see `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults` are
+    defaults for values of `JobDetail` (`JobDetail.with_defaults` defines the precedence).
 
     Raises:
-        SettingsError: a wrong URL, an engine that cannot be used, an unknown setting, or a wrong value.
+        SettingsError: the URL is wrong, the engine cannot be used, a setting is unknown, or its value is wrong.
     """
 
     def __init__(
@@ -143,15 +142,14 @@ class Scheduler(BaseScheduler):
         job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
-        """A scheduler from what is set outside the program: `Scheduler.from_config()`.
+        """Create a scheduler from settings outside the program: `Scheduler.from_config()`.
 
-        A keyword argument (`url` is one) stands over a `QUARTZPY_...` variable of the environment, that over the
-        TOML file at `path`, or else at QUARTZPY_CONFIG, and that over the default. `Scheduler(url, ...)` reads
-        neither environment nor file.
+        In order of precedence: a keyword argument (`url` is one), a `QUARTZPY_...` environment variable, the TOML file
+        at `path` or else at QUARTZPY_CONFIG, the default. `Scheduler(url, ...)` reads neither environment nor file.
 
         Raises:
-            SettingsError: a source cannot be read, a wrong or unknown setting (says where it came from), or none of
-                them has a URL.
+            SettingsError: a source cannot be read, a setting is wrong or unknown (the message names its source), or no
+                source has a URL.
         """
         found = load_settings(path, os.environ, **settings)
         if URL not in found:

@@ -22,7 +22,7 @@ _R = TypeVar("_R")
 
 
 class JobFunction(Generic[_P, _R]):
-    """A function that is a job type as well. Calling it calls the function."""
+    """A function that is also a job type. Calling it calls the function."""
 
     def __init__(self, function: Callable[_P, _R], type_name: str | None, defaults: Mapping[str, Any]) -> None:
         update_wrapper(self, function)
@@ -38,7 +38,7 @@ class JobFunction(Generic[_P, _R]):
             and name not in (self._context_name, ARGS, KWARGS)
         )
         self.job_class = self._new_class(type_name)
-        """The subclass of `Job` that calls it."""
+        """The subclass of `Job` that calls the function."""
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return self._function(*args, **kwargs)
@@ -53,12 +53,12 @@ class JobFunction(Generic[_P, _R]):
         data: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> JobDetail:
-        """A `JobDetail` that calls the function with these arguments (JSON-able, as all job data).
+        """Return a `JobDetail` that calls the function with these arguments, which must be JSON values like all data.
 
-        `options` are those of `JobDetail`, over those of the decorator. A parameter that is annotated with
-        `JobExecutionContext`, or named `context`, is given the execution's context. `data` is further job data: its
-        items that are named like parameters are passed to the function, too. A trigger's data may give or change
-        them, or the arguments as a whole: `{"region": "eu"}`, `{"kwargs": {...}}`.
+        `options` are those of `JobDetail` and override those of the decorator. A parameter that is annotated with
+        `JobExecutionContext`, or named `context`, receives the execution's context. `data` is further job data: its
+        items that are named like parameters are passed to the function, too. A trigger's data can add or override
+        single arguments, or all of them: `{"region": "eu"}`, `{"kwargs": {...}}`.
 
         Raises:
             InvalidJobDataError: the function does not take such arguments.
@@ -67,8 +67,8 @@ class JobFunction(Generic[_P, _R]):
         unknown = sorted(data.keys() - self._named - {ARGS, KWARGS}) if self._context_name is None else []
         if unknown:
             raise InvalidJobDataError(
-                f"{self.job_class.type_name}{self._signature}: data has {', '.join(map(quoted, unknown))}, which is no"
-                " parameter; only a function that takes the context can read other data"
+                f"{self.job_class.type_name}{self._signature}: data has {', '.join(map(quoted, unknown))}, which is not"
+                " a parameter; only a function that takes the context can read other data"
             )
         try:
             self._bound(data, None)
@@ -109,7 +109,7 @@ class JobFunction(Generic[_P, _R]):
 
 
 def _context_parameter(function: Callable[..., Any], signature: inspect.Signature) -> str | None:
-    """The parameter that is given the context."""
+    """Return the name of the parameter that receives the context, or None."""
     for name, parameter in signature.parameters.items():
         annotation = parameter.annotation
         if annotation is JobExecutionContext or str(annotation).split(".")[-1] == JobExecutionContext.__name__:
@@ -155,13 +155,13 @@ def job(
 def job(
     function: Callable[_P, _R] | None = None, /, *, type_name: str | None = None, **defaults: Any
 ) -> JobFunction[_P, _R] | Callable[[Callable[_P, _R]], JobFunction[_P, _R]]:
-    """Make a job type of a function: `@job`, or `@job(retry=RetryPolicy(), max_concurrent=2)`.
+    """Make a function a job type: `@job`, or `@job(retry=RetryPolicy(), max_concurrent=2)`.
 
-    The function stays callable. `send.detail("send-7", args=[7])` is a `JobDetail` to schedule. `type_name` is the
-    name that is stored instead of the import path; the other options are defaults of its `JobDetail`s.
+    The function remains callable. `send.detail("send-7", args=[7])` is a `JobDetail` to schedule. `type_name` is stored
+    instead of the import path; the other options are defaults for the function's `JobDetail`s.
 
     Raises:
-        InvalidJobTypeError: not a function of a module: other processes could not find it.
+        InvalidJobTypeError: the object is not a function of a module, so other processes could not import it.
     """
 
     def made(function: Callable[_P, _R]) -> JobFunction[_P, _R]:

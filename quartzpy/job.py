@@ -1,7 +1,7 @@
-"""What a user writes and registers: a `Job`, and the `JobDetail` that says how it is kept and run.
+"""`Job`, the base class of users' jobs, and `JobDetail`, which describes how a job is stored and run.
 
-A database row never names code to import. It holds a job type's *registered name*, which is looked up among
-the types that this process knows: defining a subclass of `Job` registers it.
+A database row never names code to import. It contains the *registered name* of a job type, which is looked up among
+the types that this process knows. Defining a subclass of `Job` registers it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from quartzpy.keys import (
 from quartzpy.main_module import importable_name
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
-from quartzpy.states import WhenFull
+from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, quoted
 from quartzpy.typed_data import as_mapping, checked_type, own_type
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 MAX_CONCURRENT = 10_000
 _NOT_GIVEN: Any = object()
-"""The default of values that a job's own False or "block" can be told from."""
+"""Default values that are distinguishable from an explicit False or "block"."""
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
     *("retry", "timeout", "executor", "execution_group", "requires"),
 )
-"""The values of a `JobDetail` for which a scheduler can have defaults (`job_defaults`)."""
-_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": WhenFull.BLOCK}
+"""The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
+_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
 _ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
@@ -66,18 +66,18 @@ class JobTypes:
         self._listeners: list[Callable[[str], None]] = []
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the name of each type that is registered from now on, on the registering thread."""
+        """Call `listener` with the name of each type that is registered from now on, in the registering thread."""
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` no longer. One that is not subscribed is ignored."""
+        """Remove `listener`; do nothing if it is not subscribed."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     def register(self, cls: type[Job], name: str) -> None:
-        """Make `cls` findable as `name`.
+        """Register `cls` under `name`.
 
-        A class defined again under its own import path (a reloaded module) replaces the old one.
+        A class that is defined again under its own import path (a reloaded module) replaces the earlier one.
 
         Raises:
             DuplicateJobTypeError: another class has the name.
@@ -96,10 +96,10 @@ class JobTypes:
         return sorted(self._types)
 
     def find(self, name: str) -> type[Job]:
-        """The class registered as `name`.
+        """Return the class that is registered as `name`.
 
         Raises:
-            UnknownJobTypeError: none is.
+            UnknownJobTypeError: no class is registered under the name.
         """
         try:
             return self._types[name]
@@ -110,12 +110,12 @@ class JobTypes:
             ) from None
 
     def data_type(self, job: type[Job] | str) -> type[Any] | None:
-        """The type of a job's data; None: it has none, or the job is a name that nothing here is registered as."""
+        """Return the type of a job's data; None if it has none, or if the name is not registered in this process."""
         cls = self._types.get(job) if isinstance(job, str) else job
         return None if cls is None else cls.data_type
 
     def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
-        """Import the module of a type that is not known yet, where its module is allowed; say whether it is known."""
+        """Import the module of an unknown type if its module is allowed; return True if the type is known then."""
         if name in self._types:
             return True
         module, colon, _ = name.partition(":")
@@ -126,13 +126,13 @@ class JobTypes:
 
 
 job_types = JobTypes()
-"""The types of this process."""
+"""The job types of this process."""
 
 
 def import_path(cls: type | Callable[..., Any]) -> str:
-    """Return the name by which another process can import a class or a function: "package.module:Name".
+    """Return the name under which another process can import a class or a function: "package.module:Name".
 
-    The module stays "__main__" where the program has no name by which it can be imported; see `importable_name`.
+    The module remains "__main__" if the program cannot be imported under a name; see `importable_name`.
     """
     module = module_of(cls)
     if module == MAIN:
@@ -141,12 +141,12 @@ def import_path(cls: type | Callable[..., Any]) -> str:
 
 
 class Job(ABC):
-    """Work to be done at a trigger's fire times. Subclass it and write `execute`, plain or `async def`.
+    """A unit of work, run at a trigger's fire times. Subclass it and define `execute`, plain or `async def`.
 
-    Each execution has a new instance. `class Report(Job, type_name="report")` gives a stable name to store
-    instead of the import path, so that the class can be moved or renamed. `class Report(Job, data_type=ReportData)`
-    says what `context.data` is: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`.
-    Subclasses inherit it.
+    Each execution uses a new instance. `class Report(Job, type_name="report")` stores a stable name instead of the
+    import path, so that the class can be moved or renamed. `class Report(Job, data_type=ReportData)` sets the type of
+    `context.data`: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`. Subclasses
+    inherit it.
     """
 
     type_name: ClassVar[str]
@@ -167,26 +167,26 @@ class Job(ABC):
 
     @abstractmethod
     def execute(self, context: JobExecutionContext) -> Any:
-        """Do the work. What it returns becomes `context.result`; whatever it raises ends this execution only."""
+        """Do the work. The return value becomes `context.result`; an exception ends this execution only."""
 
 
 def disallow_concurrent_execution(cls: _JobType) -> _JobType:
-    """No two executions of one `JobDetail` of this class overlap, in the whole cluster."""
+    """Prevent executions of one `JobDetail` of this class from overlapping, in the whole cluster."""
     cls.disallows_concurrent_execution = True
     return cls
 
 
 def persist_job_data_after_execution(cls: _JobType) -> _JobType:
-    """Changes that an execution makes to `context.job_detail_data` are stored for the next one."""
+    """Store the changes that an execution makes to `context.job_detail_data`, for the next execution."""
     cls.persists_job_data = True
     return cls
 
 
 def job_type_of(job: object) -> str:
-    """The registered name to store for a job class (or such a name itself).
+    """Return the registered name to store for a job class, or for such a name itself.
 
     Raises:
-        InvalidJobTypeError: not a job class, or one that other processes could not find.
+        InvalidJobTypeError: `job` is not a job class, or other processes could not import it.
     """
     if isinstance(job, str):
         return check_name(job, "job type name")
@@ -211,21 +211,24 @@ def job_type_of(job: object) -> str:
 
 @dataclass(frozen=True)
 class JobDetail:
-    """A job as it is stored: what runs, with which data, under which rules.
+    """A job as it is stored: its type, its data and its rules.
 
-    `data`: a mapping, or a value of the class's `data_type`, of which the mapping of its fields is kept.
-    `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
-    it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
-    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `concurrency_key`
-    names an entry of the data: the limit (1 if none is given) then holds for each value of that entry by itself, and
-    triggers without the entry share one limit. The value is read when the trigger or the job is stored.
-    `overlap_policy`: what a fire does when as many run; see `WhenFull`. `retry`: when a failed execution
-    is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed. `continuations`: the
-    jobs that run after this one; see `Continuation`.
+    - `data`: a mapping, or a value of the class's `data_type`, which is stored as the mapping of its fields.
+    - `durable`: the job is kept when its last trigger is deleted.
+    - `requests_recovery`: an execution runs again if its node dies during it.
+    - `disallow_concurrent`, `persist_data`: default to the decorators of the class.
+    - `max_concurrent`: the limit of simultaneous executions in the whole cluster; `disallow_concurrent` is a limit of
+      1. `overlap_policy` decides about a fire at the limit; see `OverlapPolicy`.
+    - `concurrency_key`: names an entry of the data. The limit (1 if none is given) then holds for each value of that
+      entry by itself, and triggers without the entry share one limit. The value is read when the trigger or the job is
+      stored.
+    - `retry`: when a failed execution is tried again.
+    - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
+    - `continuations`: the jobs that run after this one; see `Continuation`.
 
-    Where it runs: `executor` names the worker pool (a setting of the nodes; None is the default one),
-    `execution_group` the group whose limit on each node it counts against, `requires` the labels that a node must have.
-    Nodes that cannot run it leave it to the others.
+    Placement: `executor` names the worker pool (a setting of the nodes; None is the default pool), `execution_group` is
+    the group whose limit on each node applies, and `requires` are the labels that a node must have. Nodes that cannot
+    run the job leave it to others.
     """
 
     job: type[Job] | str
@@ -287,7 +290,7 @@ class JobDetail:
         return value is not _NOT_GIVEN and value is not None and not (name == "requires" and not value)
 
     def _data_type(self) -> type[Any] | None:
-        # A job that is given by its name is checked when it is stored, by the scheduler's own registry.
+        # A job that is given by name is validated when it is stored, with the scheduler's own registry.
         return self.job.data_type if isinstance(self.job, type) else own_type(self.data)
 
     def _check_limits(self) -> None:
@@ -309,9 +312,9 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
-        if self.overlap_policy not in list(WhenFull):
-            raise InvalidJobError(f"overlap_policy: {', '.join(WhenFull)} (got {self.overlap_policy!r})")
-        object.__setattr__(self, "overlap_policy", WhenFull(self.overlap_policy))
+        if self.overlap_policy not in list(OverlapPolicy):
+            raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {self.overlap_policy!r})")
+        object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
         if self.timeout is not None:
@@ -319,7 +322,7 @@ class JobDetail:
 
     @property
     def key(self) -> JobKey:
-        """The key: name and group."""
+        """The job's key: name and group."""
         return JobKey(self.name, self.group)
 
     @property
@@ -329,14 +332,14 @@ class JobDetail:
 
     @property
     def placement(self) -> Placement:
-        """Where it may run."""
+        """The requirements that a node must meet to run the job."""
         return Placement(self.executor or "", self.execution_group or "", tuple(self.requires))
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
-        """This job with a scheduler's defaults for the values that it does not give itself.
+        """Return this job with a scheduler's defaults for values that were not passed to it.
 
-        The rule is: what the class's decorators say, over it the scheduler's defaults, over these the values that were
-        passed to `JobDetail`. None counts as not given.
+        In order of precedence: values that were passed to `JobDetail`, the scheduler's defaults, the decorators of the
+        class. None counts as not passed.
         """
         said: frozenset[str] = self._given  # type: ignore[attr-defined]
         taken = said | _ONE_LIMIT if said & _ONE_LIMIT else said
@@ -348,18 +351,18 @@ class JobDetail:
         return changed
 
     def with_values(self, changes: Mapping[str, Any]) -> JobDetail:
-        """This job with other values; its key stays.
+        """Return this job with other values; its key does not change.
 
         Raises:
-            InvalidJobError: a name that there is not, or a wrong value.
+            InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
         """
         known = sorted({one.name for one in fields(self)} - {"name", "group"})
         for name in changes:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-                raise InvalidJobError(f"{name!r} is no value of a job that can be changed; {hint}")
-        # The two say one thing: whichever is given decides.
+                hint = f"did you mean {near[0]}?" if near else f"the names are {', '.join(known)}"
+                raise InvalidJobError(f"{name!r} is not a value of a job that can be changed; {hint}")
+        # Both values express one limit, so the one that is given determines the other.
         limits: dict[str, Any] = {}
         if "max_concurrent" in changes:
             limits = {"disallow_concurrent": None}
@@ -369,15 +372,15 @@ class JobDetail:
 
     @property
     def job_type(self) -> str:
-        """The registered name that is stored."""
+        """The registered name of the job's type, as it is stored."""
         return job_type_of(self.job)
 
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a scheduler's defaults for jobs, checked.
+    """Validate and return a scheduler's defaults for jobs.
 
     Raises:
-        InvalidJobError: a name that cannot have a default, or a wrong value.
+        InvalidJobError: a value is wrong, or a name cannot have a default.
     """
     if defaults is None:
         return {}
@@ -386,7 +389,7 @@ def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in defaults:
         if name not in DEFAULTABLE:
             near = difflib.get_close_matches(str(name), DEFAULTABLE, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(DEFAULTABLE)}"
+            hint = f"did you mean {near[0]}?" if near else f"the names are {', '.join(DEFAULTABLE)}"
             raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
     try:
         JobDetail("job-defaults", "job-defaults", **defaults)

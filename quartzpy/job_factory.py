@@ -1,4 +1,4 @@
-"""How a job's instance is made for an execution: by its class alone, or by a container that knows what it needs."""
+"""Job factories create a job's instance for each execution, from its class alone or by dependency injection."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from quartzpy.errors import InvalidJobTypeError
 from quartzpy.job import Job
 
 JobFactory = Callable[[type[Job]], Job]
-"""Makes a new instance. Where it raises, all triggers of the job go to ERROR, as in Quartz."""
+"""Creates a new instance. If it raises, all triggers of the job go to ERROR, as in Quartz."""
 
 
 def new_instance(job_class: type[Job]) -> Job:
-    """The factory that is used where none is given."""
+    """Create an instance without arguments: the default factory."""
     return job_class()
 
 
 class InjectingJobFactory:
-    """Gives constructors what they are annotated with: `InjectingJobFactory({Engine: engine, Mailer: make_mailer})`.
+    """Injects constructor parameters by annotation: `InjectingJobFactory({Engine: engine, Mailer: make_mailer})`.
 
-    A value of the mapping is given as it is; a function without parameters is called for each instance. Parameters
-    that have a default and no provider keep it.
+    A value of the mapping is passed as it is; a function without parameters is called for each instance. A parameter
+    that has a default and no provider keeps its default.
     """
 
     def __init__(self, providers: Mapping[type, Any]) -> None:
         self._providers = dict(providers)
 
     def __call__(self, job_class: type[Job]) -> Job:
-        """A new instance.
+        """Create a new instance.
 
         Raises:
-            InvalidJobTypeError: nothing is known for one of its parameters.
+            InvalidJobTypeError: a parameter has neither a provider nor a default.
         """
         if job_class.__init__ is object.__init__:
             return job_class()
@@ -49,6 +49,6 @@ class InjectingJobFactory:
                 given[name] = provider() if is_function else provider
             elif parameter.default is parameter.empty:
                 raise InvalidJobTypeError(
-                    f"{job_class.__qualname__}: nothing is provided for {name}: {getattr(wanted, '__name__', wanted)}"
+                    f"{job_class.__qualname__}: no provider for {name}: {getattr(wanted, '__name__', wanted)}"
                 )
         return job_class(**given)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NoOpJob(Job, type_name="quartzpy.NoOpJob"):
-    """Does nothing (Quartz's `NoOpJob`): for triggers whose listeners do the work, and for trying out schedules."""
+    """Does nothing (Quartz's `NoOpJob`): for triggers whose listeners do the work, and for testing schedules."""
 
     def execute(self, context: JobExecutionContext) -> None:
         return None

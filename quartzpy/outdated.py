@@ -1,7 +1,8 @@
-"""Stored jobs that no longer say what the decorators of their class say.
+"""Stored jobs whose values differ from the decorators of their class.
 
-A job is stored with what its class said then. When a release adds or removes `@disallow_concurrent_execution` or
-`@persist_job_data_after_execution`, jobs that were stored before keep the old value until they are stored again.
+A job is stored with the values that its class declares at that time. When a release adds or removes
+`@disallow_concurrent_execution` or `@persist_job_data_after_execution`, jobs that are stored already keep the old value
+until they are stored again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from quartzpy.keys import JobKey
 class OutdatedJob:
     """A value of a stored job that differs from what its class declares.
 
-    The job may have been given that value explicitly: then the difference is intended.
+    The value may have been set explicitly on the job; then the difference is intended.
     """
 
     key: JobKey
@@ -33,7 +34,7 @@ class OutdatedJob:
 
 
 def outdated(stored: JobDetail, cls: type[Job]) -> list[OutdatedJob]:
-    """Compare a stored job with its class. A job with a limit of several executions has set that itself."""
+    """Compare a stored job with its class. A limit above one was set on the job itself, so it is not compared."""
     is_serial, is_persistent = bool(stored.disallow_concurrent), bool(stored.persist_data)
     found = []
     if is_serial != cls.disallows_concurrent_execution and (is_serial or stored.max_concurrent is None):

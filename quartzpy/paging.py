@@ -1,4 +1,4 @@
-"""Queries that are read page after page, and the cursors that continue them."""
+"""Lazy queries that are read page by page, and the cursors that continue them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 class Page(Sequence[_T]):
-    """The records of one page, in order. `next_cursor` continues after the last one; None: this page is the last."""
+    """The records of one page, in order. `next_cursor` continues after the last one; None marks the last page."""
 
     __slots__ = ("_records", "next_cursor")
 
@@ -53,11 +53,11 @@ class Page(Sequence[_T]):
 
 
 class Query(Iterable[_T], Generic[_T]):
-    """The records that a query selects. Nothing is read before they are asked for, and each use reads them anew.
+    """The records that a query selects. It reads nothing until it is used, and reads again at each use.
 
-    Iterating goes through all records, page after page, in a fixed order. Records that are stored, removed or changed
-    in the meantime do not shift the others: a record that is there all the time comes exactly once. A query is true
-    where it selects at least one record. It has no length, since counting is a query of its own: see `count`.
+    Iterating reads all records, page by page, in a fixed order. Records that are stored, removed or changed in the
+    meantime do not shift the others: a record that exists all the time appears exactly once. A query is true if it
+    selects at least one record. It has no length, because counting is a separate query: see `count`.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Query(Iterable[_T], Generic[_T]):
     def __getitem__(self, index: slice) -> list[_T]: ...
 
     def __getitem__(self, index: int | slice) -> _T | list[_T]:
-        """Return the record at a place counted from the front, or those from `start` to `stop`.
+        """Return the record at an index counted from the front, or those from `start` to `stop`.
 
         Raises:
-            InvalidValueError: the place is negative, or the slice has no stop or has a step.
+            InvalidValueError: the index is negative, or the slice has no stop or has a step.
             IndexError: the query selects fewer records.
         """
         if isinstance(index, slice):
@@ -109,10 +109,10 @@ class Query(Iterable[_T], Generic[_T]):
         return reversed(list(self))
 
     def page(self, limit: int = DEFAULT_LIMIT, after: str | None = None) -> Page[_T]:
-        """Return at most `limit` records: the first ones, or those that follow the cursor `after`.
+        """Return at most `limit` records: the first ones, or those after the cursor `after`.
 
-        A cursor is the `next_cursor` of a page of the same query. It is text without secrets, fit for a URL, and stays
-        valid for as long as the store exists.
+        A cursor is the `next_cursor` of a page of the same query. It contains no secrets, is safe in a URL, and stays
+        valid as long as the store exists.
 
         Raises:
             InvalidValueError: `limit` is not a whole number from 1 to 1,000,000, or `after` is not a cursor of this
@@ -124,7 +124,7 @@ class Query(Iterable[_T], Generic[_T]):
         return Page(records, self._encoded(self._position(records[-1])) if len(found) > limit else None)
 
     def first(self) -> _T | None:
-        """Return the first record, or None where the query selects nothing."""
+        """Return the first record, or None if the query selects nothing."""
         return next(iter(self._find(1, None)), None)
 
     def count(self) -> int:

@@ -19,7 +19,7 @@ from quartzpy.life import SchedulerLife
 from quartzpy.runtime.execution import Execution
 from quartzpy.store.protocol import JobStore
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.looking import FireRef, checked_fire_id
+from quartzpy.verbs.queries import FireRef, checked_fire_id
 
 if TYPE_CHECKING:
     from quartzpy.connection_types import AsyncUserConnection, UserConnection

@@ -45,7 +45,7 @@ class JobMode(StrEnum):
     """None."""
 
 
-class WhenFull(StrEnum):
+class OverlapPolicy(StrEnum):
     """What a fire does when as many executions of its job run as may."""
 
     BLOCK = "block"
@@ -58,9 +58,9 @@ class WhenFull(StrEnum):
     """Ask the execution that runs longest to stop, and take its place when it has."""
 
     @property
-    def one_stands_for_all(self) -> bool:
+    def coalesces(self) -> bool:
         """Whether a fire that waited stands for all instants of its trigger that have passed."""
-        return self in (WhenFull.BUFFER_ONE, WhenFull.CANCEL_OTHER)
+        return self in (OverlapPolicy.BUFFER_ONE, OverlapPolicy.CANCEL_OTHER)
 
 
 class Missed(StrEnum):

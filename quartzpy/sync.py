@@ -1,4 +1,4 @@
-"""Compares declared jobs and triggers with those that are stored, and plans what has to be done. Pure."""
+"""Compares declared jobs and triggers with stored ones, and plans the changes. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Existing(StrEnum):
     """How `Scheduler.sync` treats jobs and triggers that are stored already."""
 
     UPDATE = "update"
-    """They become as they are declared."""
+    """Stored jobs and triggers are changed to match the declaration."""
     KEEP = "keep"
-    """They stay as they are: the first registration wins."""
+    """Stored jobs and triggers do not change: the first registration wins."""
 
     @classmethod
     def of(cls, given: str) -> Self:
-        """Return the member of this name. Raises InvalidValueError: there is none."""
+        """Return the member of this name. Raises InvalidValueError if there is none."""
         try:
             return cls(given)
         except ValueError:
@@ -40,7 +40,7 @@ class Existing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one job or trigger: "+" stored, "~" replaced, "-" removed. `what` names the differences."""
+    """The change of one job or trigger: "+" stored, "~" replaced, "-" removed. `what` describes the differences."""
 
     sign: str
     kind: str
@@ -58,18 +58,18 @@ class SyncPlan:
     changes: tuple[Change, ...]
     unchanged: int
     store: Sequence[tuple[JobDetail | None, Sequence[Trigger]]] = field(repr=False)
-    """Jobs and triggers to be stored; None where the job is unchanged, and has triggers that are not."""
+    """Jobs and triggers to store; None instead of a job that does not change itself but has triggers that do."""
     keep_data: frozenset[JobKey] = field(default=frozenset(), repr=False)
-    """Jobs that are replaced all but their data, which they keep themselves."""
+    """Jobs that are replaced except for their data, which they persist themselves."""
     outdated_by: str | None = None
-    """The version that declared the owner's jobs last, where it is newer: then nothing is changed."""
+    """The version that last declared the owner's jobs, if it is newer: then nothing is changed."""
 
     def keys(self, sign: str, kind: str) -> list[JobKey | TriggerKey]:
-        """Return the keys of the changes of one sign (`+`, `~`, `-`) and kind (`job`, `trigger`)."""
+        """Return the keys of the changes with this sign (`+`, `~`, `-`) and kind (`job`, `trigger`)."""
         return [change.key for change in self.changes if (change.sign, change.kind) == (sign, kind)]
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to do."""
+        """Return True if the plan has any change."""
         return bool(self.changes)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class SyncPlan:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The declared jobs and triggers that are stored, all that the owner declared before, and in which version."""
+    """The stored state that a sync compares: the declared jobs and triggers, and those the owner declared before."""
 
     jobs: Mapping[JobKey, JobDetail]
     triggers: Mapping[TriggerKey, TriggerRecord]
@@ -94,10 +94,10 @@ _VERSION_PART = re.compile(r"\d+|[^\d.+_-]+")
 
 
 def version_text(version: object) -> str | None:
-    """Return a version as it is stored; None for None.
+    """Return a version in its stored form; None for None.
 
     Raises:
-        InvalidValueError: it is neither a number nor a text with a digit or letter.
+        InvalidValueError: the version is neither a number nor a text with a digit or letter.
     """
     if version is None:
         return None
@@ -109,18 +109,18 @@ def version_text(version: object) -> str | None:
 
 
 def outdated(version: str, than: str) -> bool:
-    """Tell whether a version is older than another. Numbers in them count as numbers: "2.9" is older than "2.10"."""
+    """Return True if a version is older than another. Numbers compare as numbers: "2.9" is older than "2.10"."""
     return _version_key(version) < _version_key(than)
 
 
 def _version_key(version: str) -> list[tuple[int, int, str]]:
-    # A word such as "rc" is older than a number in its place, and than nothing: 2.0rc1 comes before 2.0.
+    # A word such as "rc" sorts before a number in its place and before the end: 2.0rc1 is older than 2.0.
     words = [
         (_NUMBER, int(part), "") if part.isdigit() else (0, 0, part) for part in _VERSION_PART.findall(version.lower())
     ]
     key: list[tuple[int, int, str]] = []
     for part in [*words, (1, 0, "")]:
-        # 2.0 is 2, also before a word.
+        # 2.0 equals 2, also in front of a word.
         while part[0] != _NUMBER and key and key[-1] == (_NUMBER, 0, ""):
             key.pop()
         key.append(part)
@@ -128,7 +128,7 @@ def _version_key(version: str) -> list[tuple[int, int, str]]:
 
 
 def check_definitions(definitions: Definitions) -> None:
-    """Check what is declared as a whole.
+    """Validate the declared jobs and triggers as a whole.
 
     Raises:
         InvalidTriggerError: a key is declared twice, or a job has no trigger and is not durable.
@@ -147,7 +147,7 @@ def check_definitions(definitions: Definitions) -> None:
 
 
 def plan(wanted: Definitions, stored: Stored, *, prune: bool, existing: Existing = Existing.UPDATE) -> SyncPlan:
-    """Return the changes that make the store as it is declared."""
+    """Return the changes that make the store match the declaration."""
     changes: list[Change] = []
     store: list[tuple[JobDetail | None, list[Trigger]]] = []
     keep_data: set[JobKey] = set()

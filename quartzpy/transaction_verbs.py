@@ -16,7 +16,7 @@ from quartzpy.verbs.scheduling import SchedulingVerbs
 
 
 class TransactionVerbs(SchedulingVerbs):
-    """Made by `Scheduler.using`; of no more use when the transaction has ended."""
+    """The verbs of one transaction; `Scheduler.using` returns them. They cannot be used after the transaction."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class TransactionVerbs(SchedulingVerbs):
         return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
 
     def _rest(self, seconds: float) -> None:
-        raise SchedulerStateError("what a transaction schedules runs after its commit; wait for it by the scheduler")
+        raise SchedulerStateError("a transaction's jobs run only after its commit; wait with the scheduler's own verbs")
 
     def _tell(self, event: Event) -> None:
-        """Nobody is told of what may yet be rolled back."""
+        """Notify nobody, because the transaction may still be rolled back."""
 
     def _changed(self, earliest: datetime | None) -> None:
-        """All nodes hear of it with the commit, this one too."""
+        """Do nothing: all nodes, including this one, are notified when the transaction commits."""

@@ -1,4 +1,4 @@
-"""Calls of verbs from an event loop: each runs on a worker thread, so the loop goes on meanwhile."""
+"""Calls verbs from an event loop: each runs on a worker thread, so the loop is not blocked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ITEMS_PER_CALL = 100
 
 
 class VerbThreads:
-    """Worker threads for verbs. They are started when the first verb is awaited, in each process anew."""
+    """Worker threads for verbs, started when the first verb is awaited, and again in a forked child process."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -28,20 +28,20 @@ class VerbThreads:
         self._pid = 0
 
     def _pool(self) -> ThreadPoolExecutor:
-        # The threads of a parent process do not exist in a child that was forked.
+        # The threads of the parent process do not exist in a forked child.
         if self._executor is None or self._pid != os.getpid():
             self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="quartzpy-verb")
             self._pid = os.getpid()
         return self._executor
 
     async def run(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Run a verb. Where the awaiting task is cancelled, a verb that has begun still ends as a whole."""
+        """Run a verb. If the awaiting task is cancelled, a verb that has started still completes."""
         return await asyncio.wrap_future(self._submit(function, *args, **kwargs))
 
     async def run_to_end(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """As `run`; a task that is cancelled meanwhile goes on only when the verb has ended.
+        """Run a verb as `run` does, but let a cancelled task continue only when the verb has ended.
 
-        This is for a connection of the caller's: nobody else may use it while a verb does.
+        This is for connections of the caller, which nobody else may use during a verb.
         """
         future = asyncio.wrap_future(self._submit(function, *args, **kwargs))
         cancelled: asyncio.CancelledError | None = None
@@ -51,13 +51,13 @@ class VerbThreads:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            # Looked at, so that asyncio does not report it as never retrieved.
+            # Retrieve the exception, so that asyncio does not report it as never retrieved.
             future.exception()
             raise cancelled
         return future.result()
 
     async def wait(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Run what may wait for long, on a thread of its own that keeps no process alive."""
+        """Run a call that may wait for a long time, on a separate daemon thread."""
         future: Future[_R] = Future()
         context = contextvars.copy_context()
 
@@ -79,31 +79,31 @@ class VerbThreads:
         return self._pool().submit(lambda: context.run(function, *args, **kwargs))
 
     def close(self) -> None:
-        """End the threads when they have nothing left to do."""
+        """End the threads when their remaining work is done."""
         if self._executor is not None and self._pid == os.getpid():
             self._executor.shutdown(wait=False)
         self._executor = None
 
 
 class AsyncFacade(ABC, Generic[_V]):
-    """An object whose methods run on threads: the base of the classes that `tools/async_facade.py` writes."""
+    """Wraps an object whose methods run on threads: the base of the classes that `tools/async_facade.py` generates."""
 
     @property
     @abstractmethod
     def _behind(self) -> _V:
-        """The object itself, for what needs no database."""
+        """The wrapped object itself, for members that do not query the database."""
 
     @abstractmethod
     async def _run(self, call: Callable[[_V], _R]) -> _R:
-        """Call the object on a worker thread."""
+        """Call the wrapped object on a worker thread."""
 
     @abstractmethod
     async def _wait(self, call: Callable[[_V], _R]) -> _R:
-        """As `_run`, for a call that may wait for long."""
+        """Call the wrapped object as `_run` does, for a call that may wait for a long time."""
 
 
 class AsyncMirror(AsyncFacade[_V]):
-    """An awaitable view of what a verb returns: a handle, or a query that is made anew for each call."""
+    """An awaitable view of a verb's return value: a handle, or a query that is rebuilt for each call."""
 
     def __init__(self, owner: AsyncFacade[Any], make: Callable[[Any], _V]) -> None:
         self._owner = owner
@@ -125,14 +125,14 @@ class AsyncMirror(AsyncFacade[_V]):
 
 
 class AsyncLazyMirror(AsyncMirror[_V]):
-    """An awaitable view of a query, which asks nothing before it is used."""
+    """An awaitable view of a query, which reads nothing before it is used."""
 
     def __bool__(self) -> bool:
         """Refuse to answer, because the answer would have to be awaited. Raises TypeError."""
-        raise TypeError("whether a query finds anything has to be awaited: use first() or count()")
+        raise TypeError("the truth value of a query needs a read of the database: await first() or count()")
 
     async def _items(self, iterable: Callable[[_V], Iterable[_R]]) -> AsyncIterator[_R]:
-        """Give the items of an iterable whose iterator asks the database, several for each call."""
+        """Yield the items of an iterable whose iterator queries the database, several per call."""
         iterator = await self._run(lambda behind: iter(iterable(behind)))
         while some := await self._run(lambda _: list(itertools.islice(iterator, _ITEMS_PER_CALL))):
             for item in some:

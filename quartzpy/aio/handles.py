@@ -28,63 +28,64 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         return self._behind.key
 
     async def detail(self) -> JobDetail:
-        """The job as it is stored now. Raises JobNotFoundError: it is no longer stored."""
+        """The job as it is stored now. Raises JobNotFoundError if it is no longer stored."""
         return await self._run(lambda behind: behind.detail)
 
     async def triggers(self) -> list[Trigger]:
-        """The job's triggers as they are stored now, by key; an empty list where none is left."""
+        """The job's triggers as they are stored now, sorted by key; an empty list if it has none."""
         return await self._run(lambda behind: behind.triggers)
 
     async def next_fire_time(self) -> datetime | None:
-        """The soonest next fire time of the job's triggers; None where it will not fire again.
+        """The earliest next fire time of the job's triggers, or None if the job will not fire again.
 
-        A paused trigger has a next fire time, too.
+        Paused triggers count as well.
         """
         return await self._run(lambda behind: behind.next_fire_time)
 
     async def pause(self) -> None:
-        """Pause all triggers that the job has now. Raises JobNotFoundError: it is no longer stored."""
+        """Pause all triggers that the job has now. Raises JobNotFoundError if the job is no longer stored."""
         return await self._run(lambda behind: behind.pause())
 
     async def resume(self, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume all triggers; `missed` and errors as in `Scheduler.resume_job`."""
+        """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
         return await self._run(lambda behind: behind.resume(missed=missed))
 
     async def trigger(
         self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None
     ) -> AsyncTriggeredExecution:
-        """Run the job once, now or after `delay`; values and errors as in `Scheduler.trigger_job`."""
+        """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
         found = await self._run(lambda behind: behind.trigger(data, delay=delay))
         return AsyncTriggeredExecution._of(self, found)
 
     async def modify(self, **changes: Any) -> JobDetail:
-        """Replace values of the job; names and errors as in `Scheduler.modify_job`. Its triggers stay as they are."""
+        """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
         return await self._run(lambda behind: behind.modify(**changes))
 
     async def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
-        """Put another schedule in the place of the job's only trigger; return its first fire time.
+        """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
 
-        The trigger's forms are those of `Scheduler.schedule_job`. A trigger without a name takes the old one's.
+        The trigger takes any form that `Scheduler.schedule_job` accepts. A trigger without a name takes the name of
+        the old one.
 
         Raises:
             JobNotFoundError: the job is no longer stored.
-            InvalidTriggerError: the job has several triggers or none; `Scheduler.reschedule_job` names one of them.
-            Others as `Scheduler.reschedule_job`.
+            InvalidTriggerError: the job has no trigger or several; use `Scheduler.reschedule_job` for one of several.
+            Others as for `Scheduler.reschedule_job`.
         """
         return await self._run(lambda behind: behind.reschedule(trigger))
 
     async def delete(self, *, missing_ok: bool = False) -> bool:
-        """Remove the job with its triggers; values and errors as in `Scheduler.delete_job`."""
+        """Remove the job with its triggers; return value and errors as for `Scheduler.delete_job`."""
         return await self._run(lambda behind: behind.delete(missing_ok=missing_ok))
 
     async def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the job's next execution has ended, on whichever node; return its record.
+        """Wait until the job's next execution has ended, on any node; return its record.
 
-        Executions that end after the call count. Where the job is no longer stored, because its last trigger has fired,
-        the record is that of its last execution.
+        Only executions that end after the call count. If the job is no longer stored because its last trigger has
+        fired, return the record of its last execution.
 
         Raises:
-            WaitTimeoutError: none ended within `timeout` (None: wait without a limit).
+            WaitTimeoutError: no execution ended within `timeout` (None: wait without a limit).
             JobNotFoundError: the job is not stored, and no execution of it is known.
         """
         return await self._wait(lambda behind: behind.wait(timeout))
@@ -104,19 +105,19 @@ class AsyncTriggeredExecution(AsyncMirror[TriggeredExecution]):
         return self._behind.job_key
 
     async def record(self) -> ExecutionRecord | None:
-        """What is known of the execution now: waiting, running or ended; None where nothing is."""
+        """The current record of the execution: waiting, running or ended; None if nothing is known of it."""
         return await self._run(lambda behind: behind.record)
 
     async def cancel(self) -> bool:
-        """Take back the fire, or ask the running execution to stop; return whether either was possible."""
+        """Cancel the coming fire, or ask the running execution to stop. Return True if either was possible."""
         return await self._run(lambda behind: behind.cancel())
 
     async def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the execution has ended, on whichever node; return its record.
+        """Wait until the execution has ended, on any node; return its record.
 
-        The record is that of the first attempt, also where the job is retried.
+        If the job is retried, the record is that of the first attempt.
 
         Raises:
-            WaitTimeoutError: it did not end within `timeout` (None: wait without a limit).
+            WaitTimeoutError: the execution did not end within `timeout` (None: wait without a limit).
         """
         return await self._wait(lambda behind: behind.wait(timeout))

@@ -21,10 +21,10 @@ class AsyncQuery(AsyncLazyMirror[Query[_T]], Generic[_T]):
         return self._items(lambda behind: behind)
 
     async def page(self, limit: int = DEFAULT_LIMIT, after: str | None = None) -> Page[_T]:
-        """Return at most `limit` records: the first ones, or those that follow the cursor `after`.
+        """Return at most `limit` records: the first ones, or those after the cursor `after`.
 
-        A cursor is the `next_cursor` of a page of the same query. It is text without secrets, fit for a URL, and stays
-        valid for as long as the store exists.
+        A cursor is the `next_cursor` of a page of the same query. It contains no secrets, is safe in a URL, and stays
+        valid as long as the store exists.
 
         Raises:
             InvalidValueError: `limit` is not a whole number from 1 to 1,000,000, or `after` is not a cursor of this
@@ -33,7 +33,7 @@ class AsyncQuery(AsyncLazyMirror[Query[_T]], Generic[_T]):
         return await self._run(lambda behind: behind.page(limit, after))
 
     async def first(self) -> _T | None:
-        """Return the first record, or None where the query selects nothing."""
+        """Return the first record, or None if the query selects nothing."""
         return await self._run(lambda behind: behind.first())
 
     async def count(self) -> int:

@@ -18,7 +18,7 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.keys import JobKey
 from quartzpy.runtime.health import SchedulerHealth
 from quartzpy.scheduler import BaseScheduler, SchedulerMetadata
-from quartzpy.verbs.looking import FireRef
+from quartzpy.verbs.queries import FireRef
 
 _BaseSchedulerT = TypeVar("_BaseSchedulerT", bound=BaseScheduler)
 

@@ -1,4 +1,4 @@
-"""The awaitable verbs inside a transaction that the caller began."""
+"""The awaitable verbs inside a transaction of the caller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_sess
 
 
 def is_asynchronous(connection: object) -> bool:
-    """Tell whether a connection or session belongs to an event loop, without importing what it may be from."""
+    """Return True if a connection or session is asynchronous, without importing the library that it is from."""
     return any(
         kind.__name__ in _ASYNCHRONOUS or kind.__module__.partition(".")[0] == "asyncpg"
         for kind in type(connection).__mro__
@@ -27,11 +27,11 @@ def is_asynchronous(connection: object) -> bool:
 
 
 class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
-    """The scheduling verbs inside one transaction, made by `using`; of no more use when that has ended.
+    """The scheduling verbs inside one transaction; `using` returns them. They cannot be used after the transaction.
 
-    The transaction is joined with the first verb that is awaited. Verbs that are awaited at the same time run one after
-    the other. A task that is cancelled during a verb goes on when the verb has ended, so that nobody uses the
-    connection at the same time.
+    The first awaited verb joins the transaction. Verbs that are awaited concurrently run one after the other. A task
+    that is cancelled during a verb continues only when the verb has ended, so that nobody else uses the connection in
+    the meantime.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
 
     @property
     def _behind(self) -> TransactionVerbs:
-        # A lazy query asks nothing before it is awaited, and then `_run` has joined the transaction.
+        # A lazy query reads nothing before it is awaited, and by then `_run` has joined the transaction.
         return self._joined or self._verbs_of(self._store())
 
     async def _run(self, call: Callable[[TransactionVerbs], _R]) -> _R:

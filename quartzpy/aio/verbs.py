@@ -25,7 +25,7 @@ from quartzpy.store.queries import TriggerOrder
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.sync import Existing, SyncPlan
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.looking import FireRef
+from quartzpy.verbs.queries import FireRef
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 _SchedulingVerbsT = TypeVar("_SchedulingVerbsT", bound=SchedulingVerbs)
@@ -40,7 +40,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return self._behind.name
 
     async def job_types(self) -> JobTypes:
-        """The registry of job types that this scheduler asks."""
+        """The registry in which this scheduler looks up job types."""
         return await self._run(lambda behind: behind.job_types)
 
     async def pause_trigger(self, key: TriggerRef) -> None:
@@ -53,7 +53,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.pause_trigger(key))
 
     async def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume a trigger; `missed` decides what becomes of the fires that it missed (see `Missed`).
+        """Resume a trigger; `missed` decides how the fires that it missed are treated (see `Missed`).
 
         Raises:
             TriggerNotFoundError: it is not stored.
@@ -84,35 +84,35 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
     async def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
         """Pause groups of triggers, including triggers that are stored later; return the groups.
 
-        A group that is given by its name is paused even if it has no trigger yet.
+        A group that is given by its name is paused even if it has no triggers yet.
         """
         return await self._run(lambda behind: behind.pause_trigger_group(group))
 
     async def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """Resume groups of triggers, and those that are stored later; return the groups. `missed`: `resume_trigger`."""
+        """Resume groups of triggers; return the groups. `missed` as for `resume_trigger`."""
         return await self._run(lambda behind: behind.resume_trigger_group(group, missed=missed))
 
     async def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause all triggers of the jobs of groups, including those that are stored later; return the groups."""
+        """Pause all triggers of the jobs in these groups, also those that are stored later; return the groups."""
         return await self._run(lambda behind: behind.pause_job_group(group))
 
     async def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """Resume all triggers of the jobs of groups; return the groups. `missed` as in `resume_trigger`."""
+        """Resume all triggers of the jobs in these groups; return the groups. `missed` as for `resume_trigger`."""
         return await self._run(lambda behind: behind.resume_job_group(group, missed=missed))
 
     async def pause_all(self) -> set[str]:
-        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers."""
+        """Pause everything, also triggers that are stored later, until `resume_all`; return the trigger groups."""
         return await self._run(lambda behind: behind.pause_all())
 
     async def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """End `pause_all` and every pause of a group, a trigger or a job; return the groups of triggers.
+        """End `pause_all` and every pause of a group, a trigger or a job; return the trigger groups.
 
-        `missed` as in `resume_trigger`.
+        `missed` as for `resume_trigger`.
         """
         return await self._run(lambda behind: behind.resume_all(missed=missed))
 
     async def disable_job(self, key: JobRef) -> None:
-        """Let no trigger of a job fire, now or stored later, and refuse `trigger_job`, until `enable_job`.
+        """Stop all triggers of a job, including later ones, and refuse `trigger_job`, until `enable_job`.
 
         Raises:
             JobNotFoundError: it is not stored.
@@ -121,9 +121,9 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.disable_job(key))
 
     async def enable_job(self, key: JobRef, *, missed: str = Missed.SKIP) -> None:
-        """End `disable_job` or `run_job_by_hand_only`. Triggers that were paused otherwise stay paused.
+        """End `disable_job` or `run_job_by_hand_only`. Triggers that are paused for another reason remain paused.
 
-        Fires that were missed meanwhile are skipped, unless `missed` says otherwise (see `Missed`).
+        Fires that were missed in the meantime are skipped, unless `missed` asks for something else (see `Missed`).
 
         Raises:
             JobNotFoundError: it is not stored.
@@ -133,7 +133,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.enable_job(key, missed=missed))
 
     async def run_job_by_hand_only(self, key: JobRef) -> None:
-        """Let a job run by `trigger_job`, retries and recoveries only, until `enable_job`: manual mode of one job.
+        """Run a job by `trigger_job`, retries and recoveries only, until `enable_job`: manual mode of one job.
 
         Raises:
             JobNotFoundError: it is not stored.
@@ -142,26 +142,26 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.run_job_by_hand_only(key))
 
     async def job_mode(self, key: JobRef) -> JobMode | None:
-        """Return ENABLED, MANUAL or DISABLED; None where the job is not stored."""
+        """Return ENABLED, MANUAL or DISABLED; None if the job is not stored."""
         return await self._run(lambda behind: behind.job_mode(key))
 
     async def enter_manual_mode(self) -> None:
-        """Let nothing fire by its schedule in the whole cluster; `trigger_job` still works.
+        """Suspend all schedules in the whole cluster; `trigger_job` still works.
 
         `resume_all` does not end it; `leave_manual_mode` does.
         """
         return await self._run(lambda behind: behind.enter_manual_mode())
 
     async def leave_manual_mode(self, *, missed: str = Missed.SKIP) -> None:
-        """End manual mode. Triggers that were paused otherwise stay paused; `missed` as in `enable_job`."""
+        """End manual mode. Triggers that are paused otherwise remain paused; `missed` as for `enable_job`."""
         return await self._run(lambda behind: behind.leave_manual_mode(missed=missed))
 
     async def is_in_manual_mode(self) -> bool:
-        """Return whether the cluster is in manual mode."""
+        """Return True if the cluster is in manual mode."""
         return await self._run(lambda behind: behind.is_in_manual_mode)
 
     async def reset_trigger_from_error(self, key: TriggerRef) -> None:
-        """Let a trigger in ERROR fire again.
+        """Return a trigger in ERROR to its schedule, so that it fires again.
 
         Raises:
             TriggerNotFoundError: it is not stored.
@@ -173,33 +173,33 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
     async def add_calendar(
         self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
     ) -> None:
-        """Store a calendar for triggers to name. Storing the same calendar again changes nothing.
+        """Store a calendar that triggers can refer to. Storing the same calendar again changes nothing.
 
-        With `replace`, a calendar that is stored under the name is replaced: triggers that name it keep the next fire
-        time that they have, and follow the new calendar after it. With `update_triggers` that next fire time is
-        computed anew as well; paused, blocked and failed triggers stay so. A trigger that the new calendar leaves no
-        fire time becomes COMPLETE, as a trigger does whose schedule has ended: it stays stored with its job, listeners
-        get `TriggerFinalized`, and it fires again only after it has been rescheduled.
+        With `replace`, the calendar replaces one that is stored under the same name: triggers that use it keep their
+        current next fire time, and follow the new calendar after that. With `update_triggers`, their next fire times
+        are recomputed as well; paused, blocked and failed triggers keep their state. A trigger for which the new
+        calendar leaves no fire time becomes COMPLETE, like a trigger whose schedule has ended: it remains stored with
+        its job, listeners receive `TriggerFinalized`, and it fires again only after it has been rescheduled.
 
         Raises:
-            ObjectAlreadyExistsError: another calendar is stored under the name, and `replace` is false.
-            InvalidCalendarError: `calendar` is no calendar that can be stored.
+            ObjectAlreadyExistsError: a different calendar is stored under the name, and `replace` is false.
+            InvalidCalendarError: `calendar` is not a calendar, or cannot be stored.
         """
         return await self._run(
             lambda behind: behind.add_calendar(name, calendar, replace=replace, update_triggers=update_triggers)
         )
 
     async def delete_calendar(self, name: str, *, missing_ok: bool = False) -> bool:
-        """Remove a calendar. Return whether it was stored, which is always true without `missing_ok`.
+        """Remove a calendar. Return True if it was stored; False is possible only with `missing_ok`.
 
         Raises:
             CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
-            CalendarInUseError: triggers name it.
+            CalendarInUseError: triggers use it.
         """
         return await self._run(lambda behind: behind.delete_calendar(name, missing_ok=missing_ok))
 
     async def get_calendar(self, name: str) -> Calendar | None:
-        """Return the calendar that is stored under the name, or None where there is none."""
+        """Return the calendar that is stored under the name, or None if there is none."""
         return await self._run(lambda behind: behind.get_calendar(name))
 
     async def calendar_names(self) -> list[str]:
@@ -207,42 +207,43 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.calendar_names())
 
     async def get_job_detail(self, key: JobKey) -> JobDetail | None:
-        """Return a stored job, or None where it is not stored."""
+        """Return a stored job, or None if it is not stored."""
         return await self._run(lambda behind: behind.get_job_detail(key))
 
     async def get_trigger(self, key: TriggerKey) -> Trigger | None:
-        """Return a stored trigger, or None where it is not stored."""
+        """Return a stored trigger, or None if it is not stored."""
         return await self._run(lambda behind: behind.get_trigger(key))
 
     async def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
-        """Return a trigger with its state and its fire times, or None where it is not stored."""
+        """Return a trigger with its state and its fire times, or None if it is not stored."""
         return await self._run(lambda behind: behind.trigger_record(key))
 
     async def why(self, key: TriggerKey) -> list[str]:
         """Explain why a trigger has not fired, or when it will fire.
 
-        The sentences cover its state, what pauses or limits it, whether a node can run it and has a free worker, what
-        runs of its job, and what happened last. A trigger that has ended is explained by its history.
+        The sentences cover its state, pauses and limits that hold it, the nodes that can run it and their free
+        workers, running executions of its job, and its last execution or misfire. A trigger that has ended is
+        explained from its history.
 
         Raises:
-            TriggerNotFoundError: the trigger is not stored, and the history does not know it either.
+            TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
         """
         return await self._run(lambda behind: behind.why(key))
 
     async def triggers_of_job(self, key: JobKey) -> list[Trigger]:
-        """Return the triggers of a job, by key."""
+        """Return the triggers of a job, sorted by key."""
         return await self._run(lambda behind: behind.triggers_of_job(key))
 
     async def trigger_state(self, key: TriggerKey) -> PublicState:
-        """Return the state of a trigger in Quartz's terms; NONE where it is not stored."""
+        """Return the state of a trigger in Quartz's terms; NONE if it is not stored."""
         return await self._run(lambda behind: behind.trigger_state(key))
 
     async def job_group_names(self) -> list[str]:
-        """Return the groups that have jobs, in order."""
+        """Return the groups that have jobs, sorted."""
         return await self._run(lambda behind: behind.job_group_names())
 
     async def trigger_group_names(self) -> list[str]:
-        """Return the groups that have triggers, in order."""
+        """Return the groups that have triggers, sorted."""
         return await self._run(lambda behind: behind.trigger_group_names())
 
     async def paused_trigger_groups(self) -> set[str]:
@@ -254,7 +255,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.paused_job_groups())
 
     async def is_all_paused(self) -> bool:
-        """True while `pause_all` is in force, also for triggers that are stored later."""
+        """Return True while `pause_all` is in force; triggers that are stored later are paused as well."""
         return await self._run(lambda behind: behind.is_all_paused)
 
     async def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
@@ -266,7 +267,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.trigger_keys(group))
 
     async def check_exists(self, key: JobKey | TriggerKey) -> bool:
-        """Return whether a job or a trigger is stored."""
+        """Return True if the job or trigger is stored."""
         return await self._run(lambda behind: behind.check_exists(key))
 
     def jobs(
@@ -437,7 +438,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.running())
 
     async def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
-        """Return one execution, whether claimed, running or in the history; None where the id is not known.
+        """Return one execution, whether claimed, running or in the history; None if the id is not known.
 
         Raises:
             InvalidValueError: no execution can have this id.
@@ -454,11 +455,11 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """Store a job without a trigger. Storing the same again changes nothing.
 
         Raises:
-            InvalidJobError: it is not durable (it would go with its last trigger), and the flag does not say that
-                a trigger will follow.
-            ObjectAlreadyExistsError: a different job has its key and `replace` is false.
-            InvalidJobDataError: its data has names that its `data_type` does not have. What is missing, a trigger may
-                bring.
+            InvalidJobError: the job is not durable, so it would be deleted with its last trigger, and
+                `store_non_durable_while_awaiting_scheduling` is false.
+            ObjectAlreadyExistsError: a different job has its key, and `replace` is false.
+            InvalidJobDataError: its data has names that its `data_type` does not have. Missing names are no error,
+                because a trigger may provide them.
         """
         return await self._run(
             lambda behind: behind.add_job(
@@ -479,22 +480,22 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         apply: bool = True,
         announce: Callable[[SyncPlan], None] | None = None,
     ) -> SyncPlan:
-        """Make the store hold what is declared, all or nothing; return what was done, or would be with `apply=False`.
+        """Make the store match the declared jobs, all or nothing; return the plan. `apply=False` is a dry run.
 
-        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, whatever else changed
-        of it or its job; one that has ended stays COMPLETE and does not fire again. With `prune`, what the same `owner`
-        declared before and no longer does is removed; what other owners declared, or was scheduled by hand, never is.
-        With `existing="keep"`, jobs and triggers that are stored already stay as they are: the first registration wins.
-        Any number of nodes may call it at once.
+        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
+        of it or its job changed; one that has ended stays COMPLETE and does not fire again. With `prune`, jobs and
+        triggers that the same `owner` declared before and no longer declares are removed; those of other owners, and
+        those that were scheduled directly, never are. With `existing="keep"`, jobs and triggers that are stored already
+        do not change: the first registration wins. Any number of nodes may call it at the same time.
 
         `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
-        program of an older version changes nothing, and the plan says so (`SyncPlan.outdated_by`).
+        program of an older version changes nothing, and the plan reports that (`SyncPlan.outdated_by`).
 
-        `announce` is told the plan before it is carried out; without it the plan is logged.
+        `announce` is called with the plan before it is applied; without it the plan is logged.
 
         Raises:
             InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
-            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is no version.
+            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """
         return await self._run(
             lambda behind: behind.sync(
@@ -518,12 +519,12 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         debounce_key: str | None = None,
         keep_waiting: bool = False,
     ) -> AsyncTriggeredExecution:
-        """Run a job now, or after `delay`, by a trigger of its own that carries `data`; return a handle to wait for it.
+        """Run a job now, or after `delay`, by a separate trigger that carries `data`; return a handle to wait for it.
 
-        That trigger is in the group MANUAL_TRIGGERS: pauses of triggers and of other groups do not hold it. Under
-        `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until that ends: the call is
-        refused, unless `even_if_paused` says that it may wait. `data` may be a value of the job's `data_type`, where
-        its class is known in this process.
+        That trigger is in the group MANUAL_TRIGGERS, so pauses of triggers and of other groups do not affect it. Under
+        `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until the pause ends; therefore
+        the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
+        if the job's class is known in this process.
 
         `debounce_key`: of the calls for this job with the same key, at most one waits for its fire in the whole
         cluster. A later call takes the place of the one that waits, with its own data and `delay`; with
@@ -532,7 +533,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
 
         Raises:
             JobNotFoundError: the job is not stored.
-            IllegalStateChangeError: it is disabled, or a pause would hold the fire.
+            IllegalStateChangeError: the job is disabled, or a pause would delay the fire.
             InvalidJobDataError: as in `schedule_job`.
             InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
             InvalidValueError: `keep_waiting` is given without a `debounce_key`.
@@ -552,14 +553,14 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
     async def run_again(
         self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
     ) -> AsyncTriggeredExecution:
-        """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
+        """Run the job of an execution again, now or after `delay`, with the trigger data of that execution.
 
-        It is a first attempt by a trigger of its own, as by `trigger_job`. The job's own data is what is stored now.
-        `context.nominal_fire_time` and `execution_key` are those of the execution that is repeated.
+        The new execution is a first attempt by a separate trigger, as for `trigger_job`, with the job's own data as it
+        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution.
 
         Raises:
             ExecutionNotFoundError: no such execution is known.
-            IllegalStateChangeError: it has not ended, the job is disabled, or a pause would hold the fire.
+            IllegalStateChangeError: the execution has not ended, the job is disabled, or a pause would delay the fire.
             JobNotFoundError: the job is no longer stored.
             InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
             InvalidValueError: `fire_id` cannot be the id of an execution.
@@ -583,25 +584,25 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
             scheduler.schedule_job(report, "0 0 2 * * ?", data={"region": "eu"})
 
         `job` is a `Job` subclass, a function, a coroutine function, a `@job` function, or a `JobDetail`. `name`,
-        `group`, `data` and the options of `JobDetail` are for the others; without a name, the class's or function's is
-        taken. The items of a function's `data` that are named like its parameters are passed to it.
+        `group`, `data` and the options of `JobDetail` are for all but the last; without a name, the job takes the name
+        of the class or function. Items of a function's `data` that are named like its parameters are passed to it.
 
-        `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax where it has six or seven fields,
-        and in crontab's where it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
-        aware datetime. A trigger without a name takes the job's name and group; the next ones are `name-2`, `name-3`.
-        Without any trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
+        `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax if it has six or seven fields,
+        and in crontab's if it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
+        aware datetime. A trigger without a name takes the job's name and group; further ones are `name-2`, `name-3`.
+        Without a trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
 
         Storing the same again changes nothing, so a program may do it at each start, on any number of nodes. With
-        `replace`, what differs is replaced. A trigger whose schedule did not change keeps its fire times, its misfires
-        and its pause; a job that persists its data keeps that data. Triggers of the job that are not given stay.
+        `replace`, differing values are replaced. A trigger whose schedule did not change keeps its fire times, its
+        misfires and its pause; a job that persists its data keeps that data. Other triggers of the job do not change.
 
         Raises:
             ObjectAlreadyExistsError: something different is stored under a key, and `replace` is false.
             TriggerNeverFiresError: a trigger has no fire time.
             CalendarNotFoundError: a trigger names a calendar that is not stored.
-            InvalidJobError, InvalidJobTypeError: `job` is no job, or one that other nodes could not find.
+            InvalidJobError, InvalidJobTypeError: `job` is not a job, or other nodes could not import it.
             InvalidTriggerError: a trigger cannot be read, or names another job.
-            InvalidJobDataError: the job's data, with a trigger's over it, makes no value of the job's `data_type`.
+            InvalidJobDataError: the job's data, with a trigger's over it, is not valid for the job's `data_type`.
         """
         found = await self._run(
             lambda behind: behind.schedule_job(
@@ -616,17 +617,17 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         *,
         replace: bool = False,
     ) -> list[AsyncScheduledJob]:
-        """Store many jobs with their triggers, all or none; return their handles. Errors as in `schedule_job`."""
+        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
         found = await self._run(lambda behind: behind.schedule_jobs(jobs, replace=replace))
         return [AsyncScheduledJob._of(self, one) for one in found]
 
     async def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
-        """Store triggers for jobs that are stored already; return the soonest fire time. Each has its `job_key`.
+        """Store triggers for jobs that are stored already; return the earliest fire time. Each needs its `job_key`.
 
-        Whether the jobs' data with theirs over it is what the jobs take is not checked: it is seen when they run.
+        The merged data of job and trigger is not validated here, but when the job runs.
 
         Raises:
-            JobNotFoundError: such a job is not stored. Others as in `schedule_job`.
+            JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
         """
         return await self._run(lambda behind: behind.schedule(triggers, replace=replace))
 
@@ -641,22 +642,22 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return AsyncScheduledJob._of(self, found)
 
     async def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
-        """Replace values of a stored job, named as `JobDetail` names them; return the job as it is then.
+        """Change values of a stored job, named as in `JobDetail`; return the changed job.
 
-        Its triggers stay. What is not named stays as it is stored, whoever changes it at the same time.
+        Its triggers and its other values do not change, even if another program changes them at the same time.
 
         Raises:
             JobNotFoundError: it is not stored.
-            InvalidJobError: a name that a job's values do not have, or its key; a wrong value.
-            InvalidJobDataError: as in `add_job`, where `data` or `job` is changed.
+            InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
+            InvalidJobDataError: as for `add_job`, if `data` or `job` is changed.
             InvalidKeyError: `key` is neither a key nor a name.
         """
         return await self._run(lambda behind: behind.modify_job(key, **changes))
 
     async def unschedule_job(self, key: TriggerRef, *, missing_ok: bool = False) -> bool:
-        """Remove a trigger, and its job where that has no other and is not durable.
+        """Remove a trigger; remove its job as well if it has no other trigger and is not durable.
 
-        Returns True, or False where it was not stored and `missing_ok` is true.
+        Return True, or False if the trigger was not stored and `missing_ok` is true.
 
         Raises:
             TriggerNotFoundError: it is not stored, and `missing_ok` is false.
@@ -665,25 +666,25 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.unschedule_job(key, missing_ok=missing_ok))
 
     async def unschedule_jobs(self, keys: Collection[TriggerRef]) -> set[TriggerKey]:
-        """Remove triggers, and jobs as in `unschedule_job`; return the keys of those that were stored."""
+        """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
         return await self._run(lambda behind: behind.unschedule_jobs(keys))
 
     async def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
-        """Put a new trigger of the same job in the place of a stored one; return its first fire time.
+        """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 
-        The trigger's forms are those of `schedule_job`. One without a name takes the name and group of the old one.
+        The trigger takes the forms that `schedule_job` accepts. A trigger without a name takes the old one's key.
 
         Raises:
             TriggerNotFoundError: no trigger is stored under `key`; nothing is changed.
             InvalidKeyError: `key` is neither a key nor a name.
-            Others as `schedule_job`.
+            Others as for `schedule_job`.
         """
         return await self._run(lambda behind: behind.reschedule_job(key, trigger))
 
     async def delete_job(self, key: JobRef, *, missing_ok: bool = False) -> bool:
-        """Remove a job with all its triggers. Executions that run go on.
+        """Remove a job with all its triggers. Running executions continue.
 
-        Returns True, or False where it was not stored and `missing_ok` is true.
+        Return True, or False if the job was not stored and `missing_ok` is true.
 
         Raises:
             JobNotFoundError: it is not stored, and `missing_ok` is false.
@@ -696,5 +697,5 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.delete_jobs(keys))
 
     async def clear(self) -> None:
-        """Remove all jobs, triggers, calendars and pauses of this scheduler. Executions that run go on."""
+        """Remove all jobs, triggers, calendars and pauses of this scheduler. Running executions continue."""
         return await self._run(lambda behind: behind.clear())

@@ -38,6 +38,6 @@ class Announcer:
         if now < self._watched_until and now - self._announced_at >= ANNOUNCE_EVERY:
             self._announced_at = now
             try:
-                self._store.tell(Notification.ENDED)
+                self._store.notify(Notification.ENDED)
             except QuartzpyError as error:
                 logger.debug("recorded executions could not be announced: %s", error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from quartzpy.states import WhenFull
+from quartzpy.states import OverlapPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, FireRequest
 from quartzpy.triggers.misfire import MOST_MISSED
 from quartzpy.triggers.upcoming import REFILL_BELOW, UpcomingFireTimes, look_ahead, refill
@@ -21,7 +21,7 @@ def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
     """
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
     coalesced: list[datetime] = []
-    if WhenFull(claim.overlap_policy).one_stands_for_all:
+    if OverlapPolicy(claim.overlap_policy).coalesces:
         while progress.next_fire_time is not None and progress.next_fire_time <= now and len(coalesced) < MOST_MISSED:
             coalesced.append(progress.next_fire_time)
             progress = claim.trigger.triggered(progress, claim.calendar)

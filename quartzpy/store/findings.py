@@ -1,4 +1,4 @@
-"""What an examination of a store found: by `quartzpy doctor`, and at the start of a node."""
+"""Findings about a store: the results of `quartzpy doctor`, and of the checks at the start of a node."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is, the worst first."""
+    """The severity of a finding, the worst first."""
 
     ERROR = "error"
-    """Something does not work, or will not."""
+    """Something does not work, or is going to fail."""
     WARNING = "warning"
-    """It works, with a risk or at a price that is told."""
+    """It works, with a risk or at a cost that the finding describes."""
     INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found, with what to do about it."""
+    """One problem that was found, and its remedy."""
 
     severity: Severity
     check: str
-    """The name of the check, for programs: it stays."""
+    """The name of the check, for programs; it never changes."""
     what: str
     advice: str
     rows: tuple[str, ...] = ()
-    """Some of what it is about, the first 20."""
+    """The affected objects, at most the first 20."""
     repairable: bool = False
-    """Whether `JobStore.repair` mends it."""
+    """True if `JobStore.repair` repairs it."""
 
     def __str__(self) -> str:
         return f"{self.what}; {self.advice}" if self.advice else self.what
@@ -38,5 +38,5 @@ MOST_ROWS = 20
 
 
 def worst(findings: list[Finding]) -> Severity | None:
-    """The severity of the worst finding; None where there is none."""
+    """Return the severity of the worst finding, or None if there are no findings."""
     return next((severity for severity in Severity if any(one.severity is severity for one in findings)), None)

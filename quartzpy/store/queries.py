@@ -1,8 +1,8 @@
 """The filters of the store's queries, and the positions at which a page of results ends.
 
 A query has a fixed order, and the position of a record is its place in that order: a tuple that sorts as the records
-do. The next page starts after the position of the last record, so a page costs the same wherever it is, and rows that
-come, go or change between two pages neither shift the others nor make one of them appear twice.
+do. The next page starts after the position of the last record. So the cost of a page does not depend on its position,
+and rows that appear, vanish or change between two pages neither shift the others nor make one of them appear twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TriggerOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """Selects jobs for which all that is given holds. The order is by group, then by name."""
+    """Selects the jobs that match all given filters. The order is by group, then by name."""
 
     group: GroupMatcher | None = None
     contains: str | None = None
@@ -59,9 +59,9 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True)
 class TriggerQuery:
-    """Selects triggers for which all that is given holds.
+    """Selects the triggers that match all given filters.
 
-    `since` and `until` bound the next fire time: from the one on, and before the other.
+    `since` and `until` bound the next fire time: `since` is inclusive, `until` exclusive.
     """
 
     job_key: JobKey | None = None
@@ -89,10 +89,10 @@ class TriggerQuery:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionQuery:
-    """Selects executions for which all that is given holds.
+    """Selects the executions that match all given filters.
 
-    `since` and `until` bound the scheduled fire time: from the one on, and before the other. The order is the latest
-    first: by end, else by fire, else by scheduled fire time. Those that are SCHEDULED come after all others, the
+    `since` and `until` bound the scheduled fire time: `since` is inclusive, `until` exclusive. The latest comes first:
+    by end, else by fire, else by scheduled fire time. Executions that are SCHEDULED come after all others, the
     soonest first.
     """
 
@@ -123,9 +123,9 @@ HISTORY = ExecutionQuery()
 
 @dataclass(frozen=True, slots=True)
 class MisfireQuery:
-    """Selects misfires for which all that is given holds. The order is the latest first.
+    """Selects the misfires that match all given filters. The order is the latest first.
 
-    `since` and `until` bound the scheduled fire time that was missed: from the one on, and before the other.
+    `since` and `until` bound the scheduled fire time that was missed: `since` is inclusive, `until` exclusive.
     """
 
     trigger_key: TriggerKey | None = None

@@ -29,7 +29,7 @@ class NodeRecord:
     checkin_count: int
     checkin_interval: timedelta
     failure_window: timedelta
-    """The silence after which the node may be declared dead; each node has its own setting."""
+    """The silence after which the node may be declared dead; each node has its own value."""
     process: str = ""
     """Identifies the node's process; see `quartzpy.process_identity`."""
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
@@ -37,7 +37,7 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What is paused for triggers that come later, too."""
+    """The pauses that also apply to triggers that are stored later."""
 
     everything: bool
     trigger_groups: frozenset[str]
@@ -46,7 +46,7 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The jobs and triggers that an owner declared, and the version of the program that did so last."""
+    """The jobs and triggers that an owner declared, and the version of the program that last declared them."""
 
     jobs: frozenset[JobKey]
     triggers: frozenset[TriggerKey]
@@ -55,7 +55,7 @@ class Owned:
 
 @dataclass(frozen=True)
 class TriggerRecord:
-    """A stored trigger: what it is, and how far it has got.
+    """A stored trigger: its definition and its progress.
 
     `trigger` is built on first access, so that a row that cannot be read is still listed with the others.
     """
@@ -72,7 +72,7 @@ class TriggerRecord:
     error: str | None = None
     """The reason why the trigger is in ERROR."""
     catch_up_until: datetime | None = None
-    """The trigger is catching up on the fires it missed until then, and does not misfire in the meantime."""
+    """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
     kind: str = ""
     """The type of the trigger, as it is stored: "simple", "cron", ..."""
     calendar: str | None = None
@@ -83,12 +83,12 @@ class TriggerRecord:
 
     @property
     def next_fire_time(self) -> datetime | None:
-        """The instant of the next fire, or None where no fire follows."""
+        """The instant of the next fire, or None if the trigger will not fire again."""
         return self.progress.next_fire_time
 
     @property
     def previous_fire_time(self) -> datetime | None:
-        """The scheduled instant of the last fire, or None where the trigger has not fired yet."""
+        """The scheduled instant of the last fire, or None if the trigger has not fired yet."""
         return self.progress.previous_fire_time
 
     @property
@@ -169,13 +169,13 @@ class RunningRecord:
 
     @property
     def recovering(self) -> bool:
-        """True where this repeats an execution whose node died."""
+        """True if this execution repeats one whose node died."""
         return self.trigger_key.group == RECOVERING_JOBS
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRecord:
-    """An execution, at any time from before its fire to the history. A value that is not known yet is None.
+    """An execution at any stage, from before its fire to the history. A value that is not known yet is None.
 
     `started_at` is recorded when the execution ends; it stays None for an execution that did not begin, and for one
     whose node died. The trigger's data and the job's result are kept as JSON text, which `trigger_data` and `result`
@@ -197,11 +197,11 @@ class ExecutionRecord:
     trigger_data_text: str | None = None
     result_text: str | None = None
     retry_at: datetime | None = None
-    """The instant of the next attempt, where the execution failed and its retry policy allows another one."""
+    """The instant of the next attempt, if the execution failed and its retry policy allows another one."""
 
     @property
     def exhausted(self) -> bool:
-        """True where the execution failed and no retry follows: its retry policy is exhausted, or the job has none."""
+        """True if the execution failed and no retry follows: its retry policy is exhausted, or the job has none."""
         return self.state is ExecutionState.FAILED and self.retry_at is None
 
     @property
@@ -215,7 +215,7 @@ class ExecutionRecord:
 
     @property
     def result(self) -> Any:
-        """The return value of the job; None also where that cannot be stored.
+        """The return value of the job; None also if the value could not be stored.
 
         Raises:
             InvalidJobDataError: this process cannot decode it.
@@ -224,12 +224,12 @@ class ExecutionRecord:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the execution ended; None while it has not."""
+        """The outcome of the execution; None while it has not ended."""
         return Outcome(self.state) if self.state in ENDED else None
 
     @property
     def recovering(self) -> bool:
-        """True where this repeats an execution whose node died."""
+        """True if this execution repeats one whose node died."""
         return self.trigger_key.group == RECOVERING_JOBS
 
 
@@ -238,12 +238,12 @@ class MisfireRecord:
     """A misfire that was handled: a row of `misfires`.
 
     `scheduled_fire_time` is the fire that was found late. `missed` are the fire times that got no run of their own, at
-    most the first 1,000 of them; `has_more` is true where there were more. `made_up` is the number of missed fires
-    that run late, each by itself. `next_fire_time` is the trigger's new fire time, or None where it fires no more.
+    most the first 1,000 of them; `has_more` is true if there were more. `made_up` is the number of missed fires that
+    run late, each by itself. `next_fire_time` is the trigger's new fire time, or None if it will not fire again.
     """
 
     misfire_id: int
-    """Rises with time."""
+    """Identifies the misfire; later misfires have higher ids."""
     trigger_key: TriggerKey
     job_key: JobKey
     instance_id: str

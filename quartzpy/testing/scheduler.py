@@ -31,7 +31,7 @@ from quartzpy.testing.clock import DEFAULT_START, ManualClock
 from quartzpy.testing.passing import ClockCancellation, ClockDeadlines, ClockLoop
 from quartzpy.testing.transactions import JobTransaction, TransactionalStore
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.looking import checked_fire_id
+from quartzpy.verbs.queries import checked_fire_id
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The base of all verbs: a store that is ready, and listeners that hear of what was done."""
+"""The base class of all verbs: access to an opened store, and notification of listeners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quartzpy.store.protocol import JobStore
 
 
 class Verbs(ABC):
-    """Verbs on one store. A verb that names one job or trigger raises an error where that is not stored."""
+    """Verbs on one store. A verb that names one job or trigger raises an error if that is not stored."""
 
     _config: SchedulerConfig
     _clock: Clock
@@ -32,19 +32,19 @@ class Verbs(ABC):
 
     @abstractmethod
     def _changed(self, earliest: datetime | None) -> None:
-        """Wake this node: something may fire from `earliest` on."""
+        """Wake this node, because a trigger may fire from `earliest` on."""
 
     @abstractmethod
     def _tell(self, event: Event) -> None:
-        """Tell listeners what was done."""
+        """Notify the listeners of an event."""
 
     @abstractmethod
     def _rest(self, seconds: float) -> None:
-        """Wait between two looks at the store.
+        """Wait between two polls of the store.
 
         Raises:
-            SchedulerStateError: nothing that is waited for can happen: the scheduler was shut down, or the verbs belong
-                to a transaction that others do not see yet.
+            SchedulerStateError: the awaited event can no longer occur: the scheduler was shut down, or the verbs
+                belong to a transaction whose changes other connections do not see yet.
         """
 
     @property
@@ -54,7 +54,7 @@ class Verbs(ABC):
 
     @property
     def job_types(self) -> JobTypes:
-        """The registry of job types that this scheduler asks."""
+        """The registry in which this scheduler looks up job types."""
         return self._job_types
 
     def _require_job(self, key: JobKey) -> None:

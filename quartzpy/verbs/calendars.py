@@ -24,17 +24,17 @@ class CalendarVerbs(Verbs):
     def add_calendar(
         self, name: str, calendar: Calendar, *, replace: bool = False, update_triggers: bool = False
     ) -> None:
-        """Store a calendar for triggers to name. Storing the same calendar again changes nothing.
+        """Store a calendar that triggers can refer to. Storing the same calendar again changes nothing.
 
-        With `replace`, a calendar that is stored under the name is replaced: triggers that name it keep the next fire
-        time that they have, and follow the new calendar after it. With `update_triggers` that next fire time is
-        computed anew as well; paused, blocked and failed triggers stay so. A trigger that the new calendar leaves no
-        fire time becomes COMPLETE, as a trigger does whose schedule has ended: it stays stored with its job, listeners
-        get `TriggerFinalized`, and it fires again only after it has been rescheduled.
+        With `replace`, the calendar replaces one that is stored under the same name: triggers that use it keep their
+        current next fire time, and follow the new calendar after that. With `update_triggers`, their next fire times
+        are recomputed as well; paused, blocked and failed triggers keep their state. A trigger for which the new
+        calendar leaves no fire time becomes COMPLETE, like a trigger whose schedule has ended: it remains stored with
+        its job, listeners receive `TriggerFinalized`, and it fires again only after it has been rescheduled.
 
         Raises:
-            ObjectAlreadyExistsError: another calendar is stored under the name, and `replace` is false.
-            InvalidCalendarError: `calendar` is no calendar that can be stored.
+            ObjectAlreadyExistsError: a different calendar is stored under the name, and `replace` is false.
+            InvalidCalendarError: `calendar` is not a calendar, or cannot be stored.
         """
         check_name(name, "calendar name")
         if not self._is_stored(name, calendar):
@@ -48,14 +48,14 @@ class CalendarVerbs(Verbs):
         try:
             stored = self._usable_store().calendars([name]).get(name)
         except InvalidValueError:
-            # It cannot be read in this process. Replacing it is the way out.
+            # The stored calendar cannot be read in this process; the caller must be able to replace it.
             return False
         return stored is not None and stored.calendar == calendar
 
     def _update_triggers(self, name: str) -> None:
-        """Compute the next fire times of the triggers that name a calendar anew."""
+        """Recompute the next fire times of the triggers that use a calendar."""
         store = self._usable_store()
-        # A trigger that fires meanwhile is read again.
+        # A trigger that fires in the meantime is read again.
         for _ in range(_UPDATE_TRIES):
             stored = store.calendars([name]).get(name)
             if stored is None:
@@ -78,11 +78,11 @@ class CalendarVerbs(Verbs):
                 return
 
     def delete_calendar(self, name: str, *, missing_ok: bool = False) -> bool:
-        """Remove a calendar. Return whether it was stored, which is always true without `missing_ok`.
+        """Remove a calendar. Return True if it was stored; False is possible only with `missing_ok`.
 
         Raises:
             CalendarNotFoundError: no calendar is stored under the name, and `missing_ok` is false.
-            CalendarInUseError: triggers name it.
+            CalendarInUseError: triggers use it.
         """
         found = self._usable_store().delete_calendar(check_name(name, "calendar name"))
         if not found and not missing_ok:
@@ -92,7 +92,7 @@ class CalendarVerbs(Verbs):
         return found
 
     def get_calendar(self, name: str) -> Calendar | None:
-        """Return the calendar that is stored under the name, or None where there is none."""
+        """Return the calendar that is stored under the name, or None if there is none."""
         check_name(name, "calendar name")
         stored = self._usable_store().calendars([name]).get(name)
         return None if stored is None else stored.calendar

@@ -1,7 +1,7 @@
-"""Handles: what the scheduling verbs return, to go on with the job or the execution that they made.
+"""Handles: return values of the scheduling verbs that act on the stored job or on the coming execution.
 
-A handle holds keys only. Each call asks the store, so that a handle is right however long it is kept, and whichever
-node changes the job meanwhile.
+A handle holds keys only. Each call queries the store, so a handle never becomes stale, no matter how long it is kept
+and which node changes the job.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from quartzpy.verbs.scheduling import SchedulingVerbs
 
 _SHORTEST, _LONGEST = 0.01, 0.5
-"""Seconds between two looks at the store, at first and later."""
+"""Seconds between two polls of the store: at first, and the maximum."""
 _LAST = 20
 
 
 class ScheduledJob:
-    """A stored job: `schedule_job` returns it, `Scheduler.job` makes one for a job that is stored already."""
+    """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already."""
 
     def __init__(self, verbs: SchedulingVerbs, key: JobKey) -> None:
         self._verbs = verbs
@@ -42,7 +42,7 @@ class ScheduledJob:
 
     @property
     def detail(self) -> JobDetail:
-        """The job as it is stored now. Raises JobNotFoundError: it is no longer stored."""
+        """The job as it is stored now. Raises JobNotFoundError if it is no longer stored."""
         found = self._verbs.get_job_detail(self._key)
         if found is None:
             raise JobNotFoundError(f"job {self._key} is not stored: it was deleted, or its last trigger has ended")
@@ -50,49 +50,50 @@ class ScheduledJob:
 
     @property
     def triggers(self) -> list[Trigger]:
-        """The job's triggers as they are stored now, by key; an empty list where none is left."""
+        """The job's triggers as they are stored now, sorted by key; an empty list if it has none."""
         return self._verbs.triggers_of_job(self._key)
 
     @property
     def next_fire_time(self) -> datetime | None:
-        """The soonest next fire time of the job's triggers; None where it will not fire again.
+        """The earliest next fire time of the job's triggers, or None if the job will not fire again.
 
-        A paused trigger has a next fire time, too.
+        Paused triggers count as well.
         """
         records = [self._verbs.trigger_record(trigger.key) for trigger in self.triggers]
         times = [record.progress.next_fire_time for record in records if record is not None]
         return min((at for at in times if at is not None), default=None)
 
     def pause(self) -> None:
-        """Pause all triggers that the job has now. Raises JobNotFoundError: it is no longer stored."""
+        """Pause all triggers that the job has now. Raises JobNotFoundError if the job is no longer stored."""
         self._verbs.pause_job(self._key)
 
     def resume(self, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume all triggers; `missed` and errors as in `Scheduler.resume_job`."""
+        """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
         self._verbs.resume_job(self._key, missed=missed)
 
     def trigger(self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None) -> TriggeredExecution:
-        """Run the job once, now or after `delay`; values and errors as in `Scheduler.trigger_job`."""
+        """Run the job once, now or after `delay`; arguments and errors as for `Scheduler.trigger_job`."""
         return self._verbs.trigger_job(self._key, data, delay=delay)
 
     def modify(self, **changes: Any) -> JobDetail:
-        """Replace values of the job; names and errors as in `Scheduler.modify_job`. Its triggers stay as they are."""
+        """Change values of the job; names and errors as for `Scheduler.modify_job`. Its triggers do not change."""
         return self._verbs.modify_job(self._key, **changes)
 
     def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
-        """Put another schedule in the place of the job's only trigger; return its first fire time.
+        """Replace the job's only trigger with another schedule; return the new trigger's first fire time.
 
-        The trigger's forms are those of `Scheduler.schedule_job`. A trigger without a name takes the old one's.
+        The trigger takes any form that `Scheduler.schedule_job` accepts. A trigger without a name takes the name of
+        the old one.
 
         Raises:
             JobNotFoundError: the job is no longer stored.
-            InvalidTriggerError: the job has several triggers or none; `Scheduler.reschedule_job` names one of them.
-            Others as `Scheduler.reschedule_job`.
+            InvalidTriggerError: the job has no trigger or several; use `Scheduler.reschedule_job` for one of several.
+            Others as for `Scheduler.reschedule_job`.
         """
         keys = [one.key for one in self.triggers]
         if len(keys) != 1:
             if not keys:
-                self.detail  # noqa: B018  it raises where the job is gone
+                self.detail  # noqa: B018  raises JobNotFoundError if the job is not stored
             listed = ", ".join(map(str, keys)) or "none"
             raise InvalidTriggerError(
                 f"job {self._key}: reschedule needs a job with one trigger (it has {listed});"
@@ -101,17 +102,17 @@ class ScheduledJob:
         return self._verbs.reschedule_job(keys[0], trigger)
 
     def delete(self, *, missing_ok: bool = False) -> bool:
-        """Remove the job with its triggers; values and errors as in `Scheduler.delete_job`."""
+        """Remove the job with its triggers; return value and errors as for `Scheduler.delete_job`."""
         return self._verbs.delete_job(self._key, missing_ok=missing_ok)
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the job's next execution has ended, on whichever node; return its record.
+        """Wait until the job's next execution has ended, on any node; return its record.
 
-        Executions that end after the call count. Where the job is no longer stored, because its last trigger has fired,
-        the record is that of its last execution.
+        Only executions that end after the call count. If the job is no longer stored because its last trigger has
+        fired, return the record of its last execution.
 
         Raises:
-            WaitTimeoutError: none ended within `timeout` (None: wait without a limit).
+            WaitTimeoutError: no execution ended within `timeout` (None: wait without a limit).
             JobNotFoundError: the job is not stored, and no execution of it is known.
         """
         query = ExecutionQuery(states=ENDED, job_key=self._key)
@@ -125,7 +126,7 @@ class ScheduledJob:
                 return min(new, key=lambda one: one.ended_at or since)
             if store.job_mode(self._key) is not None or self._is_running():
                 return None
-            # It may have ended between the two looks.
+            # The execution may have ended between the two queries.
             ended = store.find_executions(query, _LAST)
             if not ended:
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
@@ -147,7 +148,7 @@ class ScheduledJob:
 
 
 class TriggeredExecution:
-    """An execution that is to come: `trigger_job` and `run_again` return it."""
+    """A manually triggered execution, which may not have started yet; `trigger_job` and `run_again` return one."""
 
     def __init__(self, verbs: Verbs, key: TriggerKey, job_key: JobKey, since: datetime | None = None) -> None:
         self._verbs = verbs
@@ -172,7 +173,7 @@ class TriggeredExecution:
         return next(iter(self._verbs._usable_store().find_executions(query, 1)), None)
 
     def cancel(self) -> bool:
-        """Take back the fire, or ask the running execution to stop; return whether either was possible."""
+        """Cancel the coming fire, or ask the running execution to stop. Return True if either was possible."""
         store = self._verbs._usable_store()
         taken_back = bool(store.delete_triggers([self._key]))
         found = self.record
@@ -181,12 +182,12 @@ class TriggeredExecution:
         return store.request_cancel(found.fire_id)
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the execution has ended, on whichever node; return its record.
+        """Wait until the execution has ended, on any node; return its record.
 
-        The record is that of the first attempt, also where the job is retried.
+        If the job is retried, the record is that of the first attempt.
 
         Raises:
-            WaitTimeoutError: it did not end within `timeout` (None: wait without a limit).
+            WaitTimeoutError: the execution did not end within `timeout` (None: wait without a limit).
         """
         query = ExecutionQuery(states=ENDED, trigger_key=self._key, since=self._since)
         store = self._verbs._usable_store()

@@ -39,7 +39,7 @@ class PausingVerbs(Verbs):
         self._tell(TriggerPaused(key))
 
     def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
-        """Resume a trigger; `missed` decides what becomes of the fires that it missed (see `Missed`).
+        """Resume a trigger; `missed` decides how the fires that it missed are treated (see `Missed`).
 
         Raises:
             TriggerNotFoundError: it is not stored.
@@ -79,7 +79,7 @@ class PausingVerbs(Verbs):
     def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
         """Pause groups of triggers, including triggers that are stored later; return the groups.
 
-        A group that is given by its name is paused even if it has no trigger yet.
+        A group that is given by its name is paused even if it has no triggers yet.
         """
         matcher = as_group_matcher(group)
         groups = self._usable_store().pause_trigger_groups(matcher)
@@ -87,7 +87,7 @@ class PausingVerbs(Verbs):
         return groups
 
     def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """Resume groups of triggers, and those that are stored later; return the groups. `missed`: `resume_trigger`."""
+        """Resume groups of triggers; return the groups. `missed` as for `resume_trigger`."""
         matcher, treatment = as_group_matcher(group), missed_of(missed)
         store = self._usable_store()
         groups = _matched(matcher, store.trigger_group_names(), store.paused_trigger_groups())
@@ -96,14 +96,14 @@ class PausingVerbs(Verbs):
         return groups
 
     def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause all triggers of the jobs of groups, including those that are stored later; return the groups."""
+        """Pause all triggers of the jobs in these groups, also those that are stored later; return the groups."""
         matcher = as_group_matcher(group)
         groups = self._usable_store().pause_job_groups(matcher)
         self._tell(JobsPaused(matcher))
         return groups
 
     def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """Resume all triggers of the jobs of groups; return the groups. `missed` as in `resume_trigger`."""
+        """Resume all triggers of the jobs in these groups; return the groups. `missed` as for `resume_trigger`."""
         matcher, treatment = as_group_matcher(group), missed_of(missed)
         store = self._usable_store()
         groups = _matched(matcher, store.job_group_names(), store.paused_job_groups())
@@ -112,7 +112,7 @@ class PausingVerbs(Verbs):
         return groups
 
     def pause_all(self) -> set[str]:
-        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers."""
+        """Pause everything, also triggers that are stored later, until `resume_all`; return the trigger groups."""
         store = self._usable_store()
         groups = set(store.trigger_group_names())
         store.pause_all()
@@ -120,9 +120,9 @@ class PausingVerbs(Verbs):
         return groups
 
     def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
-        """End `pause_all` and every pause of a group, a trigger or a job; return the groups of triggers.
+        """End `pause_all` and every pause of a group, a trigger or a job; return the trigger groups.
 
-        `missed` as in `resume_trigger`.
+        `missed` as for `resume_trigger`.
         """
         treatment = missed_of(missed)
         store = self._usable_store()
@@ -132,11 +132,11 @@ class PausingVerbs(Verbs):
         return groups
 
     def _resumed(self, earliest: datetime | None) -> None:
-        # The misfire step looks at once, however little it is late.
+        # The misfire pass runs at once, even if the trigger is only slightly late.
         self._changed(None if earliest is None else earliest - A_MOMENT)
 
     def disable_job(self, key: JobRef) -> None:
-        """Let no trigger of a job fire, now or stored later, and refuse `trigger_job`, until `enable_job`.
+        """Stop all triggers of a job, including later ones, and refuse `trigger_job`, until `enable_job`.
 
         Raises:
             JobNotFoundError: it is not stored.
@@ -145,9 +145,9 @@ class PausingVerbs(Verbs):
         self._set_mode(key, JobMode.DISABLED, Missed.SKIP)
 
     def enable_job(self, key: JobRef, *, missed: str = Missed.SKIP) -> None:
-        """End `disable_job` or `run_job_by_hand_only`. Triggers that were paused otherwise stay paused.
+        """End `disable_job` or `run_job_by_hand_only`. Triggers that are paused for another reason remain paused.
 
-        Fires that were missed meanwhile are skipped, unless `missed` says otherwise (see `Missed`).
+        Fires that were missed in the meantime are skipped, unless `missed` asks for something else (see `Missed`).
 
         Raises:
             JobNotFoundError: it is not stored.
@@ -157,7 +157,7 @@ class PausingVerbs(Verbs):
         self._set_mode(key, JobMode.ENABLED, missed_of(missed))
 
     def run_job_by_hand_only(self, key: JobRef) -> None:
-        """Let a job run by `trigger_job`, retries and recoveries only, until `enable_job`: manual mode of one job.
+        """Run a job by `trigger_job`, retries and recoveries only, until `enable_job`: manual mode of one job.
 
         Raises:
             JobNotFoundError: it is not stored.
@@ -166,7 +166,7 @@ class PausingVerbs(Verbs):
         self._set_mode(key, JobMode.MANUAL, Missed.SKIP)
 
     def job_mode(self, key: JobRef) -> JobMode | None:
-        """Return ENABLED, MANUAL or DISABLED; None where the job is not stored."""
+        """Return ENABLED, MANUAL or DISABLED; None if the job is not stored."""
         return self._usable_store().job_mode(checked_key(key, JobKey))
 
     def _set_mode(self, key: JobRef, mode: JobMode, missed: Missed) -> None:
@@ -176,7 +176,7 @@ class PausingVerbs(Verbs):
         self._tell(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
 
     def enter_manual_mode(self) -> None:
-        """Let nothing fire by its schedule in the whole cluster; `trigger_job` still works.
+        """Suspend all schedules in the whole cluster; `trigger_job` still works.
 
         `resume_all` does not end it; `leave_manual_mode` does.
         """
@@ -184,17 +184,17 @@ class PausingVerbs(Verbs):
         self._tell(TriggersPaused(None))
 
     def leave_manual_mode(self, *, missed: str = Missed.SKIP) -> None:
-        """End manual mode. Triggers that were paused otherwise stay paused; `missed` as in `enable_job`."""
+        """End manual mode. Triggers that are paused otherwise remain paused; `missed` as for `enable_job`."""
         self._resumed(self._usable_store().set_manual(False, missed_of(missed)))
         self._tell(TriggersResumed(None))
 
     @property
     def is_in_manual_mode(self) -> bool:
-        """Return whether the cluster is in manual mode."""
+        """Return True if the cluster is in manual mode."""
         return self._usable_store().is_manual()
 
     def reset_trigger_from_error(self, key: TriggerRef) -> None:
-        """Let a trigger in ERROR fire again.
+        """Return a trigger in ERROR to its schedule, so that it fires again.
 
         Raises:
             TriggerNotFoundError: it is not stored.

@@ -1,4 +1,4 @@
-"""The reading behind `Scheduler.why`."""
+"""The queries behind `Scheduler.why`."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def of_trigger(store: JobStore, key: TriggerKey, misfire_threshold: timedelta) -
 
 
 def _busy(store: JobStore, running: Sequence[RunningRecord]) -> Counter[tuple[str, str]]:
-    """The number of workers in use, by instance id and executor; a claim will need its worker in a moment."""
+    """Count the busy workers by instance id and executor; a claim counts, because it needs its worker in a moment."""
     jobs = store.jobs({row.job_key for row in running})
     return Counter((row.instance_id, jobs[row.job_key].placement.pool) for row in running if row.job_key in jobs)

@@ -1,4 +1,4 @@
-"""The verbs that schedule, and with them all others: the same on a scheduler and inside a user's own transaction."""
+"""All scheduling verbs, the same on a scheduler and inside a user's own transaction."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from quartzpy.verbs.triggering import TriggeringVerbs
 
 
 class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
-    """All verbs on jobs and triggers. Each verb happens as a whole or not at all.
+    """All verbs on jobs and triggers. Each verb takes effect completely or not at all.
 
-    A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or something that has
-    the key, and raises JobNotFoundError, TriggerNotFoundError or CalendarNotFoundError where it is not stored. Verbs on
-    several, on groups or on everything return what they found.
+    A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has
+    a key, and raises JobNotFoundError, TriggerNotFoundError or CalendarNotFoundError if it is not stored. Verbs on
+    several, on groups or on everything return the keys or groups that matched.
     """
 
     def schedule_job(
@@ -57,25 +57,25 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
             scheduler.schedule_job(report, "0 0 2 * * ?", data={"region": "eu"})
 
         `job` is a `Job` subclass, a function, a coroutine function, a `@job` function, or a `JobDetail`. `name`,
-        `group`, `data` and the options of `JobDetail` are for the others; without a name, the class's or function's is
-        taken. The items of a function's `data` that are named like its parameters are passed to it.
+        `group`, `data` and the options of `JobDetail` are for all but the last; without a name, the job takes the name
+        of the class or function. Items of a function's `data` that are named like its parameters are passed to it.
 
-        `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax where it has six or seven fields,
-        and in crontab's where it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
-        aware datetime. A trigger without a name takes the job's name and group; the next ones are `name-2`, `name-3`.
-        Without any trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
+        `triggers` are one or several of: a `Trigger`; a cron text, in Quartz's syntax if it has six or seven fields,
+        and in crontab's if it has five or is a word like `@daily`; an interval as a timedelta; an instant as an
+        aware datetime. A trigger without a name takes the job's name and group; further ones are `name-2`, `name-3`.
+        Without a trigger, a class or a function is stored as a durable job, to be run by `trigger_job`.
 
         Storing the same again changes nothing, so a program may do it at each start, on any number of nodes. With
-        `replace`, what differs is replaced. A trigger whose schedule did not change keeps its fire times, its misfires
-        and its pause; a job that persists its data keeps that data. Triggers of the job that are not given stay.
+        `replace`, differing values are replaced. A trigger whose schedule did not change keeps its fire times, its
+        misfires and its pause; a job that persists its data keeps that data. Other triggers of the job do not change.
 
         Raises:
             ObjectAlreadyExistsError: something different is stored under a key, and `replace` is false.
             TriggerNeverFiresError: a trigger has no fire time.
             CalendarNotFoundError: a trigger names a calendar that is not stored.
-            InvalidJobError, InvalidJobTypeError: `job` is no job, or one that other nodes could not find.
+            InvalidJobError, InvalidJobTypeError: `job` is not a job, or other nodes could not import it.
             InvalidTriggerError: a trigger cannot be read, or names another job.
-            InvalidJobDataError: the job's data, with a trigger's over it, makes no value of the job's `data_type`.
+            InvalidJobDataError: the job's data, with a trigger's over it, is not valid for the job's `data_type`.
         """
         several = as_triggers(triggers)
         if not several and not isinstance(job, JobDetail):
@@ -95,10 +95,10 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         replace: bool = True,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
-        """Make a job of the function below and schedule it, in place of what has its name: APScheduler's decorator.
+        """Make a job of the decorated function and schedule it; a stored job of the same name is replaced.
 
-        The name is the function's, where none is given. `options` are those of `schedule_job`. It connects at once, so
-        it belongs where the program starts. Errors as in `schedule_job`.
+        The name defaults to the function's. `options` are those of `schedule_job`. The decorator stores the job at
+        once, so use it where the program starts. Errors as for `schedule_job`. The decorator follows APScheduler.
         """
 
         def scheduled(function: Callable[..., Any]) -> JobFunction[..., Any]:
@@ -114,19 +114,19 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         *,
         replace: bool = False,
     ) -> list[ScheduledJob]:
-        """Store many jobs with their triggers, all or none; return their handles. Errors as in `schedule_job`."""
+        """Store many jobs with their triggers, all or none; return their handles. Errors as for `schedule_job`."""
         pairs = self._bound_pairs(jobs.items() if isinstance(jobs, Mapping) else jobs)
         self._check_pairs(pairs)
         self._store_pairs(pairs, replace=replace)
         return [ScheduledJob(self, job.key) for job, _ in pairs]
 
     def schedule(self, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:
-        """Store triggers for jobs that are stored already; return the soonest fire time. Each has its `job_key`.
+        """Store triggers for jobs that are stored already; return the earliest fire time. Each needs its `job_key`.
 
-        Whether the jobs' data with theirs over it is what the jobs take is not checked: it is seen when they run.
+        The merged data of job and trigger is not validated here, but when the job runs.
 
         Raises:
-            JobNotFoundError: such a job is not stored. Others as in `schedule_job`.
+            JobNotFoundError: the job of a trigger is not stored. Others as for `schedule_job`.
         """
         several = as_triggers(triggers)
         found = []
@@ -141,7 +141,7 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
 
     @abstractmethod
     def _inside(self, store: JobStore) -> SchedulingVerbs:
-        """Return the verbs on another view of the store."""
+        """Return the same verbs on another view of the store."""
 
     def job(self, key: JobRef) -> ScheduledJob:
         """Return a handle of a stored job.
@@ -155,14 +155,14 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         return ScheduledJob(self, key)
 
     def modify_job(self, key: JobRef, **changes: Any) -> JobDetail:
-        """Replace values of a stored job, named as `JobDetail` names them; return the job as it is then.
+        """Change values of a stored job, named as in `JobDetail`; return the changed job.
 
-        Its triggers stay. What is not named stays as it is stored, whoever changes it at the same time.
+        Its triggers and its other values do not change, even if another program changes them at the same time.
 
         Raises:
             JobNotFoundError: it is not stored.
-            InvalidJobError: a name that a job's values do not have, or its key; a wrong value.
-            InvalidJobDataError: as in `add_job`, where `data` or `job` is changed.
+            InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
+            InvalidJobDataError: as for `add_job`, if `data` or `job` is changed.
             InvalidKeyError: `key` is neither a key nor a name.
         """
         key = checked_key(key, JobKey)
@@ -170,7 +170,7 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         def change(known: JobDetail) -> JobDetail:
             changed = known.with_values(changes)
             self._check_data(changed)
-            # Data that a newer program does not take any more does not keep anybody from changing the rest.
+            # Stored data that the current class no longer accepts must not prevent a change of other values.
             if not changes.keys().isdisjoint(("data", "job")):
                 self._check_typed_data(changed)
             return changed
@@ -182,9 +182,9 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         return changed
 
     def unschedule_job(self, key: TriggerRef, *, missing_ok: bool = False) -> bool:
-        """Remove a trigger, and its job where that has no other and is not durable.
+        """Remove a trigger; remove its job as well if it has no other trigger and is not durable.
 
-        Returns True, or False where it was not stored and `missing_ok` is true.
+        Return True, or False if the trigger was not stored and `missing_ok` is true.
 
         Raises:
             TriggerNotFoundError: it is not stored, and `missing_ok` is false.
@@ -198,21 +198,21 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         raise self._no_trigger(key)
 
     def unschedule_jobs(self, keys: Collection[TriggerRef]) -> set[TriggerKey]:
-        """Remove triggers, and jobs as in `unschedule_job`; return the keys of those that were stored."""
+        """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
         gone = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
         for key in sorted(gone):
             self._tell(JobUnscheduled(key))
         return gone
 
     def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
-        """Put a new trigger of the same job in the place of a stored one; return its first fire time.
+        """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
 
-        The trigger's forms are those of `schedule_job`. One without a name takes the name and group of the old one.
+        The trigger takes the forms that `schedule_job` accepts. A trigger without a name takes the old one's key.
 
         Raises:
             TriggerNotFoundError: no trigger is stored under `key`; nothing is changed.
             InvalidKeyError: `key` is neither a key nor a name.
-            Others as `schedule_job`.
+            Others as for `schedule_job`.
         """
         key = checked_key(key, TriggerKey)
         new = as_trigger(trigger)
@@ -232,9 +232,9 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         return earliest
 
     def delete_job(self, key: JobRef, *, missing_ok: bool = False) -> bool:
-        """Remove a job with all its triggers. Executions that run go on.
+        """Remove a job with all its triggers. Running executions continue.
 
-        Returns True, or False where it was not stored and `missing_ok` is true.
+        Return True, or False if the job was not stored and `missing_ok` is true.
 
         Raises:
             JobNotFoundError: it is not stored, and `missing_ok` is false.
@@ -257,6 +257,6 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
         return set(gone)
 
     def clear(self) -> None:
-        """Remove all jobs, triggers, calendars and pauses of this scheduler. Executions that run go on."""
+        """Remove all jobs, triggers, calendars and pauses of this scheduler. Running executions continue."""
         self._usable_store().clear()
         self._tell(SchedulingDataCleared())

@@ -1,4 +1,4 @@
-"""The part of the verbs that stores jobs and triggers: checked, bound to each other, prepared, all or none."""
+"""The verbs' part that stores jobs and triggers: validates and binds them, and stores all or none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
 
 
 class StoringVerbs(Verbs):
-    """Stores what it is given as a whole, or raises and changes nothing."""
+    """Stores definitions atomically: either all of them, or none and an error."""
 
     @abstractmethod
     def _inside(self, store: JobStore) -> StoringVerbs:
@@ -40,11 +40,11 @@ class StoringVerbs(Verbs):
         """Store a job without a trigger. Storing the same again changes nothing.
 
         Raises:
-            InvalidJobError: it is not durable (it would go with its last trigger), and the flag does not say that
-                a trigger will follow.
-            ObjectAlreadyExistsError: a different job has its key and `replace` is false.
-            InvalidJobDataError: its data has names that its `data_type` does not have. What is missing, a trigger may
-                bring.
+            InvalidJobError: the job is not durable, so it would be deleted with its last trigger, and
+                `store_non_durable_while_awaiting_scheduling` is false.
+            ObjectAlreadyExistsError: a different job has its key, and `replace` is false.
+            InvalidJobDataError: its data has names that its `data_type` does not have. Missing names are no error,
+                because a trigger may provide them.
         """
         job = self._checked_job(job)
         self._check_data(job)
@@ -55,7 +55,7 @@ class StoringVerbs(Verbs):
         self._tell(JobAdded(job))
 
     def _checked_job(self, job: object) -> JobDetail:
-        """Return a job with the scheduler's defaults for what it does not say itself."""
+        """Return a job with the scheduler's defaults for values that were not passed to it."""
         if not isinstance(job, JobDetail):
             raise InvalidJobError(
                 f"job: a JobDetail is needed (got {quoted(job)}); schedule_job takes classes and functions as well"
@@ -63,7 +63,7 @@ class StoringVerbs(Verbs):
         return job.with_defaults(self._job_defaults)
 
     def _bound_pairs(self, given: Iterable[tuple[JobDetail, object]]) -> list[tuple[JobDetail, list[Trigger]]]:
-        """Return jobs, each with its triggers bound to it."""
+        """Return the jobs, each with its triggers bound to it."""
         found = []
         for detail, triggers in given:
             job = self._checked_job(detail)
@@ -73,7 +73,7 @@ class StoringVerbs(Verbs):
     def _store_pairs(
         self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
     ) -> tuple[datetime, list[Trigger]]:
-        """Store jobs with their triggers; return the soonest fire time, and the triggers."""
+        """Store jobs with their triggers; return the earliest fire time and the triggers."""
         everything = [trigger for _, triggers in pairs for trigger in triggers]
         if len({trigger.key for trigger in everything}) < len(everything):
             raise InvalidTriggerError("the same trigger key is given twice")
@@ -116,7 +116,7 @@ class StoringVerbs(Verbs):
         job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
 
     def _check_typed_data(self, job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
-        """Build what the job would be given by each trigger, where its class is known here and has a type for it."""
+        """Build the typed data for each trigger, if the job's class is known in this process and has a data type."""
         data_type = self._job_types.data_type(job.job)
         if data_type is None:
             return
@@ -127,7 +127,7 @@ class StoringVerbs(Verbs):
             typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
 
     def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger], PreparedTrigger]:
-        """Return what turns a trigger into a prepared one, with the calendars and the time that these need."""
+        """Return a function that prepares a trigger with the calendar and the current time that it needs."""
         store = self._usable_store()
         names = {trigger.calendar for trigger in triggers if trigger.calendar is not None}
         calendars = store.calendars(names) if names else {}

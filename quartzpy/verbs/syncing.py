@@ -1,4 +1,4 @@
-"""The verb that makes the store hold what a program declares."""
+"""The verb that brings the store into line with the jobs that a program declares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class SyncVerbs(StoringVerbs):
-    """Declaring jobs as a whole."""
+    """Declaration of a program's jobs as a whole."""
 
     def sync(
         self,
@@ -33,22 +33,22 @@ class SyncVerbs(StoringVerbs):
         apply: bool = True,
         announce: Callable[[SyncPlan], None] | None = None,
     ) -> SyncPlan:
-        """Make the store hold what is declared, all or nothing; return what was done, or would be with `apply=False`.
+        """Make the store match the declared jobs, all or nothing; return the plan. `apply=False` is a dry run.
 
-        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, whatever else changed
-        of it or its job; one that has ended stays COMPLETE and does not fire again. With `prune`, what the same `owner`
-        declared before and no longer does is removed; what other owners declared, or was scheduled by hand, never is.
-        With `existing="keep"`, jobs and triggers that are stored already stay as they are: the first registration wins.
-        Any number of nodes may call it at once.
+        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, even if other values
+        of it or its job changed; one that has ended stays COMPLETE and does not fire again. With `prune`, jobs and
+        triggers that the same `owner` declared before and no longer declares are removed; those of other owners, and
+        those that were scheduled directly, never are. With `existing="keep"`, jobs and triggers that are stored already
+        do not change: the first registration wins. Any number of nodes may call it at the same time.
 
         `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
-        program of an older version changes nothing, and the plan says so (`SyncPlan.outdated_by`).
+        program of an older version changes nothing, and the plan reports that (`SyncPlan.outdated_by`).
 
-        `announce` is told the plan before it is carried out; without it the plan is logged.
+        `announce` is called with the plan before it is applied; without it the plan is logged.
 
         Raises:
             InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
-            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is no version.
+            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is not a version.
         """
         check_name(owner, "owner")
         treatment = Existing.of(existing)
@@ -56,7 +56,7 @@ class SyncVerbs(StoringVerbs):
         pairs = definitions.items() if isinstance(definitions, Mapping) else definitions
         wanted: Definitions = self._bound_pairs(_as_pairs(pairs))
         check_definitions(wanted)
-        # All of it: a trigger that stays may lack what its job's changed data no longer has.
+        # All pairs are checked: an unchanged trigger may lack data that its job no longer provides.
         self._check_pairs(wanted)
         events: list[Event] = []
 
@@ -96,9 +96,9 @@ class SyncVerbs(StoringVerbs):
         return Stored(jobs, records, frozenset(owned.jobs), frozenset(owned.triggers), owned.version)
 
     def _carry_out(self, found: SyncPlan, owner: str, version: str | None) -> list[Event]:
-        """Do what the plan says; return what listeners are to hear of what was removed."""
+        """Apply the plan; return the events that tell listeners of removed jobs and triggers."""
         store = self._usable_store()
-        # What can be refused comes first.
+        # Steps that the store may refuse come first.
         if found.store:
             self._store_pairs(found.store, replace=True, keep_data=found.keep_data)
         if found.store or version is not None:

@@ -1,4 +1,4 @@
-"""The verbs that run a job by hand."""
+"""The verbs that run a job manually."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, check_nam
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution
-from quartzpy.verbs.looking import FireRef, LookingVerbs
+from quartzpy.verbs.queries import FireRef, QueryVerbs
 from quartzpy.verbs.storing import StoringVerbs
 
 _WAITS = (
@@ -27,8 +27,8 @@ _WAITS = (
 )
 
 
-class TriggeringVerbs(StoringVerbs, LookingVerbs):
-    """Running jobs apart from their schedules."""
+class TriggeringVerbs(StoringVerbs, QueryVerbs):
+    """Running jobs outside their schedules."""
 
     def trigger_job(
         self,
@@ -40,12 +40,12 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         debounce_key: str | None = None,
         keep_waiting: bool = False,
     ) -> TriggeredExecution:
-        """Run a job now, or after `delay`, by a trigger of its own that carries `data`; return a handle to wait for it.
+        """Run a job now, or after `delay`, by a separate trigger that carries `data`; return a handle to wait for it.
 
-        That trigger is in the group MANUAL_TRIGGERS: pauses of triggers and of other groups do not hold it. Under
-        `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until that ends: the call is
-        refused, unless `even_if_paused` says that it may wait. `data` may be a value of the job's `data_type`, where
-        its class is known in this process.
+        That trigger is in the group MANUAL_TRIGGERS, so pauses of triggers and of other groups do not affect it. Under
+        `pause_all`, or a pause of the job's group or of MANUAL_TRIGGERS, it would wait until the pause ends; therefore
+        the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
+        if the job's class is known in this process.
 
         `debounce_key`: of the calls for this job with the same key, at most one waits for its fire in the whole
         cluster. A later call takes the place of the one that waits, with its own data and `delay`; with
@@ -54,7 +54,7 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
 
         Raises:
             JobNotFoundError: the job is not stored.
-            IllegalStateChangeError: it is disabled, or a pause would hold the fire.
+            IllegalStateChangeError: the job is disabled, or a pause would delay the fire.
             InvalidJobDataError: as in `schedule_job`.
             InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
             InvalidValueError: `keep_waiting` is given without a `debounce_key`.
@@ -69,14 +69,14 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
     def run_again(
         self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
     ) -> TriggeredExecution:
-        """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
+        """Run the job of an execution again, now or after `delay`, with the trigger data of that execution.
 
-        It is a first attempt by a trigger of its own, as by `trigger_job`. The job's own data is what is stored now.
-        `context.nominal_fire_time` and `execution_key` are those of the execution that is repeated.
+        The new execution is a first attempt by a separate trigger, as for `trigger_job`, with the job's own data as it
+        is stored now. `context.nominal_fire_time` and `execution_key` are those of the original execution.
 
         Raises:
             ExecutionNotFoundError: no such execution is known.
-            IllegalStateChangeError: it has not ended, the job is disabled, or a pause would hold the fire.
+            IllegalStateChangeError: the execution has not ended, the job is disabled, or a pause would delay the fire.
             JobNotFoundError: the job is no longer stored.
             InvalidJobDataError: as in `trigger_job`; or the data cannot be read in this process.
             InvalidValueError: `fire_id` cannot be the id of an execution.
@@ -85,7 +85,9 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         if record is None:
             raise ExecutionNotFoundError(f"execution {fire_id!r} is not known, or no longer in the history")
         if record.outcome is None:
-            raise IllegalStateChangeError(f"execution {fire_id} is {record.state}; what runs again has ended")
+            raise IllegalStateChangeError(
+                f"execution {fire_id} is {record.state}; only an execution that has ended can run again"
+            )
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
 
@@ -140,7 +142,7 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
             repeat_count=0,
         )
         self._check_data(trigger)
-        # The job's data is read only where there is something to check: that is a round trip more.
+        # The job is read only if there is data to validate, because that costs another round trip.
         job = None if data_type is None else store.job(key)
         if job is not None:
             self._check_typed_data(job, [trigger])

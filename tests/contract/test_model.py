@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quartzpy.errors import LeaseLostError
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, TriggerState, WhenFull
+from quartzpy.states import CompletionInstruction, FiredState, Missed, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     AvailableSlots,
@@ -125,7 +125,7 @@ class Cluster(RuleBasedStateMachine):
         assert record is not None
         # What a full job skips, or lets one fire stand for, is no instant that was missed.
         of = JOBS[record.trigger.job_key.name] if record.trigger.job_key else None
-        if how["misfire"] == "ignore" and of is not None and of.overlap_policy is WhenFull.BLOCK:
+        if how["misfire"] == "ignore" and of is not None and of.overlap_policy is OverlapPolicy.BLOCK:
             start = record.trigger.anchor
             self.never_misfire[key(name), record.generation] = (start, how["seconds"] * SECOND)
 
@@ -343,11 +343,11 @@ class Cluster(RuleBasedStateMachine):
                 continue
             assert (row.fire_id is not None) == (row.state is TriggerState.ACQUIRED)
             match row.job.overlap_policy:
-                case WhenFull.BLOCK:
+                case OverlapPolicy.BLOCK:
                     assert tables.is_blocked(row) == (row.state in BLOCKED_STATES)
-                case WhenFull.SKIP:
+                case OverlapPolicy.SKIP:
                     assert row.state not in BLOCKED_STATES
-                case WhenFull.BUFFER_ONE | WhenFull.CANCEL_OTHER:
+                case OverlapPolicy.BUFFER_ONE | OverlapPolicy.CANCEL_OTHER:
                     assert tables.free_slots(row) == 0 or row.state not in BLOCKED_STATES
             assert row.progress.next_fire_time is not None
             assert row.catch_up_until is None or row.progress.next_fire_time <= row.catch_up_until

@@ -92,8 +92,8 @@ def test_a_watcher_is_told_at_once_by_notification_and_costs_nothing_before(
         pytest.skip("a store in memory sends no notifications")
     node, watcher = make_scheduler(), make_scheduler()
     announced: list[str] = []
-    tell = node._store.tell
-    monkeypatch.setattr(node._store, "tell", lambda what: (announced.append(what), tell(what)))
+    notify = node._store.notify
+    monkeypatch.setattr(node._store, "notify", lambda what: (announced.append(what), notify(what)))
     node.start()
     node.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t1"))
     assert node.wait_until_recorded(1, SOON)

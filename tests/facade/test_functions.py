@@ -127,5 +127,5 @@ def test_a_class_as_provider_makes_one_each_time() -> None:
 
 
 def test_a_parameter_that_nobody_provides_is_named() -> None:
-    with pytest.raises(InvalidJobTypeError, match="Wants: nothing is provided for database: Database"):
+    with pytest.raises(InvalidJobTypeError, match="Wants: no provider for database: Database"):
         InjectingJobFactory({})(Wants)

@@ -132,14 +132,14 @@ def test_a_yaml_file_declares_jobs(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[[job", "not TOML"),
-        ("", r"declares no job; where that is meant, write job = \[\]"),
+        ("", r"declares no job; if that is intended, write job = \[\]"),
         ("[job]", r"job is a list of tables"),
         ("jobs = 3", r"'jobs' is not known; did you mean job\?"),
         ('[[job]]\nname = "x"', "job 1: type is missing"),
         ('[[job]]\ntype = "x"', "job 1: name is missing"),
         ('[[job]]\ntype = "x"\nname = "x"\ndurabel = true', r"'durabel' is not known; did you mean durable\?"),
         ('[[job]]\ntype = "nowhere:X"\nname = "x"', r"job 1 \(x\): No module named 'nowhere'"),
-        ('[[job]]\ntype = "tests.facade.jobs:Nobody"\nname = "x"', "is registered by no module"),
+        ('[[job]]\ntype = "tests.facade.jobs:Nobody"\nname = "x"', "is not registered by any module"),
         (
             '[[job]]\ntype = "tests.facade.jobs:Recorded"\nname = "x"\n'
             '[[job.trigger]]\nexpression = "0 * * * * ?"\nmisfire = "fire_all"',

@@ -107,7 +107,7 @@ def test_the_data_of_a_function_is_passed_to_its_parameters(scheduler: Scheduler
         (
             lambda c: c.schedule_job(JobDetail(jobs.Recorded, "d"), "@daily", data={}, timeout=HOUR),
             errors.InvalidJobError,
-            "data, timeout cannot be given beside a JobDetail",
+            "data, timeout cannot be combined with a JobDetail",
         ),
         (lambda c: c.schedule_job(jobs.Recorded, "@daily", tiemout=1), errors.InvalidJobError, "no option 'tiemout'"),
         (lambda c: c.schedule_job(functions.greet, "@daily", data={"nam": 1}), errors.InvalidJobDataError, "'nam'"),

@@ -119,9 +119,9 @@ FOREVER = {"repeat_count": None, "interval": HOUR}
 @pytest.mark.parametrize(
     ("schedule", "said"),
     [
-        ({"misfire": "fire_now"}, "1 fire was missed, and one fire at once made up for it."),
+        ({"misfire": "fire_now"}, "1 fire was missed, and one immediate fire replaced it."),
         ({"misfire": "fire_all", "catch_up_within": SOON}, "1 fire was missed, and no fire time is left."),
-        ({"repeat_count": 9, "interval": HOUR}, "2 fires were missed, one fire at once made up for them, and the"),
+        ({"repeat_count": 9, "interval": HOUR}, "2 fires were missed, one immediate fire replaced them, and the"),
         (FOREVER, "2 fires were skipped."),
         ({**FOREVER, "misfire": "fire_all", "catch_up_max": 2}, "none was skipped, and 2 missed fires will still run."),
         (

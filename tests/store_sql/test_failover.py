@@ -144,7 +144,7 @@ def test_idle_connections_to_the_old_primary_are_dropped(pair: Pair, make_store:
         ).close()
         assert not store._connections.is_current(first)
     assert first.closed
-    with pytest.raises(StoreUnavailableError, match="no longer the one"):
+    with pytest.raises(StoreUnavailableError, match="no longer the primary"):
         listener.wait(0.1)
     listener.close()
     assert port_of(store) == pair.standby.port

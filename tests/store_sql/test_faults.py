@@ -399,7 +399,7 @@ def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_withou
         user.execute("DELETE FROM qrtz_locks WHERE lock_name = %s", [lock])
         caplog.clear()
         done = step()
-        assert (lock == "TRIGGER_ACCESS" or step.__name__ == "leave") == ("are restored" in caplog.text)
+        assert (lock == "TRIGGER_ACCESS" or step.__name__ == "leave") == ("restored missing rows" in caplog.text)
         return done
 
     def leave() -> None:

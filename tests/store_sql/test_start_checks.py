@@ -77,9 +77,9 @@ def test_a_role_that_does_not_wait_for_its_commits_waits_for_ours(
 
 def test_too_few_connections_are_told(own_role: str, connect: Connect) -> None:
     alter(connect, own_role, "CONNECTION LIMIT 6")
-    assert "may have 6 connections, and a node takes up to 10" in found(own_role)["max-connections"][1]
+    assert "may have 6 connections, and a node uses up to 10" in found(own_role)["max-connections"][1]
     alter(connect, own_role, "CONNECTION LIMIT -1")
-    assert "connections free, and a node takes up to 1005" in found(own_role, pool_size=1_000)["max-connections"][1]
+    assert "connections free, and a node uses up to 1005" in found(own_role, pool_size=1_000)["max-connections"][1]
 
 
 def test_a_server_that_may_lose_commits_is_told(postgres_dsn: str, connect: Connect) -> None:

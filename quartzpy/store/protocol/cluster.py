@@ -16,7 +16,7 @@ from quartzpy.store.protocol.outcomes import RecoveryOutcome, Repairs
 from quartzpy.store.records import NodeRecord
 
 MAX_NODE_DEATHS = 3
-"""After this many nodes have died while executing a job, the job is taken for the cause."""
+"""After this many node deaths during its executions, a job is considered the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Notification(StrEnum):
     CANCELLED = "cancelled"
     """An execution was asked to stop."""
     WATCHED = "watched"
-    """Somebody watches the events of the cluster, and nodes are asked to announce what they record."""
+    """A client watches the events of the cluster, and nodes are asked to announce recorded executions."""
     ENDED = "ended"
-    """Executions were recorded. Sent only while somebody watches."""
+    """Executions were recorded. Sent only while a client watches."""
 
 
 class Subscription(Protocol):
@@ -70,7 +70,7 @@ class Subscription(Protocol):
 
 
 class ClusterStore(Protocol):
-    """The membership of nodes, and what keeps the store healthy."""
+    """The membership of nodes, and the maintenance of the store."""
 
     def open(self) -> None:
         """Prepare the store for use.
@@ -81,15 +81,15 @@ class ClusterStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Return all connections. Calls that wait fail."""
+        """Close all connections. Calls that wait for one fail."""
         ...
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
-        """Report to `emit` what the store notices by itself, such as a failover of its database."""
+        """Report events that the store detects by itself, such as a failover of its database, to `emit`."""
         ...
 
     def now(self) -> datetime:
-        """Return the store's time, by which it decides everything."""
+        """Return the store's time, which all its decisions use."""
         ...
 
     def register(
@@ -107,7 +107,7 @@ class ClusterStore(Protocol):
         """Begin a new epoch of the node, which may be declared dead after a silence of `window`.
 
         An older epoch of the same instance id is recovered first, as `recover` does and in the same transaction, where
-        it has been silent for its own window, or where the caller knows that it is `gone` because its process ended.
+        it has been silent for its own window, or if the caller knows that it is `gone` because its process ended.
 
         Raises:
             InstanceIdInUseError: a node with this id has checked in within its window.
@@ -120,7 +120,7 @@ class ClusterStore(Protocol):
         With `within`, the call takes at most that many seconds, connecting included.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
             StoreUnavailableError, OutcomeUnknownError: no answer came in time; the next call uses a new connection.
         """
         ...
@@ -148,7 +148,7 @@ class ClusterStore(Protocol):
         that reason, and the count starts again. Two nodes never both recover the same node.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -165,7 +165,7 @@ class ClusterStore(Protocol):
         ...
 
     def describe(self) -> str:
-        """Return in a few words where the data is, for people: the kind and release of the server, and its place.
+        """Return a short description of the data's place for people: kind and release of the server, and its address.
 
         It must not ask the server, and must not show a password.
         """
@@ -179,7 +179,7 @@ class ClusterStore(Protocol):
         """Subscribe to notifications; None for a store that no other process uses."""
         ...
 
-    def tell(self, what: Notification) -> None:
+    def notify(self, notification: Notification) -> None:
         """Send a notification to all nodes and clients that listen. A store without other processes does nothing."""
         ...
 
@@ -194,9 +194,9 @@ class ClusterStore(Protocol):
         ...
 
     def audit(self) -> list[Finding]:
-        """Examine the store and return what is wrong with it."""
+        """Examine the store and return the problems found."""
         ...
 
     def repair(self) -> Repairs:
-        """Mend what can be mended safely while nodes are working. Costs little where there is nothing to mend."""
+        """Repair whatever is safe to repair while nodes are working. It is cheap if there is nothing to repair."""
         ...

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.states import WhenFull
+from quartzpy.states import OverlapPolicy
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -22,7 +22,7 @@ MANY = 1_000_000
 class DispatchKey(NamedTuple):
     """The property by which nodes share out triggers: the type of the job, and the placement that it asks for.
 
-    `placement` is the text form of a `Placement`; it is empty where the job may run anywhere.
+    `placement` is the text form of a `Placement`; it is empty if the job may run anywhere.
     """
 
     job_type: str
@@ -32,8 +32,8 @@ class DispatchKey(NamedTuple):
 class AvailableSlots(NamedTuple):
     """The free capacity of a node for one dispatch key.
 
-    Dispatch keys that name the same `executor` share its `workers`; those that name the same `group` share its `room`.
-    The store takes at most `workers` fires for the executor, and at most `room` for the group.
+    Dispatch keys that name the same `executor` share its `workers`, and those that name the same `group` share its
+    `group_slots`. The store takes at most `workers` fires for the executor, and at most `group_slots` for the group.
     """
 
     job_type: str
@@ -41,7 +41,7 @@ class AvailableSlots(NamedTuple):
     executor: str = ""
     workers: int = MANY
     group: str = ""
-    room: int = MANY
+    group_slots: int = MANY
 
     @property
     def dispatch_key(self) -> DispatchKey:
@@ -155,7 +155,7 @@ class AcquiredTrigger:
     load_trigger: Callable[[], Trigger]
     load_calendar: Callable[[], Calendar | None] = no_calendar
     placement: str = ""
-    overlap_policy: str = WhenFull.BLOCK
+    overlap_policy: str = OverlapPolicy.BLOCK
 
     @cached_property
     def key(self) -> TriggerKey:

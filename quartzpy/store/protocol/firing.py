@@ -38,7 +38,7 @@ class JobTransaction(Protocol):
         ...
 
     def commit(self, node: Node, fire_id: int) -> None:
-        """Commit the job's changes on the connection while the execution goes on.
+        """Commit the job's changes on the connection while the execution continues.
 
         A recovery of the execution comes wholly before or wholly after this commit, and does not wait for work that
         started before it.
@@ -54,7 +54,7 @@ class JobTransaction(Protocol):
 
 
 class FiringStore(Protocol):
-    """The steps that a node repeats all the time.
+    """The steps that a node repeats continuously.
 
     Each takes the node's epoch. Once the epoch's row is gone, because the node was declared dead, a step changes
     nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user holds: it passes
@@ -89,12 +89,12 @@ class FiringStore(Protocol):
         the oldest execution to stop; of several that are due, it keeps the newest.
 
         A trigger that is due and whose following fire times are stored is fired within the same transaction. It
-        becomes WAITING; or BLOCKED, with all other triggers of the job, where the job is now at its limit; or COMPLETE
-        where no fire time follows. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
+        becomes WAITING; or BLOCKED, with all other triggers of the job, if the job is now at its limit; or COMPLETE
+        if no fire time follows. Under BUFFER_ONE and CANCEL_OTHER one fire coalesces all fire times that have
         passed. Every other eligible trigger becomes ACQUIRED, and is returned as a claim.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -105,22 +105,22 @@ class FiringStore(Protocol):
         blocked by another trigger of its job.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        """Give claims back: ACQUIRED becomes WAITING; no other state changes.
+        """Release claims: ACQUIRED becomes WAITING; no other state changes.
 
         Other nodes are notified, even where `fire_ids` is empty: this node may have been the only one that was
         waiting for the trigger that is due next.
 
         Returns:
-            The fire_ids of claims that could not be given back, since an open transaction holds their rows. The epoch
-            still holds them; the node releases them later.
+            The fire_ids of claims that could not be released, because an open transaction has locked their rows. The
+            epoch still holds them; the node releases them later.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -128,7 +128,7 @@ class FiringStore(Protocol):
         """Put claimed triggers into ERROR, each with the reason given for its fire_id, and delete the claims.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -140,13 +140,13 @@ class FiringStore(Protocol):
         For each: delete the claim, write the history, store changed job data, unblock the triggers of the job, and
         store the retry. Then remove triggers that are COMPLETE, and jobs that are not durable and have no trigger left.
 
-        A completion has an effect only where the claim is still this epoch's, and changes the trigger only where its
+        A completion has an effect only if the claim is still this epoch's, and changes the trigger only if its
         generation is still the one that fired. An execution that would have to write a row held by an open transaction
         is deferred as a whole. With `wakes_others`, which a node that takes no more work sets, other nodes are notified
-        of what waits now.
+        of the waiting triggers.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -159,7 +159,7 @@ class FiringStore(Protocol):
         catching up is not a misfire until its next fire time is in the future again.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
@@ -167,24 +167,24 @@ class FiringStore(Protocol):
         """Return what this epoch holds. Takes no shared lock.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
     def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
         """End the differences between what the store keeps for this epoch and what the node has in hand.
 
-        A committed fire whose fire_id is not in `executions` is returned so that the node runs it, even where the node
+        A committed fire whose fire_id is not in `executions` is returned so that the node runs it, even if the node
         believes it to be a claim: the answer to its fire was lost. A claim that is not in `claims` is released, or
         dropped where its trigger has changed.
 
         Raises:
-            LeaseLostError: the epoch is gone.
+            LeaseLostError: the epoch is no longer registered.
         """
         ...
 
     def request_cancel(self, fire_id: int) -> bool:
-        """Ask an execution to stop, whichever node runs it. Returns False where no such execution runs."""
+        """Ask an execution to stop, whichever node runs it. Return False if no such execution runs."""
         ...
 
     def request_cancel_of_job(self, job: JobKey) -> Collection[int]:

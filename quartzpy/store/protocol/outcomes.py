@@ -67,7 +67,7 @@ class Reconciliation:
 class Completion:
     """An execution that has ended.
 
-    `job_data` is the JSON text to store for the job, or None where the data did not change. `result` is the JSON text
+    `job_data` is the JSON text to store for the job, or None if the data did not change. `result` is the JSON text
     of the job's return value, for the history. `refill` holds fire times to append to the trigger's upcoming ones.
     With `retry_after` the job runs again after that delay, by a one-shot trigger in the group RETRYING_JOBS whose fire
     is the next attempt.
@@ -84,7 +84,7 @@ class Completion:
     refill: UpcomingFireTimes | None = None
     retry_after: timedelta | None = None
     is_recorded: bool = False
-    """True where the job's own transaction has recorded the execution already."""
+    """True if the job's own transaction has recorded the execution already."""
 
     @property
     def ends_its_trigger(self) -> bool:
@@ -111,9 +111,9 @@ class Completion:
 class CompletionOutcome:
     """The result of `complete`, by fire_id.
 
-    `fenced`: the node had lost the claim, and nothing of that completion was stored. `deferred`: an open transaction
-    of somebody else holds the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of
-    the triggers that were unblocked.
+    `fenced`: the node had lost the claim, and nothing of that completion was stored. `deferred`: another transaction
+    has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of the triggers
+    that were unblocked.
     """
 
     now: datetime
@@ -140,7 +140,7 @@ class MisfireOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """The number of things that `repair` mended.
+    """The number of repairs that `repair` made.
 
     They are: missing rows of locks; triggers whose copies of their job's columns were stale; executions and claims of
     nodes that are not in the cluster; and triggers in a held state that nothing held.
@@ -162,7 +162,7 @@ class RecoveryOutcome:
     """The result of `recover`.
 
     `recovered` counts the executions that will run again, `lost` those that will not, and `released` the claims that
-    were given back. `repaired` counts rows that contradicted each other; it is 0 unless somebody edited tables by hand,
+    were released. `repaired` counts rows that contradicted each other; it is 0 unless the tables were edited manually,
     or a claim was passed over because its row was locked. `quarantined` are the jobs whose triggers were put into
     ERROR because too many nodes died while executing them.
     """

@@ -18,7 +18,7 @@ from quartzpy.triggers.upcoming import PreparedTrigger
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job to store with its triggers; `job` is None where the job is stored already.
+    """A job to store with its triggers; `job` is None if the job is stored already.
 
     With `keeps_data`, a job that is stored already keeps its stored data.
     """
@@ -78,7 +78,7 @@ class SchedulingStore(Protocol):
         `change` may be called several times. With `keeps_data` the stored data stays, whatever `change` returns.
 
         Returns:
-            The job as it is stored then, or None where the job is not stored.
+            The job as it is stored then, or None if the job is not stored.
         """
         ...
 
@@ -91,11 +91,11 @@ class SchedulingStore(Protocol):
         ...
 
     def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
-        """Remove jobs with all their triggers, and return those that were stored. Running executions go on."""
+        """Remove jobs with all their triggers, and return those that were stored. Running executions continue."""
         ...
 
     def clear(self) -> None:
-        """Remove all jobs, triggers, calendars and pauses. Executions that are running go on."""
+        """Remove all jobs, triggers, calendars and pauses. Running executions continue."""
         ...
 
     def owned(self, owner: str) -> Owned:
@@ -119,7 +119,7 @@ class SchedulingStore(Protocol):
         """Store a calendar.
 
         Replacing a calendar voids what was computed from it: the following fire times of the triggers that name it,
-        and the claims on them. The next fire times of the triggers stay.
+        and the claims on them. The triggers keep their next fire times.
 
         Raises:
             ObjectAlreadyExistsError: the calendar is stored already and `replace` is false.
@@ -128,7 +128,7 @@ class SchedulingStore(Protocol):
         ...
 
     def delete_calendar(self, name: str) -> bool:
-        """Remove a calendar. Returns False where it is not stored.
+        """Remove a calendar. Return False if it is not stored.
 
         Raises:
             CalendarInUseError: a trigger names it.
@@ -139,7 +139,7 @@ class SchedulingStore(Protocol):
         """Change the fire times of triggers, but not their states. Return the keys of those that were changed.
 
         A trigger that has changed since it was read, or that is claimed, is left alone. A trigger without a fire time
-        becomes COMPLETE; it and its job stay.
+        becomes COMPLETE; it and its job remain stored.
         """
         ...
 
@@ -168,7 +168,7 @@ class SchedulingStore(Protocol):
     def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
         """Pause the groups that match, and remember them for triggers that are stored later; return the groups.
 
-        A matcher EQUALS pauses its group even where the group does not exist yet.
+        A matcher EQUALS pauses its group even if the group does not exist yet.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The acquire step: claims due triggers, and fires those that are due already; with what every fire does."""
+"""The acquire step: claims due triggers, and fires those that are due already; also the common part of all fires."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from quartzpy.keys import JobKey
-from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     Acquisition,
@@ -32,8 +32,8 @@ _BLOCKING = {
 
 
 @dataclass(slots=True)
-class Taken:
-    """What a step did so far."""
+class StepResult:
+    """The triggers that a step has fired, claimed and skipped so far."""
 
     fired: list[FiredTrigger] = field(default_factory=list)
     acquired: list[AcquiredTrigger] = field(default_factory=list)
@@ -50,56 +50,56 @@ def acquire(
     misfire_threshold: timedelta,
     passed_over: Collection[int],
 ) -> Acquisition:
-    """Claim, and fire what is due; see `JobStore.acquire`."""
+    """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     now = tables.require(node)
-    took = Taken()
-    overlaps = Overlaps(tables, node, now, took)
+    result = StepResult()
+    overlaps = Overlaps(tables, node, now, result)
     eligible = _eligible(tables, available_slots, now, limit, now + look_ahead, misfire_threshold, passed_over)
-    for row, passed in newest_first([(row, passed_by(row, row.upcoming, now)) for row in eligible]):
+    for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
         if tables.is_blocked(row):
             tables.move(row, TriggerState.BLOCKED)
             continue
         if at > now or not (row.upcoming.is_complete or len(row.upcoming.instants) > len(passed)):
-            took.acquired.append(_claim(tables, node, row, now))
+            result.acquired.append(_claim(tables, node, row, now))
             continue
         if overlaps.may_fire(row, *following(row, row.upcoming, 0)):
             coalesced_fire_times = (at, *passed) if passed else ()
             to = following(row, row.upcoming, len(passed))
-            took.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
+            result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
     on_time = tables.due.on_time(available_slots, now, misfire_threshold, 1, beyond=len(passed_over))
     left = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
     return Acquisition(
         now,
-        tuple(took.fired),
-        tuple(took.acquired),
+        tuple(result.fired),
+        tuple(result.acquired),
         None if left is None else left.at,
-        tuple(took.skipped),
+        tuple(result.skipped),
         tables.due.placed,
     )
 
 
-def passed_by(row: TriggerRow, following: UpcomingFireTimes, now: datetime) -> tuple[datetime, ...]:
-    """The instants after the next one that a fire stands for too, where its job lets one wait for all."""
-    if not row.job.overlap_policy.one_stands_for_all:
+def passed_instants(row: TriggerRow, following: UpcomingFireTimes, now: datetime) -> tuple[datetime, ...]:
+    """Return the passed instants that a fire coalesces with the next one, if the job's overlap policy asks for it."""
+    if not row.job.overlap_policy.coalesces:
         return ()
     return tuple(instant for instant in following.instants if instant <= now)
 
 
-_With = TypeVar("_With")
+_Extra = TypeVar("_Extra")
 
 
-def newest_first(rows: Sequence[tuple[TriggerRow, _With]]) -> list[tuple[TriggerRow, _With]]:
+def newest_first(rows: Sequence[tuple[TriggerRow, _Extra]]) -> list[tuple[TriggerRow, _Extra]]:
     """These rows, which come in order, with those of jobs whose newest fire takes the place of others turned round."""
-    replacing: dict[tuple[JobKey, str], list[tuple[TriggerRow, _With]]] = {}
+    replacing: dict[tuple[JobKey, str], list[tuple[TriggerRow, _Extra]]] = {}
     for row, other in rows:
-        if row.job.overlap_policy is WhenFull.CANCEL_OTHER:
+        if row.job.overlap_policy is OverlapPolicy.CANCEL_OTHER:
             replacing.setdefault((row.job.key, row.concurrency_key), []).append((row, other))
     if not replacing:
         return list(rows)
     for some in replacing.values():
-        # Highest priority last among equals, as the last is taken first.
+        # pop() takes the last one first, so the highest priority among equals comes last.
         some.sort(key=lambda one: (one[0].entry.at, one[0].bare.priority))
     ordered = []
     for row, other in rows:
@@ -109,32 +109,32 @@ def newest_first(rows: Sequence[tuple[TriggerRow, _With]]) -> list[tuple[Trigger
 
 
 class Overlaps:
-    """Decides what becomes of a due fire of a job that does not block all its triggers when it is full."""
+    """Applies the overlap policies SKIP, BUFFER_ONE and CANCEL_OTHER to due fires of jobs at their limits."""
 
-    def __init__(self, tables: Tables, node: Node, now: datetime, took: Taken) -> None:
+    def __init__(self, tables: Tables, node: Node, now: datetime, result: StepResult) -> None:
         self._tables = tables
         self._node = node
         self._now = now
-        self._took = took
+        self._result = result
         self._places: Counter[tuple[JobKey, str]] = Counter()
 
     def may_fire(self, row: TriggerRow, progress: TriggerProgress, upcoming: UpcomingFireTimes) -> bool:
-        """Whether it fires; else it is blocked, or skipped and moved on to `progress`, here."""
+        """Return True if the trigger may fire; otherwise block it, or skip the fire and move it on to `progress`."""
         job = row.job
         place = job.key, row.concurrency_key
         self._places[place] += 1
         if self._tables.free_slots(row) != 0:
             return True
-        if job.overlap_policy is WhenFull.CANCEL_OTHER and self._places[place] <= (job.limit or 0):
+        if job.overlap_policy is OverlapPolicy.CANCEL_OTHER and self._places[place] <= (job.limit or 0):
             self._tables.move(row, TriggerState.BLOCKED)
             self._cancel_oldest(row)
-        elif job.overlap_policy is WhenFull.BUFFER_ONE and not any(
+        elif job.overlap_policy is OverlapPolicy.BUFFER_ONE and not any(
             other.state is TriggerState.BLOCKED and other.concurrency_key == row.concurrency_key
             for other in job.triggers.values()
         ):
             self._tables.move(row, TriggerState.BLOCKED)
         else:
-            self._took.skipped.append(_skip(self._tables, self._node, row, progress, upcoming, self._now))
+            self._result.skipped.append(_skip(self._tables, self._node, row, progress, upcoming, self._now))
         return False
 
     def _cancel_oldest(self, row: TriggerRow) -> None:
@@ -165,19 +165,19 @@ def _eligible(
     taken: Counter[tuple[JobKey, str]] = Counter()
     of_executor: Counter[str] = Counter()
     of_group: Counter[str] = Counter()
-    by_lane = {opening.dispatch_key: opening for opening in available_slots}
+    slots_of = {slot.dispatch_key: slot for slot in available_slots}
     for entry in tables.due.on_time(available_slots, now, threshold, limit, beyond=len(passed_over)):
         if entry.at > until:
             break
         row = tables.triggers[entry.key]
         if row.generation in passed_over:
             continue
-        opening = by_lane[row.job.dispatch_key]
-        of_executor[opening.executor] += 1
-        of_group[opening.group] += 1
-        if of_executor[opening.executor] > opening.workers or of_group[opening.group] > opening.room:
+        slot = slots_of[row.job.dispatch_key]
+        of_executor[slot.executor] += 1
+        of_group[slot.group] += 1
+        if of_executor[slot.executor] > slot.workers or of_group[slot.group] > slot.group_slots:
             continue
-        slots = tables.free_slots(row) if row.job.overlap_policy is WhenFull.BLOCK else None
+        slots = tables.free_slots(row) if row.job.overlap_policy is OverlapPolicy.BLOCK else None
         if slots is not None:
             # Of one that is full, one trigger: it finds the job full, and is blocked.
             counted = row.job.key, row.concurrency_key
@@ -201,8 +201,8 @@ def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Acquir
         row.key.name,
         row.progress,
         row.generation,
-        partial(_given, row.bare),
-        partial(_given, None if stored is None else stored.calendar),
+        partial(_value, row.bare),
+        partial(_value, None if stored is None else stored.calendar),
         row.job.dispatch_key.placement,
         row.job.overlap_policy,
     )
@@ -211,12 +211,12 @@ def _claim(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Acquir
 _T = TypeVar("_T")
 
 
-def _given(value: _T) -> _T:
+def _value(value: _T) -> _T:
     return value
 
 
 def following(row: TriggerRow, upcoming: UpcomingFireTimes, passed: int) -> tuple[TriggerProgress, UpcomingFireTimes]:
-    """Where a trigger goes by itself, past so many instants of `upcoming`."""
+    """Return a trigger's progress and upcoming fire times after a fire that consumes `passed` of `upcoming`."""
     next_fire_time, *later = upcoming.instants[passed:] or (None,)
     times = row.progress.times_triggered + 1 + passed
     progress = TriggerProgress(next_fire_time, row.progress.next_fire_time, times)
@@ -226,7 +226,7 @@ def following(row: TriggerRow, upcoming: UpcomingFireTimes, passed: int) -> tupl
 def _skip(
     tables: Tables, node: Node, row: TriggerRow, progress: TriggerProgress, upcoming: UpcomingFireTimes, now: datetime
 ) -> SkippedTrigger:
-    """FireRequest a trigger on without a fire, as its job asks when it is at its limit."""
+    """Move a trigger on without a fire, because its job is at its limit."""
     scheduled = row.progress.next_fire_time
     assert scheduled is not None
     fire_id = tables.next_number()
@@ -249,10 +249,10 @@ def fire_row(
     now: datetime,
     coalesced_fire_times: tuple[datetime, ...] = (),
 ) -> FiredTrigger:
-    """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
+    """Fire a trigger: move it on to `progress`, and block the other triggers of the job if it reaches its limit."""
     job = row.job
     execution = _fired_row(node, row, fire_id, FiredState.EXECUTING, now)
-    fills_job = job.overlap_policy is WhenFull.BLOCK and tables.free_slots(row) == 1
+    fills_job = job.overlap_policy is OverlapPolicy.BLOCK and tables.free_slots(row) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE
@@ -277,7 +277,7 @@ def fire_row(
         times_triggered=progress.times_triggered,
         attempt=row.attempt,
         placement=job.dispatch_key.placement,
-        coalesced_fire_times=_together(row.coalesced_fire_times, coalesced_fire_times),
+        coalesced_fire_times=_coalesced(row.coalesced_fire_times, coalesced_fire_times),
         retry=job.retry,
         timeout=job.timeout,
         continues=bool(job.continuations),
@@ -285,7 +285,7 @@ def fire_row(
         job_data=job.data,
         trigger_data=row.data,
         calendar_revision=None if calendar is None else calendar.revision,
-        load_calendar=partial(_given, None if calendar is None else calendar.calendar),
+        load_calendar=partial(_value, None if calendar is None else calendar.calendar),
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
     )
@@ -298,8 +298,8 @@ def fire_row(
     return execution.fired
 
 
-def _together(missed: tuple[datetime, ...], passed: tuple[datetime, ...]) -> tuple[datetime, ...]:
-    """The instants that a fire stands for: those of a misfire, and those that passed while it waited for its job."""
+def _coalesced(missed: tuple[datetime, ...], passed: tuple[datetime, ...]) -> tuple[datetime, ...]:
+    """Return the coalesced instants of a fire: those of a misfire, and those that passed while the trigger waited."""
     return (*missed, *passed[1:]) if missed and passed else missed or passed
 
 

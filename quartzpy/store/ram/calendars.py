@@ -1,4 +1,4 @@
-"""Calendars: storing, replacing, removing; and moving the triggers that name one."""
+"""Stores, replaces and removes calendars, and moves the triggers that use one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
-    calendar_to_json(calendar)  # refuses what no store can keep
+    calendar_to_json(calendar)  # raises for a calendar that no store can keep
     if name in tables.calendars and not replace:
         raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
     tables.calendars[name] = StoredCalendar(calendar, tables.next_number())
@@ -29,19 +29,19 @@ def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None
 
 
 def naming(tables: Tables, name: str) -> list[TriggerRow]:
-    """The triggers that name a calendar."""
+    """Return the triggers that use a calendar."""
     return [row for row in tables.triggers.values() if row.bare.calendar == name]
 
 
 def delete(tables: Tables, name: str) -> bool:
     """Remove a calendar; see `JobStore.delete_calendar`."""
     if naming(tables, name):
-        raise CalendarInUseError(f"calendar {name!r} is in use: triggers name it")
+        raise CalendarInUseError(f"calendar {name!r} is in use by triggers")
     return tables.calendars.pop(name, None) is not None
 
 
 def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
-    """Give triggers other fire times; see `JobStore.move_triggers`."""
+    """Change the fire times of triggers; see `JobStore.move_triggers`."""
     moved = set()
     for one in moves:
         row = tables.triggers.get(one.to.trigger.key)

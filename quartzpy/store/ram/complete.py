@@ -1,4 +1,4 @@
-"""The complete step: ends executions, by fire_id, and only while the claim is still this epoch's."""
+"""The complete step: ends executions by fire_id, if the claim still belongs to the calling epoch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
 
 
 def _was_recorded(tables: Tables, node: Node, fire_id: int) -> bool:
-    """Whether this node ended that execution before: its answer was lost, and it asks again."""
+    """Return True if this node ended the execution before and repeats the call because the answer was lost."""
     return any(
         record.fire_id == fire_id
         and record.instance_id == node.instance_id
@@ -76,7 +76,7 @@ def _store_data(tables: Tables, row: FiredRow, completion: Completion) -> None:
 
 
 def _end_trigger(tables: Tables, completion: Completion) -> None:
-    """What the completion asks of the trigger that fired, where that was not replaced meanwhile."""
+    """Apply the completion's instruction to the trigger that fired, unless it was replaced in the meantime."""
     fired = completion.fired
     row = _same_generation(tables, fired)
     state = completion.instruction.state
@@ -88,7 +88,7 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
                 tables.move(asked, state)
                 asked.error = completion.error if state is TriggerState.ERROR else None
     elif completion.ends_its_trigger:
-        # A declared trigger stays when it has ended: else it would be stored anew by the next sync.
+        # A declared trigger is kept when it has ended; otherwise the next sync would store it again.
         if row is not None and row.state is TriggerState.COMPLETE and row.owner is None:
             tables.remove_trigger(row)
         tables.drop_orphans([fired.job_key])
@@ -106,7 +106,7 @@ def _same_generation(tables: Tables, fired: FiredTrigger) -> TriggerRow | None:
 
 
 def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> None:
-    """Give a trigger the fire time that follows from the end of its execution, unless it was moved meanwhile."""
+    """Set the fire time that follows from the end of the execution, unless the trigger was moved in the meantime."""
     if row.progress.next_fire_time != completion.fired.next_fire_time or row.state is TriggerState.COMPLETE:
         return
     following = completion.next_by_end()
@@ -115,7 +115,7 @@ def _move_by_end(tables: Tables, row: TriggerRow, completion: Completion) -> Non
 
 
 def _append(tables: Tables, row: TriggerRow, fired: FiredTrigger, more: UpcomingFireTimes) -> None:
-    """Append instants where nothing else did: the last one is that which they were computed from."""
+    """Append fire times if nothing else has; they continue the last stored instant, from which they were computed."""
     computed_from = (fired.next_fire_time, *fired.upcoming.instants)[-1]
     last = (row.progress.next_fire_time, *row.upcoming.instants)[-1]
     if last is not None and last == computed_from and not row.upcoming.is_complete:
@@ -141,7 +141,7 @@ def request_cancel_of_job(tables: Tables, job: JobKey) -> set[int]:
 
 
 def cancel_requests(tables: Tables, node: Node) -> set[int]:
-    """What was asked to stop; see `JobStore.cancel_requests`."""
+    """Return this epoch's executions that were asked to stop; see `JobStore.cancel_requests`."""
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
 
 
@@ -170,7 +170,7 @@ def _purge_records(tables: Tables, before: datetime, limit: int) -> int:
 
 
 def _purge_ended(tables: Tables, before: datetime) -> None:
-    """Remove triggers that a job or a misfire ended. Declared ones stay: their owner would store them anew."""
+    """Remove triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again."""
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):
         progress = row.progress
         last = progress.next_fire_time or progress.previous_fire_time or row.bare.anchor

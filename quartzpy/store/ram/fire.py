@@ -1,4 +1,4 @@
-"""The fire step: fires acquired triggers whose instant has come; gives claims back; finds out what a node holds."""
+"""The fire step: fires claims that are due, releases claims, and reconciles the claims of a node with the store."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 
 from quartzpy.states import FiredState, TriggerState
 from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
-from quartzpy.store.ram.acquire import Overlaps, Taken, fire_row, following, newest_first, passed_by
+from quartzpy.store.ram.acquire import Overlaps, StepResult, fire_row, following, newest_first, passed_instants
 from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
 
 
 def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
-    """Fire those of `moves` that are due; see `JobStore.fire`."""
+    """Fire the claims of `moves` that are due; see `JobStore.fire`."""
     now = tables.require(node)
-    took = Taken()
+    result = StepResult()
     not_due: set[int] = set()
-    overlaps = Overlaps(tables, node, now, took)
+    overlaps = Overlaps(tables, node, now, result)
     claims: list[tuple[TriggerRow, tuple[FireRequest, FiredRow]]] = []
     for move in sorted(moves, key=_in_order):
         claim = claim_of(tables, node, move.acquired.fire_id)
@@ -26,21 +26,21 @@ def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
             claims.append((row, (move, claim)))
     for row, (move, claim) in newest_first(claims):
         if row.fire_id != claim.fire_id:
-            # Blocked by another that fired just now.
+            # An earlier fire of this call blocked the trigger.
             if claim.fire_id in tables.fired:
                 tables.drop(claim)
         elif claim.scheduled_time > now or tables.is_blocked(row):
             not_due.add(claim.fire_id)
         else:
-            passed = passed_by(row, move.following, now)
+            passed = passed_instants(row, move.following, now)
             if not move.following.is_complete:
-                # The trigger has to wait for one of those that are known.
+                # At least one known fire time must remain for the trigger to wait for.
                 passed = passed[: len(move.following.instants) - 1]
             if overlaps.may_fire(row, *following(row, move.following, 0)):
                 coalesced_fire_times = (claim.scheduled_time, *passed) if passed else ()
                 to = following(row, move.following, len(passed))
-                took.fired.append(fire_row(tables, node, row, claim.fire_id, *to, now, coalesced_fire_times))
-    return Firing(now, tuple(took.fired), frozenset(not_due), tuple(took.skipped))
+                result.fired.append(fire_row(tables, node, row, claim.fire_id, *to, now, coalesced_fire_times))
+    return Firing(now, tuple(result.fired), frozenset(not_due), tuple(result.skipped))
 
 
 def _in_order(move: FireRequest) -> tuple[bool, object, int]:
@@ -49,7 +49,7 @@ def _in_order(move: FireRequest) -> tuple[bool, object, int]:
 
 
 def claim_of(tables: Tables, node: Node, fire_id: int) -> FiredRow | None:
-    """The claim of this fire_id that is this epoch's and did not fire."""
+    """Return the claim with this fire_id if it belongs to this epoch and has not fired."""
     claim = tables.fired.get(fire_id)
     if claim is None or claim.epoch != node.epoch or claim.state is not FiredState.ACQUIRED:
         return None
@@ -57,13 +57,13 @@ def claim_of(tables: Tables, node: Node, fire_id: int) -> FiredRow | None:
 
 
 def claimed_trigger(tables: Tables, claim: FiredRow) -> TriggerRow | None:
-    """The trigger that a claim is on."""
+    """Return the trigger of a claim; None if it has changed since."""
     row = tables.triggers.get(claim.trigger_key)
     return row if row is not None and row.fire_id == claim.fire_id else None
 
 
 def release(tables: Tables, node: Node, fire_ids: Collection[int]) -> frozenset[int]:
-    """Give claims back; see `JobStore.release`."""
+    """Release claims; see `JobStore.release`."""
     if fire_ids:
         tables.require(node)
     for fire_id in fire_ids:
@@ -74,7 +74,7 @@ def release(tables: Tables, node: Node, fire_ids: Collection[int]) -> frozenset[
 
 
 def reject(tables: Tables, node: Node, reasons: Mapping[int, str]) -> None:
-    """Set acquired triggers to ERROR; see `JobStore.reject`."""
+    """Put claimed triggers into ERROR; see `JobStore.reject`."""
     for fire_id, reason in reasons.items():
         claim = claim_of(tables, node, fire_id)
         row = None if claim is None else claimed_trigger(tables, claim)
@@ -84,7 +84,7 @@ def reject(tables: Tables, node: Node, reasons: Mapping[int, str]) -> None:
 
 
 def give_back(tables: Tables, claim: FiredRow) -> bool:
-    """Drop a claim; whether a trigger waits again."""
+    """Drop a claim; return True if its trigger is WAITING again."""
     row = claimed_trigger(tables, claim)
     if row is None:
         tables.drop(claim)
@@ -94,7 +94,7 @@ def give_back(tables: Tables, claim: FiredRow) -> bool:
 
 
 def holdings(tables: Tables, node: Node) -> Holdings:
-    """What an epoch holds; see `JobStore.holdings`."""
+    """Return the claims and executions of an epoch; see `JobStore.holdings`."""
     now = tables.require(node)
     own = [row for row in tables.fired.values() if row.epoch == node.epoch]
     return Holdings(
@@ -105,7 +105,7 @@ def holdings(tables: Tables, node: Node) -> Holdings:
 
 
 def reconcile(tables: Tables, node: Node, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
-    """End the differences; see `JobStore.reconcile`."""
+    """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
     held = holdings(tables, node)
     released = set()
     for fire_id in held.claims:

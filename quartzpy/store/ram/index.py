@@ -1,8 +1,7 @@
-"""WAITING triggers in the order in which they are due, apart by who can take them and by when they are too late.
+"""The index of WAITING triggers by fire time, partitioned by dispatch key and by misfire rule.
 
-They are kept apart by dispatch_key and by rule of misfiring. A step reads from the first entry that is not too late:
-neither
-what this node cannot run nor what the misfire step must handle is ever walked over.
+A step starts at the first entry of a partition that is not too late. So it never walks over triggers that this node
+cannot run, or that the misfire step must handle.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 class Entry(NamedTuple):
-    """A trigger's place in time: by fire time, then by priority, then by key."""
+    """A trigger's place in the order: by fire time, then by priority, then by key."""
 
     at: datetime
     negative_priority: int
@@ -36,12 +35,12 @@ class Entry(NamedTuple):
 
     @classmethod
     def first_at(cls, instant: datetime) -> Entry:
-        """A place before all triggers of `instant` and after all earlier ones."""
+        """Return the place before all triggers of `instant` and after all earlier ones."""
         return cls(instant, _ABOVE_ALL_PRIORITIES, "", "")
 
 
 class SortedEntries:
-    """Entries in order, in chunks, so that adding and removing costs little however many there are."""
+    """Sorted entries in chunks, so that adding and removing remain cheap for any number of entries."""
 
     def __init__(self) -> None:
         self._chunks: list[list[Entry]] = []
@@ -74,7 +73,7 @@ class SortedEntries:
             del self._chunks[place], self._lasts[place]
 
     def since(self, instant: datetime) -> Iterator[Entry]:
-        """The entries at or after `instant`, in order; nothing may be added or removed meanwhile."""
+        """Yield the entries at or after `instant`, in order. The caller must not change the entries meanwhile."""
         start = Entry.first_at(instant)
         place = bisect_left(self._lasts, start)
         if place == len(self._chunks):
@@ -86,25 +85,25 @@ class SortedEntries:
 
 
 class MisfireRule(NamedTuple):
-    """When a trigger is too late: never, or later than its own threshold, or than the scheduler's."""
+    """The time after which a fire is a misfire: never, or by the trigger's or the scheduler's threshold."""
 
     ignores_misfires: bool
     own_threshold: timedelta | None
 
     def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
-        """What is due before this instant has misfired."""
+        """Return the instant before which a due trigger has misfired."""
         if self.ignores_misfires:
             return _BEGINNING
         return now - (threshold if self.own_threshold is None else self.own_threshold)
 
 
 class DueIndex:
-    """All dispatch_keys."""
+    """The entries of all dispatch keys."""
 
     def __init__(self) -> None:
         self._dispatch_keys: dict[DispatchKey, dict[MisfireRule, SortedEntries]] = {}
         self.placed: frozenset[DispatchKey] = frozenset()
-        """The dispatch_keys with a placement that triggers wait in."""
+        """The dispatch keys with a placement for which triggers are waiting."""
 
     def add(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
         by_rule = self._dispatch_keys.setdefault(dispatch_key, {})
@@ -132,21 +131,21 @@ class DueIndex:
         *,
         beyond: int = 0,
     ) -> Iterator[Entry]:
-        """What did not misfire, whenever it is due, in order: of each opening the first that it has room for, and so
-        many `beyond` those, as the caller passes some over."""
+        """Yield, in order, the entries that are not misfires: as many for each dispatch key as its slots allow, and
+        `beyond` more, because the caller may skip some."""
         return merge(
             *(
                 islice(
                     entries.since(rule.earliest_on_time(now, threshold)),
-                    min(limit, opening.workers, opening.room) + beyond,
+                    min(limit, slot.workers, slot.group_slots) + beyond,
                 )
-                for opening in dict.fromkeys(available_slots)
-                for rule, entries in self._dispatch_keys.get(opening.dispatch_key, {}).items()
+                for slot in dict.fromkeys(available_slots)
+                for rule, entries in self._dispatch_keys.get(slot.dispatch_key, {}).items()
             )
         )
 
     def misfired(self, dispatch_keys: Iterable[DispatchKey], now: datetime, threshold: timedelta) -> Iterator[Entry]:
-        """What is too late, in order."""
+        """Yield the entries that are misfires, in order."""
         return merge(
             *(
                 _before(rule.earliest_on_time(now, threshold), entries)
@@ -157,7 +156,7 @@ class DueIndex:
         )
 
     def dispatch_keys(self) -> set[DispatchKey]:
-        """Those that triggers wait in."""
+        """Return the dispatch keys for which triggers are waiting."""
         return set(self._dispatch_keys)
 
 

@@ -1,4 +1,4 @@
-"""Queries by key, by group and for totals; `pages` has those by filters and pages."""
+"""Queries by key and by group, and totals; `pages` has the queries with filters and pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 
 
 def trigger_record(row: TriggerRow) -> TriggerRecord:
-    """A row as operators see it."""
+    """Return the record of a trigger's row."""
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
@@ -100,7 +100,7 @@ def counts(tables: Tables) -> dict[str, Any]:
 
 
 def paused_trigger_groups(tables: Tables) -> set[str]:
-    """The groups that were paused. While all are, a group that was stored since is paused like those that were."""
+    """Return the paused groups. Under `pause_all`, a group that was first stored later is paused as well."""
     groups = set(tables.pauses.trigger_groups)
     if tables.pauses.everything:
         groups |= {key.group for state in PAUSED_STATES for key in tables.by_state[state]}

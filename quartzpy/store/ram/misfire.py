@@ -1,4 +1,4 @@
-"""The misfire step: moves late triggers to where their misfire instruction says, and notes it."""
+"""The misfire step: applies the misfire instructions of late triggers, and records the misfires."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def recover_misfires(
     tables: Tables, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int
 ) -> MisfireOutcome:
-    """Handle one slice; see `JobStore.recover_misfires`."""
+    """Handle one batch; see `JobStore.recover_misfires`."""
     now = tables.require(node)
     late = list(islice(tables.due.misfired(dispatch_keys, now, threshold), limit + 1))
     handled = {}
@@ -41,7 +41,7 @@ def recover_misfires(
 
 
 def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misfire:
-    """Apply a trigger's misfire instruction. One that has no fire time left is COMPLETE."""
+    """Apply a trigger's misfire instruction. A trigger without a further fire time becomes COMPLETE."""
     stored = tables.calendar_of(row)
     calendar = None if stored is None else stored.calendar
     late = row.progress.next_fire_time

@@ -9,7 +9,7 @@ from quartzpy.store.protocol import Notification
 
 
 class Notifications:
-    """Sends notifications to those that have subscribed."""
+    """Sends notifications to all subscribers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

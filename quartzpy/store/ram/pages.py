@@ -1,4 +1,4 @@
-"""Queries by filters, page after page: those of the query, in its order, after a position."""
+"""Queries with filters and pages: the records that a query selects, in its order, after a position."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def count(tables: Tables, query: AnyQuery) -> int:
 def _page(
     rows: Iterable[_T], place: Callable[[_T], tuple[Any, ...]], limit: int | None, after: tuple[Any, ...] | None
 ) -> list[_T]:
-    """The first `limit` rows in the order of their places, from the first one after `after` on."""
+    """Return the first `limit` rows after `after`, in the order of their places."""
     left = rows if after is None else (row for row in rows if place(row) > after)
     return sorted(left, key=place) if limit is None else nsmallest(limit, left, key=place)
 

@@ -1,4 +1,4 @@
-"""Pausing and resuming. A group that is paused is remembered for the triggers that come later."""
+"""Pauses and resumes triggers. A paused group is remembered for triggers that are stored later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSING = {
 
 
 def _pause(tables: Tables, rows: Iterable[TriggerRow], *, by_mode: bool = False) -> None:
-    """Pause triggers; a claim on one is dropped, so that it can fire no more."""
+    """Pause triggers and drop the claims on them, so that no claimed one fires any more."""
     for row in list(rows):
         if row.state in _PAUSING:
             tables.move(row, _PAUSING[row.state])
@@ -29,12 +29,12 @@ def _pause(tables: Tables, rows: Iterable[TriggerRow], *, by_mode: bool = False)
 
 
 def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.MISFIRE) -> datetime | None:
-    """Let triggers wait again, or be blocked while their job runs. A late one is left to the misfire step."""
+    """Set triggers to WAITING, or BLOCKED while their job is at its limit. The misfire step handles late ones."""
     times = []
     now = tables.now()
     for row in list(rows):
         if tables.pauses.forbid(row.key, row.job):
-            # From here on the mode alone holds it.
+            # The pause ends, and only the job's mode keeps the trigger paused.
             row.held_by_mode = row.state in PAUSED_STATES
             continue
         at = row.progress.next_fire_time
@@ -65,7 +65,7 @@ def _of_job_groups(tables: Tables, matcher: GroupMatcher) -> list[TriggerRow]:
 
 
 def _matched(matcher: GroupMatcher, keys: Iterable[TriggerKey] | Iterable[JobKey]) -> set[str]:
-    """The groups that match; one that is named by EQUALS need not exist yet."""
+    """Return the groups that match; a group that is named by EQUALS need not exist yet."""
     named = {matcher.value} if matcher.operator is MatchOperator.EQUALS else set()
     return named | {key.group for key in keys if matcher.matches(key.group)}
 
@@ -146,10 +146,11 @@ def set_manual(tables: Tables, on: bool, missed: Missed) -> datetime | None:
 
 
 def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
-    """ERROR becomes what a newly stored trigger would be; see `JobStore.reset_from_error`.
+    """Give a trigger in ERROR the state of a newly stored one; see `JobStore.reset_from_error`.
 
     Raises:
-        TriggerNotFoundError, IllegalStateChangeError: there is none, or it is in no error.
+        TriggerNotFoundError: the trigger is not stored.
+        IllegalStateChangeError: it is not in ERROR.
     """
     row = tables.triggers.get(key)
     if row is None:

@@ -1,7 +1,7 @@
-"""Nodes: registering, checking in, leaving, and freeing what dead ones held.
+"""The membership of nodes: registration, check-in, departure, and the recovery of dead nodes.
 
-Any claim of an epoch that is not registered is nobody's. So the dead are removed first, and one rule serves for them
-and for whatever an earlier accident left behind.
+A claim of an epoch that is not registered has no owner. So recovery first removes the dead nodes, and then one rule
+releases both their claims and those that any earlier accident left behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.fire import give_back
 from quartzpy.store.ram.rerun import follow, recovery
@@ -59,7 +59,7 @@ def check_in(tables: Tables, node: Node) -> CheckIn:
 
 
 def publish(tables: Tables, node: Node, capabilities: Capabilities) -> None:
-    """Tell what the node can run; see `JobStore.publish`."""
+    """Record what the node can run; see `JobStore.publish`."""
     tables.require(node)
     tables.nodes[node.instance_id] = replace(tables.nodes[node.instance_id], capabilities=capabilities)
 
@@ -69,7 +69,7 @@ def list_nodes(tables: Tables) -> CheckIn:
 
 
 def leave(tables: Tables, node: Node) -> None:
-    """Give back the claims and go; see `JobStore.leave`."""
+    """Release the node's claims and remove the node; see `JobStore.leave`."""
     for row in list(tables.fired.values()):
         if row.epoch == node.epoch and row.state is FiredState.ACQUIRED:
             give_back(tables, row)
@@ -79,7 +79,7 @@ def leave(tables: Tables, node: Node) -> None:
 
 
 def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
-    """Take back node deaths; see `JobStore.forgive`."""
+    """Subtract node deaths; see `JobStore.forgive`."""
     for key in jobs:
         job = tables.jobs.get(key)
         if job is not None and job.node_deaths:
@@ -87,7 +87,7 @@ def forgive(tables: Tables, jobs: Collection[JobKey]) -> None:
 
 
 def recover(tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
-    """Free what the dead held; see `JobStore.recover`."""
+    """Remove dead nodes and release what they held; see `JobStore.recover`."""
     now = tables.require(node)
     removed = []
     for judged in dead:
@@ -104,7 +104,7 @@ def recover(tables: Tables, node: Node, dead: Collection[NodeRecord], *, max_nod
 
 
 def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
-    """Set the triggers of jobs to ERROR that too many nodes died of."""
+    """Put the triggers of jobs into ERROR during whose executions too many nodes have died."""
     poison = [job for job in tables.jobs.values() if job.node_deaths >= max_node_deaths]
     for job in poison:
         reason = f"{job.node_deaths} nodes died in a row while they executed its job (max_node_deaths)"
@@ -121,9 +121,9 @@ def _quarantine(tables: Tables, max_node_deaths: int) -> tuple[JobKey, ...]:
 
 
 def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, int, int]:
-    """Take away the claims of epochs that are not registered: how many run again, are lost, were given back.
+    """Release the claims of epochs that are not registered; return the numbers of recovered, lost and released ones.
 
-    Those in `died` count against the jobs that they executed.
+    The epochs in `died` count as node deaths for the jobs that they executed.
     """
     registered = {record.epoch for record in tables.nodes.values()}
     recovered = lost = released = 0
@@ -154,9 +154,9 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
 
 
 def _repair(tables: Tables) -> int:
-    """Free triggers that say that something holds them where nothing does; how many of these were odd.
+    """Free triggers in a state that says that something holds them when nothing does; return how many were wrong.
 
-    A COMPLETE trigger whose node died before it could end it is nothing odd: it goes.
+    A COMPLETE trigger whose node died before it could remove it is not wrong: it is removed and not counted.
     """
     odd = 0
     for row in list(tables.by_state[TriggerState.ACQUIRED].values()):
@@ -166,7 +166,7 @@ def _repair(tables: Tables) -> int:
             odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
-            if row.job.overlap_policy is WhenFull.SKIP or tables.free_slots(row) != 0:
+            if row.job.overlap_policy is OverlapPolicy.SKIP or tables.free_slots(row) != 0:
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):

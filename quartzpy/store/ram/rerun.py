@@ -30,7 +30,7 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
-    """Store a trigger that fires once, at the instant that its node did not finish. The names are Quartz's."""
+    """Store a one-shot trigger that repeats an execution whose node died. The names are Quartz's."""
     original = {
         ORIGINAL_NAME: row.trigger_key.name,
         ORIGINAL_GROUP: row.trigger_key.group,
@@ -42,7 +42,7 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
 
 
 def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta) -> TriggerRow:
-    """Store a trigger that fires once, for the next attempt at an execution that failed."""
+    """Store a one-shot trigger for the next attempt at a failed execution."""
     original = repeats(row.trigger_key, row.scheduled_time, {})
     name = f"retry_{row.attempt}_{row.fire_id}"
     return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, row.attempt + 1, original)
@@ -89,7 +89,7 @@ def _store(
         misfire="ignore",
     )
     again = TriggerRow(trigger, job, tables.next_number(), trigger.started(), UpcomingFireTimes(is_complete=True))
-    # One that is repeated in its turn brings the keys of the first original with it.
+    # An execution that is itself a repetition already carries the keys of the first original; those are kept.
     again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
     again.attempt = attempt
     again.concurrency_key = row.concurrency_key

@@ -1,4 +1,4 @@
-"""Storing, replacing and removing jobs and triggers. What is given is checked whole before anything is changed."""
+"""Stores, replaces and removes jobs and triggers. All input is validated before anything is changed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_per
 def modify_job(
     tables: Tables, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
 ) -> JobDetail | None:
-    """Store a job as `change` says; see `JobStore.modify_job`."""
+    """Change a stored job; see `JobStore.modify_job`."""
     row = tables.jobs.get(key)
     if row is None:
         return None
@@ -100,7 +100,7 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
         return
     if old is not None:
         tables.remove_trigger(old)
-    # What was computed from a calendar that was replaced meanwhile is left to be computed again.
+    # Fire times computed from a calendar that was replaced in the meantime are discarded, to be computed again.
     revision = None if trigger.calendar is None else tables.calendars[trigger.calendar].revision
     horizon = prepared.upcoming if prepared.calendar_revision == revision else UpcomingFireTimes()
     row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon, prepared.schedule_hash)
@@ -108,7 +108,7 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
 
 
 def _has_same_schedule(row: TriggerRow, prepared: PreparedTrigger) -> bool:
-    """Tell whether a stored trigger has the schedule of `prepared`: as it was declared, or as it stands now."""
+    """Return True if a stored trigger has the schedule of `prepared`, either as declared or as it is now."""
     if row.schedule_hash is not None and row.schedule_hash == prepared.schedule_hash:
         return True
     return schedule_hash(row.bare) == schedule_hash(prepared.trigger)
@@ -120,7 +120,7 @@ def _soonest(tables: Tables, prepared: Sequence[PreparedTrigger]) -> datetime | 
 
 
 def replace_trigger(tables: Tables, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
-    """Put `new` in the place of `old`; see `JobStore.replace_trigger`."""
+    """Replace `old` by `new`; see `JobStore.replace_trigger`."""
     row = tables.triggers.get(old)
     if row is None:
         return None
@@ -164,7 +164,7 @@ def clear(tables: Tables) -> None:
 
 
 def owned(tables: Tables, owner: str) -> Owned:
-    """What an owner declared; see `JobStore.owned`."""
+    """Return the jobs and triggers of an owner; see `JobStore.owned`."""
     return Owned(
         frozenset(key for key, row in tables.jobs.items() if row.owner == owner),
         frozenset(key for key, row in tables.triggers.items() if row.owner == owner),
@@ -175,7 +175,7 @@ def owned(tables: Tables, owner: str) -> Owned:
 def own(
     tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey], version: str | None
 ) -> None:
-    """Note whose these are; see `JobStore.own`."""
+    """Record the owner; see `JobStore.own`."""
     if version is not None:
         tables.versions[owner] = version
     for job_key in jobs:

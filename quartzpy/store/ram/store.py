@@ -1,7 +1,7 @@
-"""The store in memory: each method of `JobStore` is one call of the module that says how, under one lock.
+"""The in-memory store: each method of `JobStore` calls a function of a step's module under one lock.
 
-For tests, and for programs that need no other process and nothing to survive them. Several nodes of one process can
-share it. It decides as the SQL store does: both pass the same contract tests.
+It is meant for tests, and for programs with a single process whose jobs need not survive it. Several nodes of one
+process can share it. It decides as the SQL store does: both pass the same contract tests.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _T = TypeVar("_T")
 
 
 class RamJobStore:
-    """Keeps a scheduler's jobs in this process's memory, by the time of `clock`."""
+    """Keeps a scheduler's jobs in the memory of this process, with the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -88,20 +88,20 @@ class RamJobStore:
         self._notifications = Notifications()
 
     def export_state(self) -> Tables:
-        """Return everything that is stored, but the clock: a value that can be copied and pickled.
+        """Return the whole stored state except the clock: a value that can be copied and pickled.
 
-        It is live: a caller that keeps it copies it before the next call. `import_state` of the same release reads it.
+        The value is live: copy it before the next call if you keep it. `import_state` of the same release accepts it.
         """
         return self._tables
 
     def import_state(self, state: Tables) -> None:
-        """Replace everything that is stored by what `export_state` returned."""
+        """Replace the whole stored state by a value that `export_state` returned."""
         state.take_time_from(self._clock)
         with self._lock:
             self._tables = state
 
     def within(self, connection: Any) -> JobStore:
-        raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")
+        raise InvalidValueError("using: memory:// has no transactions; use a database")
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
         with self._lock:
@@ -123,10 +123,10 @@ class RamJobStore:
             scheduling.own(self._tables, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> JobTransaction:
-        raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
+        raise InvalidValueError("transaction: memory:// has no transactions; use a database")
 
     def snapshot(self) -> Callable[[], None]:
-        """Copy all rows. The function that is returned puts them back."""
+        """Copy all rows; return a function that restores them."""
         with self._lock:
             kept = self._tables.copied()
 
@@ -137,13 +137,13 @@ class RamJobStore:
 
         return put_back
 
-    # --- a node's life
+    # --- membership of a node
 
     def open(self) -> None:
         if self._opened_by not in (None, os.getpid()):
             raise SchedulerStateError(
                 f"memory:// belongs to process {self._opened_by}, which used it first; process {os.getpid()} has only a"
-                " copy of it. Use it after the fork only, or use a database"
+                " copy of it. Use it only after the fork, or use a database"
             )
         self._opened_by = os.getpid()
 
@@ -151,14 +151,14 @@ class RamJobStore:
         pass
 
     def audit(self) -> list[Finding]:
-        """Nothing: only this process writes here, and each step is whole."""
+        """Return no findings: only this process writes here, and each step is atomic."""
         return []
 
     def repair(self) -> Repairs:
         return Repairs()
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
-        """Nothing happens to memory."""
+        """Do nothing: the memory has no events to report."""
 
     def now(self) -> datetime:
         return self._tables.now()
@@ -250,7 +250,7 @@ class RamJobStore:
         return acquisition
 
     def _notify(self) -> None:
-        """Send what a step has left to be sent, outside its lock."""
+        """Send the notifications of a step, after its lock has been released."""
         with self._lock:
             notifications, self._tables.notifications = self._tables.notifications, set()
         if notifications:
@@ -416,7 +416,7 @@ class RamJobStore:
         with self._lock:
             return pausing.reset_from_error(self._tables, key)
 
-    # --- looking
+    # --- queries
 
     def job(self, key: JobKey) -> JobDetail | None:
         return self.jobs([key]).get(key)
@@ -519,10 +519,10 @@ class RamJobStore:
         with self._lock:
             return lookups.counts(self._tables)
 
-    # --- waking up
+    # --- notifications
 
-    def tell(self, what: Notification) -> None:
-        self._notifications.send([what])
+    def notify(self, notification: Notification) -> None:
+        self._notifications.send([notification])
 
     def subscribe(self) -> Subscription:
         return self._notifications.subscribe()

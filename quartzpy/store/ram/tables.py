@@ -1,7 +1,7 @@
-"""What the in-memory store keeps: rows like those of the SQL store's tables, and the moves that keep them coherent.
+"""The rows of the in-memory store, which resemble those of the SQL store's tables, and the changes of their states.
 
-Every change of a trigger's state or fire time goes through `Tables.move`: the index of due triggers, the sets by
-state and the claim follow. A trigger has a fire_id while it is ACQUIRED, and while its last fire runs.
+Every change of a trigger's state or fire time goes through `Tables.move`, which also updates the index of due triggers,
+the sets by state and the claim. A trigger has a fire_id while it is ACQUIRED, and while its last fire runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
+from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, OverlapPolicy, TriggerState
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
 from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
@@ -29,7 +29,7 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 HISTORY = 10_000
-"""So many ended executions are remembered, and so many misfires."""
+"""The maximum number of ended executions in the history, and of recorded misfires."""
 
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 _NEVER_LATE = MisfireRule(True, None)
@@ -42,7 +42,7 @@ AFTER_UNBLOCKING = {
 
 
 class _Epochs:
-    """The epochs of this process, for all stores: a process asks which epochs are its own by their numbers."""
+    """The epochs of all stores of this process; a process recognises its own epochs by their numbers."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -59,7 +59,7 @@ _EPOCHS = _Epochs()
 
 
 class JobRow:
-    """A job. Its data is kept as text: a job that changes a list in its data changes nothing here."""
+    """A job. Its data is stored as text, so that a job that mutates its data does not change the stored value."""
 
     __slots__ = (
         "_detail",
@@ -89,7 +89,7 @@ class JobRow:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
         self.concurrency_key = detail.concurrency_key
-        self.overlap_policy = WhenFull(detail.overlap_policy)
+        self.overlap_policy = OverlapPolicy(detail.overlap_policy)
         self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
@@ -117,7 +117,7 @@ class JobRow:
         return load_job(self._detail, self.data)
 
     def loader(self) -> tuple[JobDetail, str | None]:
-        """What `load_job` needs to give the job as it is now."""
+        """Return the arguments with which `load_job` builds the job as it is now."""
         return self._detail, self.data
 
 
@@ -130,7 +130,7 @@ def load_trigger(trigger: Trigger, data: str | None) -> Trigger:
 
 
 class TriggerRow:
-    """A trigger with what changes about it. Only `Tables` writes `state`, `progress`, `upcoming`, `fire_id` and
+    """A trigger and its mutable state. Only `Tables` assigns `state`, `progress`, `upcoming`, `fire_id` and
     `catch_up_until`."""
 
     __slots__ = (
@@ -193,8 +193,9 @@ class TriggerRow:
 
     @property
     def rule(self) -> MisfireRule:
-        """When it is too late. While it catches up, never: what is made up for is not judged again. Where it was
-        resumed otherwise than its instruction says, at once: only the misfire step takes it."""
+        """The rule by which the trigger misfires. A trigger that is catching up never misfires, because its missed
+        fires were handled already. One that was resumed with a `missed` policy of its own misfires at once, so that
+        only the misfire step takes it."""
         if self.missed_policy is not Missed.MISFIRE:
             return _LATE_AT_ONCE
         return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
@@ -208,7 +209,7 @@ class TriggerRow:
 
 @dataclass(slots=True)
 class FiredRow:
-    """A claim, or a fire that runs."""
+    """A claim or a running execution."""
 
     fire_id: int
     trigger_key: TriggerKey
@@ -230,11 +231,11 @@ class FiredRow:
     fired: FiredTrigger | None = None
 
     def ended(self, outcome: Outcome, at: datetime, **rest: Any) -> ExecutionRecord:
-        """What the history says of it."""
+        """Return the record of the ended execution for the history."""
         return replace(self.record(), state=ExecutionState(outcome), ended_at=at, **rest)
 
     def record(self) -> ExecutionRecord:
-        """What is known of it before its end."""
+        """Return the record of an execution that has not ended."""
         is_claim = self.state is FiredState.ACQUIRED
         return ExecutionRecord(
             state=ExecutionState.ENQUEUED if is_claim else ExecutionState.PROCESSING,
@@ -254,13 +255,13 @@ class FiredRow:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts against its job's limit."""
+        """True if the execution counts against its job's limit."""
         return self.limited and self.state is FiredState.EXECUTING
 
 
 @dataclass
 class Pauses:
-    """What was paused for triggers that come later too."""
+    """The pauses that also apply to triggers that are stored later."""
 
     everything: bool = False
     manual: bool = False
@@ -268,25 +269,25 @@ class Pauses:
     job_groups: set[str] = field(default_factory=set)
 
     def cover(self, trigger_key: TriggerKey, job: JobRow) -> bool:
-        """Whether a trigger of this job that is stored now is paused."""
+        """Return True if a trigger of this job that is stored now starts paused."""
         return self._cover_groups(trigger_key, job) or self.forbid(trigger_key, job)
 
     def hold_by_mode(self, trigger_key: TriggerKey, job: JobRow) -> bool:
-        """Whether a mode alone pauses a trigger of this job that is stored now."""
+        """Return True if only a mode pauses a trigger of this job that is stored now."""
         return self.forbid(trigger_key, job) and not self._cover_groups(trigger_key, job)
 
     def _cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         return self.everything or trigger_key.group in self.trigger_groups or job.key.group in self.job_groups
 
     def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
-        """Whether manual mode, or the mode of its job, keeps a trigger from firing."""
+        """Return True if manual mode, or the mode of its job, prevents a trigger from firing."""
         if self.manual or job.mode is JobMode.MANUAL:
             return trigger_key.group not in UNSCHEDULED_GROUPS or job.mode is JobMode.DISABLED
         return job.mode is JobMode.DISABLED
 
 
 class Tables:
-    """All rows, and the moves that several steps share. The caller holds the store's lock."""
+    """All rows, and the changes that several steps share. The caller holds the store's lock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -320,7 +321,7 @@ class Tables:
         return copy
 
     def continue_numbers_of(self, other: Tables) -> None:
-        """Give no number that `other` has given."""
+        """Continue the numbering of `other`, so that no number is assigned twice."""
         self._last_number = max(self._last_number, other._last_number)
         self._last_epoch = max(self._last_epoch, other._last_epoch)
 
@@ -328,11 +329,11 @@ class Tables:
         return self._clock.now()
 
     def calendar_of(self, row: TriggerRow) -> StoredCalendar | None:
-        """The calendar that a trigger names."""
+        """Return the calendar that a trigger uses."""
         return None if row.bare.calendar is None else self.calendars[row.bare.calendar]
 
     def next_number(self) -> int:
-        """A fire_id or a generation: above all before."""
+        """Return a new fire_id or generation, higher than all before."""
         self._last_number += 1
         return self._last_number
 
@@ -341,10 +342,10 @@ class Tables:
         return self._last_epoch
 
     def require(self, node: Node) -> datetime:
-        """The time, for a step of a node that still stands.
+        """Return the current time for a step of a registered node.
 
         Raises:
-            LeaseLostError: it does not.
+            LeaseLostError: the node's epoch is no longer registered.
         """
         record = self.nodes.get(node.instance_id)
         if record is None or record.epoch != node.epoch:
@@ -361,7 +362,7 @@ class Tables:
         self._enter(row)
 
     def redefine_trigger(self, row: TriggerRow, given: Trigger) -> None:
-        """Give a trigger other values, all but its schedule: its progress, its pause and a claim on it stay."""
+        """Replace all values of a trigger except its schedule: its progress, pause and claim do not change."""
         waits = row.state is TriggerState.WAITING
         if waits:
             self.due.remove(row.job.dispatch_key, row.rule, row.entry)
@@ -383,7 +384,7 @@ class Tables:
             self.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
 
     def remove_trigger(self, row: TriggerRow) -> None:
-        """Remove a trigger and the claim on it; a fire that runs goes on."""
+        """Remove a trigger and the claim on it; a running execution continues."""
         self._exit(row)
         del self.triggers[row.key], row.job.triggers[row.key]
 
@@ -398,7 +399,7 @@ class Tables:
         catch_up_until: datetime | None = None,
         missed_policy: Missed | None = None,
     ) -> None:
-        """Put a trigger into `state`; a claim that it leaves is dropped. One that has caught up may misfire again."""
+        """Set `state` and drop its claim if it leaves ACQUIRED. A trigger that caught up may misfire again."""
         self._exit(row)
         if missed_policy is not None:
             row.missed_policy = missed_policy
@@ -414,7 +415,7 @@ class Tables:
         self._enter(row)
 
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
-        """Give a job another definition; its triggers wait where that says, and claims made by the old one are void."""
+        """Replace a job's definition; re-index its triggers, and void the claims that the old definition allowed."""
         was = (job.dispatch_key, job.limit, job.overlap_policy)
         had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
@@ -457,7 +458,7 @@ class Tables:
         return TriggerState.BLOCKED if blocked else TriggerState.WAITING
 
     def drop_orphans(self, keys: Collection[JobKey]) -> None:
-        """Remove those of these jobs that are not durable and have no trigger left."""
+        """Remove the given jobs that are not durable and have no trigger left."""
         for key in keys:
             job = self.jobs.get(key)
             if job is not None and not job.is_durable and not job.triggers:
@@ -472,7 +473,7 @@ class Tables:
 
     def is_blocked(self, row: TriggerRow) -> bool:
         """Tell whether a trigger waits because as many executions run as its job allows for its concurrency key."""
-        return row.job.overlap_policy is WhenFull.BLOCK and self.free_slots(row) == 0
+        return row.job.overlap_policy is OverlapPolicy.BLOCK and self.free_slots(row) == 0
 
     def claim(self, row: FiredRow) -> None:
         self.fired[row.fire_id] = row

@@ -1,8 +1,9 @@
-"""Connections that were given up while a flight was under way: their backends are ended before anybody goes on.
+"""Connections that were abandoned during a transaction: their server sessions are terminated before work continues.
 
-Such a flight may still be committed, long after its client gave it up: the network holds its packets, or the backend
-stands still. Whoever looked meanwhile what had become of it would be wrong. After `pg_terminate_backend` has returned,
-the backend begins no statement more; one that has begun holds the lock, and whoever looks under the lock waits for it.
+Such a transaction may still commit long after its client has given up: the network may deliver its packets late, or the
+backend may be suspended. A check of its outcome before that would be wrong. After `pg_terminate_backend` has returned,
+the session begins no further statement; a statement that has begun holds the lock, so a check under the lock waits for
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from quartzpy.store.sql.statement import prepare
 
 _NOTED = "_quartzpy_backend"
 
-# A process id is used again: a session that began after ours did is another one.
+# Process ids are reused: a session that started later than ours is a different one.
 _END = prepare(
     "end_abandoned",
     """
@@ -44,12 +45,12 @@ class _GivenUp(NamedTuple):
 
 
 def note_backend(connection: psycopg.Connection[Any]) -> None:
-    """Note who serves a connection, while it can be told; to be called when it was made."""
+    """Record the server process of a new connection, as long as it can be queried."""
     connection.__dict__[_NOTED] = _Backend(connection.pgconn.backend_pid, time.monotonic())
 
 
 class AbandonedBackends:
-    """The backends that this process gave up, until they are ended."""
+    """The server sessions that this process has abandoned, until they are terminated."""
 
     def __init__(self, is_current: Callable[[psycopg.Connection[Any]], bool]) -> None:
         self._is_current = is_current
@@ -58,16 +59,16 @@ class AbandonedBackends:
         self._given_up: list[_GivenUp] = []
 
     def give_up(self, connection: psycopg.Connection[Any]) -> None:
-        """Remember the backend of a connection on which a flight was under way."""
+        """Remember the server session of a connection on which a transaction was in progress."""
         backend = connection.__dict__.get(_NOTED)
         if backend is not None:
             with self._lock:
                 self._given_up.append(_GivenUp(connection, backend))
 
     def end(self, fly: Callable[[Send], object]) -> None:
-        """End those that there are. Whoever comes meanwhile waits: nobody goes on before that is done.
+        """Terminate the abandoned sessions. Concurrent callers wait, so that nobody continues before that is done.
 
-        Where `fly` raises, they are left for the next try.
+        If `fly` raises, they remain for the next attempt.
         """
         if not self._given_up:
             return
@@ -75,7 +76,7 @@ class AbandonedBackends:
             with self._lock:
                 given_up = list(self._given_up)
             now = time.monotonic()
-            # After a failover the process id is that of another server's session.
+            # After a failover the process id belongs to a session of another server.
             backends = [one.backend for one in given_up if self._is_current(one.connection)]
             if backends:
                 ages = [timedelta(seconds=now - backend.connected_at) for backend in backends]

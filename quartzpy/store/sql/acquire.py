@@ -1,15 +1,16 @@
 """The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
 
-Here and in the other steps a row is looked up by LATERAL with a lock or a limit, and written where it was found (its
-`ctid`): whatever the statistics say, that is never planned as a scan of the whole table for each row. A state is
-compared as an expression where a row is looked up by its key, so that the index of held triggers does not serve: it
-looks small to the planner, but may have an entry for each one-shot that is running.
+In this and the other steps, a row is looked up by LATERAL with a lock or a limit, and updated by its `ctid`. So no
+statistics can make the planner choose a scan of the whole table for each row. Where a row is looked up by its key, its
+state is compared as an expression, so that the partial index of claimed and blocked triggers does not match: it looks
+small to the planner, but can have an entry for each running one-shot trigger.
 
-`node` is the guard: it is empty once this epoch's row is gone, and with it everything that follows.
-`due` reads the front of each index range that this node has room for, in order, and skips rows that somebody's own
-transaction holds; `passed` are instants that a fire of a job that lets one wait stands for. `decisions` decides: FIRE,
-CLAIM, SKIP, or BLOCK for one that waits for its job, also one that a transaction outside the lock stored as WAITING
-while its job was at its limit. `siblings` are the other triggers of a job that reached its limit just now.
+`node` is the guard: it is empty if this epoch's row no longer exists, and then everything that follows is empty too.
+`due` reads the front of each index range for which this node has free slots, in order, and skips rows that a user's
+transaction has locked; `passed` are the later instants that a fire coalesces if the job buffers or replaces fires.
+`decisions` has the decision for each trigger: FIRE, CLAIM, SKIP, or BLOCK if the job is at its limit, also for a
+trigger that a transaction outside the lock has stored as WAITING in that situation. `siblings` are the other triggers
+of jobs that reach their limits in this step.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.store.sql.settling import SETTLE
 
-# What a fired or claimed trigger is made of, in the order of `rows.TAKEN`; `moved` says what became of it.
+# The columns of a fired or claimed trigger, in the order of `rows.TAKEN`; `moved` has the decisions.
 TAKEN = """
 taken AS MATERIALIZED (
     SELECT t.fate, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
@@ -57,7 +58,7 @@ skipped AS (
 )
 """
 
-# The other triggers of jobs whose limit `moved` reached: blocked, whatever claim they were under.
+# The other triggers of jobs that reach their limits by `moved` are blocked, even if they are claimed.
 BLOCK_SIBLINGS = """
 siblings AS (
     UPDATE $triggers s
@@ -80,14 +81,14 @@ dropped AS (
 )
 """
 
-# The same order for both statements that choose among the due triggers of a job with a limit: soonest first, but the
-# newest first where it takes the place of what runs. What is not due yet is not weighed against what is.
+# Both statements that choose among the due triggers of a job with a limit use this order: the soonest first, but the
+# newest first if it replaces running executions. Triggers that are due are ranked apart from those that are not.
 PLACE = """
 row_number() OVER (PARTITION BY d.job_group, d.job_name, d.concurrency_key, d.overlap_policy <> 'block' AND d.fires_now
                        ORDER BY CASE d.overlap_policy WHEN 'cancel_other' THEN d.next_fire_time END DESC,
                                 d.next_fire_time, d.priority DESC) AS place
 """
-# What becomes of a due fire (`l`) of a job that does not block all its triggers when it is full.
+# The decision about a due fire (`l`) of a job with the overlap policy SKIP, BUFFER_ONE or CANCEL_OTHER.
 OVERLAP = """
 CASE WHEN l.place <= l.max_concurrent - l.running THEN 'FIRE'
      WHEN l.overlap_policy = 'cancel_other' AND l.place <= l.max_concurrent THEN 'BLOCK'
@@ -97,7 +98,7 @@ CASE WHEN l.place <= l.max_concurrent - l.running THEN 'FIRE'
                              AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
      ELSE 'SKIP' END
 """
-# One execution for each fire that waits to take its place, the longest first; its node is told at the commit.
+# Cancels one execution for each fire that waits to replace it, the longest-running first; the commit notifies its node.
 CANCEL_OTHERS = """
 told AS (
     UPDATE $fired_triggers f SET cancel_requested = true
@@ -145,8 +146,8 @@ due AS MATERIALIZED (
                                 THEN ARRAY(SELECT u.instant FROM unnest(t.upcoming) AS u(instant)
                                             WHERE u.instant <= node.at)
                                 ELSE '{{}}' END AS passed) AS late
-                 WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement =
-                 dispatch_key.placement
+                 WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type
+                   AND t.placement = dispatch_key.placement
                    AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                    AND t.next_fire_time <= node.at + %(look_ahead)s::interval
                    AND t.next_fire_time >= CASE rule.name
@@ -178,15 +179,13 @@ fitting AS (
 ),
 decisions AS MATERIALIZED (
     SELECT d.at, d.row, d.next_fire_time AS scheduled_time, d.prev_fire_time AS previous_time,
-           nextval('$fire_ids') AS fire_id, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate, false AS
-           fills_job,
-           d.coalesced_fire_times, d.passed
+           nextval('$fire_ids') AS fire_id, CASE WHEN d.fires_now THEN 'FIRE' ELSE 'CLAIM' END AS fate,
+           false AS fills_job, d.coalesced_fire_times, d.passed
       FROM due d WHERE d.max_concurrent IS NULL
     UNION ALL
     SELECT f.at, f.row, f.next_fire_time, f.prev_fire_time, nextval('$fire_ids'),
            CASE WHEN f.fires_now THEN 'FIRE' WHEN f.fills_job THEN 'BLOCK' ELSE 'CLAIM' END, f.fills_job,
-           f.coalesced_fire_times,
-           f.passed
+           f.coalesced_fire_times, f.passed
       FROM fitting f
     UNION ALL
     SELECT l.at, l.row, l.next_fire_time, l.prev_fire_time, 0, 'BLOCK', true, NULL, '{{}}'
@@ -201,8 +200,8 @@ moved AS (
        SET trigger_state = CASE m.fate WHEN 'CLAIM' THEN 'ACQUIRED' WHEN 'BLOCK' THEN 'BLOCKED' ELSE
                CASE WHEN cardinality(t.upcoming) = m.skipped THEN 'COMPLETE'
                     WHEN m.fills_job THEN 'BLOCKED' ELSE 'WAITING' END END,
-           fire_id = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped) THEN m.fire_id
-           END,
+           fire_id = CASE WHEN m.fate = 'CLAIM' OR (m.moves_on AND cardinality(t.upcoming) = m.skipped)
+                          THEN m.fire_id END,
            prev_fire_time = CASE m.fate WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
            next_fire_time = CASE WHEN m.moves_on THEN t.upcoming[1 + m.skipped] ELSE t.next_fire_time END,
            upcoming = CASE WHEN m.moves_on THEN t.upcoming[2 + m.skipped:] ELSE t.upcoming END,
@@ -214,9 +213,8 @@ moved AS (
               FROM decisions) AS m
      WHERE t.ctid = m.row
     RETURNING m.fate, m.fire_id AS given_fire_id, m.at, m.scheduled_time, m.previous_time, m.fills_job,
-              CASE WHEN m.skipped = 0 THEN m.coalesced_fire_times ELSE coalesce(m.coalesced_fire_times,
-              ARRAY[m.scheduled_time]) || m.passed END
-                  AS covered, t.*
+              CASE WHEN m.skipped = 0 THEN m.coalesced_fire_times
+                   ELSE coalesce(m.coalesced_fire_times, ARRAY[m.scheduled_time]) || m.passed END AS covered, t.*
 ),
 {TAKEN},
 claims AS (
@@ -235,8 +233,8 @@ claims AS (
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
-# What is left for this node, or is yet to be settled: it may sleep until then. No row: the epoch is gone. `placed` are
-# the places that jobs with waiting triggers ask for, one step along their index for each.
+# The next due trigger for this node, or one that has yet to be reconciled: the node may sleep until then. No row means
+# that the epoch no longer exists. `placed` are the placements of waiting triggers, found by a loose index scan.
 NEXT_DUE = """
 WITH RECURSIVE placed AS (
     (SELECT placement, job_type FROM $triggers
@@ -259,8 +257,8 @@ SELECT $now,
          CROSS JOIN LATERAL (
             SELECT t.next_fire_time
               FROM $triggers t
-             WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement =
-             dispatch_key.placement
+             WHERE t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type
+               AND t.placement = dispatch_key.placement
                AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                AND t.next_fire_time >= CASE rule.name
                        WHEN 'SCHEDULER' THEN $now - %(threshold)s::interval ELSE '-infinity' END
@@ -285,7 +283,7 @@ def acquire(
     misfire_threshold: timedelta,
     passed_over: Collection[int],
 ) -> Acquisition:
-    """Claim, and fire what is due; see `JobStore.acquire`."""
+    """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
     values = {
         "instance": node.instance_id,
         "epoch": node.epoch,
@@ -301,7 +299,7 @@ def acquire(
             executors=[opening.executor for opening in available_slots],
             workers=[opening.workers for opening in available_slots],
             groups=[opening.group for opening in available_slots],
-            rooms=[opening.room for opening in available_slots],
+            rooms=[opening.group_slots for opening in available_slots],
             limit=limit,
             look_ahead=look_ahead,
             channel=session.channel,
@@ -327,6 +325,6 @@ def acquire(
 
 
 def _has_new(session: SqlSession, left: Result) -> bool:
-    """Whether triggers wait to be settled, which then comes before the next look at what is due."""
+    """Return True if triggers wait to be reconciled, which must happen before the next acquire step."""
     session.has_new = any(new is not None for _, new, *_ in left.rows)
     return session.has_new

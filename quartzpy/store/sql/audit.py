@@ -1,5 +1,5 @@
-"""Standing questions about the tables, each a query that finds nothing where all is well, and the repair of what can be
-mended safely. The questions take no lock; the repair takes both, and looks again under them.
+"""Integrity checks of the tables, each a query without results if all is well, and the repairs that are safe while
+nodes are working. The checks take no lock; the repair takes both locks, and checks again under them.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ SELECT t.trigger_group || '.' || t.trigger_name
  WHERE t.sched_name = %(sched)s AND {_DISAGREES}
  ORDER BY 1
 """
-# A claim is fired as it was made; its copy is mended once it is given back. What waits and should be blocked now is
-# blocked by the next who wants to claim it, and what is blocked for nothing is found as stuck.
-MEND_COPIES = f"""
+# A claim is fired as it was made; its trigger's copies are repaired after its release. A WAITING trigger that should
+# be BLOCKED now is blocked by the next acquire step; a wrongly BLOCKED one is found as stuck.
+REPAIR_COPIES = f"""
 UPDATE $triggers t
-   SET job_type = d.job_type, max_concurrent = d.max_concurrent, overlap_policy = d.overlap_policy, placement =
-   d.placement
+   SET job_type = d.job_type, max_concurrent = d.max_concurrent, overlap_policy = d.overlap_policy,
+       placement = d.placement
   FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement
           FROM $triggers t
           JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
@@ -118,7 +118,7 @@ SELECT 'prepared transaction ' || quote_literal(gid) || ' of ' || owner || ' sin
 
 
 def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
-    """All that is wrong with the tables of a scheduler, as far as queries can tell."""
+    """Return all problems of a scheduler's tables that queries can detect."""
     late = config.misfire_threshold + timedelta(minutes=1)
     questions: list[tuple[str, dict[str, Any], Callable[[Result], list[Finding]]]] = [
         (LOCK_ROWS, {}, _lock_rows),
@@ -139,7 +139,7 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
 
 
 def repair(session: SqlSession) -> Repairs:
-    """Mend what can be mended safely; nothing is locked where there is nothing to mend."""
+    """Repair whatever is safe to repair; take no lock if there is nothing to repair."""
     locks, unknown, stuck, copies = session.read(
         session.send(LOCK_ROWS), session.send(UNKNOWN_EPOCHS), session.send(STUCK), session.send(COPIES)
     )
@@ -148,21 +148,21 @@ def repair(session: SqlSession) -> Repairs:
         session.unlocked(session.send(MAKE, names=list(LockName)))
     if not (unknown.rows or stuck.rows or copies.rows):
         return Repairs(lock_rows=missing)
-    mended, freed, left, repaired = session.locked(
+    copies, released, remaining, repaired = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(MEND_COPIES),
+        session.send(REPAIR_COPIES),
         session.send(FREE, died=[]),
         session.send(UNKNOWN_EPOCHS),
         session.send(REPAIR),
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]
-    again, lost, *_ = freed.rows[0]
+    recovered, lost, *_ = released.rows[0]
     return Repairs(
         lock_rows=missing,
-        copies=mended.touched,
-        executions=again + lost,
-        claims=max(0, len(unknown.rows) - len(left.rows) - again - lost),
+        copies=copies.touched,
+        executions=recovered + lost,
+        claims=max(0, len(unknown.rows) - len(remaining.rows) - recovered - lost),
         stuck=len(repaired.rows),
     )
 
@@ -185,15 +185,15 @@ def _unknown_epochs(result: Result) -> list[Finding]:
     if not result.rows:
         return []
     rows = [f"{fire_id}: {trigger} ({state}, by {node})" for fire_id, trigger, state, node in result.rows]
-    what = f"{len(rows)} claims and executions are of nodes that are not in the cluster"
-    return [Finding(Severity.ERROR, "unknown-epoch", what, "--repair frees or recovers them", _listed(rows), True)]
+    what = f"{len(rows)} claims and executions belong to nodes that are not in the cluster"
+    return [Finding(Severity.ERROR, "unknown-epoch", what, "--repair releases or recovers them", _listed(rows), True)]
 
 
 _HELD = {
-    "ACQUIRED": ("claim-without-owner", "triggers are ACQUIRED by no claim"),
-    "BLOCKED": ("blocked-for-nothing", "triggers are BLOCKED, and nothing of their job runs"),
-    "PAUSED_BLOCKED": ("blocked-for-nothing", "paused triggers are BLOCKED, and nothing of their job runs"),
-    "COMPLETE": ("never-ended", "triggers are COMPLETE, and their last execution is gone"),
+    "ACQUIRED": ("claim-without-owner", "triggers are ACQUIRED without a claim"),
+    "BLOCKED": ("blocked-for-nothing", "triggers are BLOCKED without a running execution of their job"),
+    "PAUSED_BLOCKED": ("blocked-for-nothing", "paused triggers are BLOCKED without a running execution of their job"),
+    "COMPLETE": ("never-ended", "triggers are COMPLETE, and their last execution no longer exists"),
 }
 
 
@@ -202,17 +202,17 @@ def _stuck(result: Result) -> list[Finding]:
     for state, (check, what) in _HELD.items():
         rows = sorted(f"{group}.{name}" for group, name, is_in, *_ in result.rows if is_in == state)
         if rows:
-            told = f"{len(rows)} {what}"
-            found.append(Finding(Severity.ERROR, check, told, "--repair releases them", _listed(rows), True))
+            message = f"{len(rows)} {what}"
+            found.append(Finding(Severity.ERROR, check, message, "--repair releases them", _listed(rows), True))
     return found
 
 
 def _copies(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    what = f"{len(result.rows)} triggers disagree with their job in type, limit or placement"
+    what = f"{len(result.rows)} triggers differ from their job in type, limit or placement"
     rows = _listed([name for (name,) in result.rows])
-    return [Finding(Severity.ERROR, "stale-copies", what, "--repair copies them anew", rows, True)]
+    return [Finding(Severity.ERROR, "stale-copies", what, "--repair copies the values again", rows, True)]
 
 
 def _in_error(result: Result) -> list[Finding]:
@@ -220,7 +220,7 @@ def _in_error(result: Result) -> list[Finding]:
         return []
     rows = _listed([text for (text,) in result.rows])
     what = f"{len(result.rows)} triggers are in state ERROR"
-    return [Finding(Severity.WARNING, "in-error", what, "mend the cause and call reset_trigger_from_error_state", rows)]
+    return [Finding(Severity.WARNING, "in-error", what, "remove the cause, then call reset_trigger_from_error", rows)]
 
 
 def _indexes(prefix: str, result: Result) -> list[Finding]:
@@ -247,7 +247,7 @@ def _constraints(prefix: str, result: Result) -> list[Finding]:
     if not missing:
         return []
     what = f"{len(missing)} constraints are missing or not validated: {', '.join(missing)}"
-    advice = "`quartzpy db sql` prints how they are made"
+    advice = "`quartzpy db sql` prints the statements that create them"
     return [Finding(Severity.ERROR, "missing-constraint", what, advice, _listed(missing))]
 
 
@@ -259,19 +259,21 @@ def _dead(result: Result) -> list[Finding]:
     if not rows:
         return []
     what = f"{len(rows)} tables are not vacuumed often enough"
-    return [Finding(Severity.WARNING, "dead-rows", what, "see to autovacuum, or VACUUM them", _listed(rows))]
+    return [Finding(Severity.WARNING, "dead-rows", what, "check autovacuum, or VACUUM them", _listed(rows))]
 
 
 def _autovacuum(result: Result) -> list[Finding]:
     if result.rows[0][0] != "off":
         return []
-    return [Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "switch it on")]
+    return [Finding(Severity.WARNING, "autovacuum", "autovacuum is off: each fire leaves dead rows", "enable it")]
 
 
 def _transactions(result: Result) -> list[Finding]:
     if not result.rows:
         return []
-    what = f"{len(result.rows)} transactions are older than {LONG_TRANSACTION}: dead rows stay until they end"
+    what = (
+        f"{len(result.rows)} transactions are older than {LONG_TRANSACTION}: dead rows cannot be removed until they end"
+    )
     rows = _listed([text for (text,) in result.rows])
     return [Finding(Severity.WARNING, "long-transaction", what, "end them, or pg_terminate_backend(pid)", rows)]
 
@@ -293,7 +295,7 @@ def _overdue(session: SqlSession, late: timedelta) -> list[Finding]:
         found.append(Finding(Severity.ERROR, "no-node", what, advice, _listed(homeless)))
     if left:
         what = f"triggers of {len(left)} kinds are overdue, although nodes can run them"
-        advice = "see `quartzpy why TRIGGER`, and whether nodes are full or their clock or database stands"
+        advice = "run `quartzpy why TRIGGER`, and check for busy nodes, wrong clocks and a slow database"
         found.append(Finding(Severity.WARNING, "overdue", what, advice, _listed(left)))
     return found
 
@@ -303,7 +305,7 @@ def _runs(node: Capabilities, job_type: str, placement: str) -> bool:
 
 
 def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
-    answer, told = list_nodes(session), facts.read(session)
+    answer, of_nodes = list_nodes(session), facts.read(session)
     found = []
     silent = [
         f"{record.instance_id} on {record.host}, since {record.last_checkin.isoformat()}"
@@ -312,23 +314,29 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
     ]
     if silent:
         what = f"{len(silent)} nodes are silent, and none of the others has recovered their work"
-        advice = "start a node: it does so within its failure_window"
+        advice = "start a node: it recovers them within its failure_window"
         found.append(Finding(Severity.WARNING, "silent-node", what, advice, _listed(silent)))
     if not answer.nodes:
-        found.append(Finding(Severity.INFO, "no-nodes", "no node runs", "start one: quartzpy node --app module:name"))
-    for subject, values in facts.differences(told).items():
+        found.append(
+            Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
+        )
+    for subject, values in facts.differences(of_nodes).items():
         check = "tzdata" if subject == facts.TZDATA else "nodes-differ"
-        advice = "fire times may differ: bring all nodes to one version" if check == "tzdata" else "make them alike"
-        what = f"nodes differ in {subject}: {facts.said(values)}"
+        advice = (
+            "fire times may differ: bring all nodes to one version"
+            if check == "tzdata"
+            else "use the same value everywhere"
+        )
+        what = f"nodes differ in {subject}: {facts.described(values)}"
         found.append(Finding(Severity.WARNING, check, what, advice))
     skewed = [
         f"{name}: {ahead:+.1f} s"
-        for name, one in told.items()
+        for name, one in of_nodes.items()
         if abs(ahead := float(one.get(facts.CLOCK_AHEAD, 0))) > MOST_SKEW
     ]
     if skewed:
         what = f"the clocks of {len(skewed)} nodes differ from the database's"
-        advice = "let NTP set them; fire times are the database's, and do not suffer"
+        advice = "synchronize them by NTP; fire times follow the database's clock and are not affected"
         found.append(Finding(Severity.WARNING, "clock-skew", what, advice, _listed(skewed)))
     return found
 
@@ -337,5 +345,5 @@ def _holders(session: SqlSession) -> list[Finding]:
     long = [text for text, seconds in session.diagnosis.held() if seconds > HELD_LONG.total_seconds()]
     if not long:
         return []
-    what = "rows of ours are locked for long, which may hold up the cluster"
+    what = "rows of our tables have been locked for a long time, which may block the cluster"
     return [Finding(Severity.WARNING, "lock-held", what, "end that transaction", _listed(long))]

@@ -1,7 +1,7 @@
-"""Calendars: storing, replacing, removing; and moving the triggers that name one.
+"""Stores, replaces and removes calendars, and moves the triggers that use one.
 
-What was computed from a calendar is void once that is replaced. Whoever stores triggers holds their calendars' rows
-shared from before until the commit, so that nothing slips between reading the calendar and storing what it said.
+Replacing a calendar voids all values that were computed from it. A transaction that stores triggers holds a shared lock
+on its calendars' rows from the read until the commit, so no calendar changes between the computation and its storage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
 
-# No row: it exists, and may not be replaced.
+# Returns no row if the calendar exists and may not be replaced.
 PUT = """
 INSERT INTO $calendars AS c (sched_name, calendar_name, calendar, revision)
 VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fire_ids'))
@@ -30,7 +30,7 @@ VALUES (%(sched)s, %(name)s, %(calendar)s::jsonb, nextval('$fire_ids'))
 RETURNING revision
 """
 
-EMPTY_HORIZONS = """
+CLEAR_UPCOMING = """
 UPDATE $triggers t
    SET upcoming = '{}', upcoming_is_complete = false, fire_id = NULL,
        trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END
@@ -52,7 +52,7 @@ SELECT calendar_name, calendar::text, revision FROM $calendars
 """
 NAMES = "SELECT calendar_name FROM $calendars WHERE sched_name = %(sched)s ORDER BY 1"
 
-# Shared by all who store triggers that name them; whoever replaces or removes one waits.
+# Transactions that store triggers share this lock; one that replaces or removes a calendar waits for them.
 HOLD = """
 SELECT calendar_name, revision FROM $calendars
  WHERE sched_name = %(sched)s AND calendar_name = ANY(%(names)s::text[])
@@ -101,7 +101,7 @@ def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) ->
     def work(transaction: Transaction) -> None:
         if not transaction.send(session.send(PUT, name=name, calendar=text, replace=replace))[0].rows:
             raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
-        transaction.commit(session.send(EMPTY_HORIZONS, name=name), session.send(VOID_CLAIMS, name=name), news(session))
+        transaction.commit(session.send(CLEAR_UPCOMING, name=name), session.send(VOID_CLAIMS, name=name), news(session))
 
     session.transaction(work)
 
@@ -113,13 +113,13 @@ def delete(session: SqlSession, name: str) -> bool:
         try:
             return bool(transaction.commit(session.send(DELETE, name=name))[0].rows)
         except psycopg.errors.ForeignKeyViolation as error:
-            raise CalendarInUseError(f"calendar {name!r} is in use: triggers name it") from error
+            raise CalendarInUseError(f"calendar {name!r} is in use by triggers") from error
 
     return session.transaction(work)
 
 
 def calendars(session: SqlSession, names: Collection[str]) -> dict[str, StoredCalendar]:
-    """Those that are stored; see `JobStore.calendars`."""
+    """Return the stored ones of these calendars; see `JobStore.calendars`."""
     if not names:
         return {}
     found = session.read_one(CALENDARS, names=list(names))
@@ -127,10 +127,10 @@ def calendars(session: SqlSession, names: Collection[str]) -> dict[str, StoredCa
 
 
 def held_revisions(session: SqlSession, transaction: Transaction, names: Collection[str]) -> dict[str, int]:
-    """The present revisions of calendars, which nobody changes until the transaction ends.
+    """Return the current revisions of calendars, and lock them against changes until the transaction ends.
 
     Raises:
-        CalendarNotFoundError: one is not stored.
+        CalendarNotFoundError: a calendar is not stored.
     """
     if not names:
         return {}
@@ -142,7 +142,7 @@ def held_revisions(session: SqlSession, transaction: Transaction, names: Collect
 
 
 def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
-    """Give triggers other fire times; see `JobStore.move_triggers`."""
+    """Change the fire times of triggers; see `JobStore.move_triggers`."""
     if not moves:
         return set()
     targets = [one.to for one in moves]

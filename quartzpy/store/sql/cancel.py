@@ -1,4 +1,4 @@
-"""Asking executions to stop, on whichever nodes they run."""
+"""Requests that executions stop, on any node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UPDATE $fired_triggers SET cancel_requested = true
  WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s AND state = 'EXECUTING'
 """
 
-# One notification for all of them, and none where nothing runs.
+# It sends one notification for all executions, and none if nothing is running.
 REQUEST_CANCEL_OF_JOB = """
 WITH asked AS (
     UPDATE $fired_triggers SET cancel_requested = true
@@ -43,5 +43,5 @@ def request_cancel_of_job(session: SqlSession, job: JobKey) -> set[int]:
 
 
 def cancel_requests(session: SqlSession, node: Node) -> set[int]:
-    """What was asked to stop; see `JobStore.cancel_requests`."""
+    """Return this epoch's executions that were asked to stop; see `JobStore.cancel_requests`."""
     return {fire_id for (fire_id,) in session.read_one(CANCEL_REQUESTS, epoch=node.epoch)}

@@ -1,5 +1,5 @@
-"""Check-in, registration and leaving. A check-in writes only the node's own row, and takes no lock of `locks`:
-nothing is decided here, and a node that waits behind a busy cluster would look dead.
+"""Check-in, registration and departure. A check-in writes only the node's own row and takes no row of `locks`: it
+decides nothing, and a node that waits behind a busy cluster would look dead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.control import ControlConnection
 from quartzpy.store.sql.session import SqlSession, require_epoch
 
-# No row: the epoch is gone.
+# No row: the epoch no longer exists.
 CHECK_IN = """
 UPDATE $scheduler_state
    SET last_checkin = $now, checkin_count = checkin_count + 1
@@ -37,15 +37,15 @@ UPDATE $scheduler_state SET capabilities = %(capabilities)s::jsonb
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 """
 
-# Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id goes where it was silent for the window that it stored
-# itself, or is known to be gone.
+# Locks: STATE_ACCESS, TRIGGER_ACCESS. An older epoch of this id is removed if it has been silent for its own stored
+# window, or if its process is known to have ended.
 REPLACE_SILENT = """
 DELETE FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s
    AND (last_checkin < $now - failure_window OR epoch = %(gone)s::bigint)
 """
 
-# No row: the id is in use.
+# No row: another node uses the id.
 REGISTER = """
 INSERT INTO $scheduler_state
        (sched_name, instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
@@ -56,7 +56,7 @@ SELECT %(sched)s, %(instance)s, nextval('$epochs'), %(host)s, %(pid)s::bigint, $
 RETURNING epoch
 """
 
-# A node that has nothing left executes nothing after it.
+# After its departure, a node executes nothing.
 LEAVE = """
 DELETE FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -100,12 +100,12 @@ def records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
 
 
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:
-    """Tell what the node can run; see `JobStore.publish`."""
+    """Record what the node can run; see `JobStore.publish`."""
     values = {"instance": node.instance_id, "epoch": node.epoch, "capabilities": capabilities.as_text()}
     session.unlocked(session.send(PUBLISH, **values))
 
 
 def forgive(session: SqlSession, jobs: Collection[JobKey]) -> None:
-    """Take back node deaths; see `JobStore.forgive`."""
+    """Subtract node deaths; see `JobStore.forgive`."""
     if jobs:
         session.unlocked(session.send(FORGIVE, groups=[key.group for key in jobs], names=[key.name for key in jobs]))

@@ -1,4 +1,4 @@
-"""Whether a server, a session and a role are what a scheduler needs: asked at the start, and by `quartzpy doctor`."""
+"""Checks that a server, a session and a role meet the scheduler's needs, at the start and by `quartzpy doctor`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quartzpy.store.sql.servers import READ_ONLY
 
 OLDEST_SERVER = 130_000
 OURS_BESIDES_THE_POOL = 5
-"""Connections of a node besides its pool: three for steps, the one that checks in, the one that listens."""
+"""Connections of a node besides its pool: three for steps, one for check-ins, one for LISTEN."""
 
 _FACTS = b"""
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
@@ -33,7 +33,7 @@ SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
 
 
 class Facts(NamedTuple):
-    """What the server says of itself and of this session."""
+    """The server's description of itself and of this session."""
 
     standby: bool
     read_only: bool
@@ -57,11 +57,11 @@ def facts(connection: psycopg.Connection[Any]) -> Facts:
 
 
 def refuse(connection: psycopg.Connection[Any], config: SchedulerConfig) -> None:
-    """What nobody can work with, not even to look.
+    """Check the conditions that every use of the store needs, even read-only use.
 
     Raises:
         SchemaError: the server is too old, or the role may not read our tables.
-        SettingsError: there is a pooler that nobody spoke of.
+        SettingsError: an undeclared pooler is in front of the server.
     """
     found = facts(connection)
     for one in (*_version(found), *_pooler(found, connection, config), *_privileges(connection, config, Use.READER)):
@@ -70,7 +70,7 @@ def refuse(connection: psycopg.Connection[Any], config: SchedulerConfig) -> None
 
 
 def of_node(connection: psycopg.Connection[Any], config: SchedulerConfig) -> list[Finding]:
-    """All that a node should know of its server before it begins."""
+    """Return all findings about the server that concern a node."""
     found = facts(connection)
     lacking = () if found.standby else _privileges(connection, config, Use.NODE)
     return [
@@ -85,7 +85,7 @@ def of_node(connection: psycopg.Connection[Any], config: SchedulerConfig) -> lis
 
 
 def raise_first(findings: list[Finding]) -> None:
-    """Raise the first error among these, if there is one."""
+    """Raise the first finding of severity ERROR, if there is one."""
     for one in findings:
         if one.severity is Severity.ERROR:
             raise _error(one)
@@ -111,11 +111,11 @@ def _pooler(found: Facts, connection: psycopg.Connection[Any], config: Scheduler
     if config.pooled:
         return []
     if str(found.lock_timeout) != session_settings(config)["lock_timeout"]:
-        what = "what our sessions were told is not there: a pooler stands before the server, or took it away"
+        what = "the settings of our sessions are lost: a pooler is in front of the server, or has reset them"
         return [Finding(Severity.ERROR, "pooler", what, "set pooled=True, or connect to the server itself")]
     if found.backend != connection.info.backend_pid:
-        what = "a pooler stands before the server"
-        advice = "where it lends connections for a transaction (pool_mode=transaction), set pooled=True"
+        what = "a pooler is in front of the server"
+        advice = "if it pools transactions (pool_mode=transaction), set pooled=True"
         return [Finding(Severity.WARNING, "pooler", what, advice)]
     return []
 
@@ -134,7 +134,7 @@ def _privileges(connection: psycopg.Connection[Any], config: SchedulerConfig, us
     lacking = privileges.missing(connection, config.schema, use, config.table_prefix)
     if not lacking:
         return []
-    what = f"role {connection.info.user} lacks {privileges.said(lacking)}"
+    what = f"role {connection.info.user} lacks {privileges.described(lacking)}"
     return [Finding(Severity.ERROR, "privileges", what, "`quartzpy db roles` prints what each role needs")]
 
 
@@ -142,15 +142,15 @@ def _durability(found: Facts) -> list[Finding]:
     off = [name for name, on in (("fsync", found.fsync), ("full_page_writes", found.full_page_writes)) if not on]
     if not off:
         return []
-    what = f"{' and '.join(off)} off: a crash of the machine may lose or repeat fires, or damage the database"
-    return [Finding(Severity.WARNING, "durability", what, "switch it on where the jobs matter")]
+    what = f"{' and '.join(off)} off: a crash of the machine can lose or repeat fires, or damage the database"
+    return [Finding(Severity.WARNING, "durability", what, "switch it on if the jobs matter")]
 
 
 def _encoding(found: Facts) -> list[Finding]:
     if found.encoding == "UTF8":
         return []
     what = f"the database's encoding is {found.encoding}: names, data and errors with other characters are refused"
-    return [Finding(Severity.WARNING, "encoding", what, "make the database with ENCODING 'UTF8'")]
+    return [Finding(Severity.WARNING, "encoding", what, "create the database with ENCODING 'UTF8'")]
 
 
 def _connections(found: Facts, config: SchedulerConfig) -> list[Finding]:
@@ -158,9 +158,9 @@ def _connections(found: Facts, config: SchedulerConfig) -> list[Finding]:
     free = found.connections - found.used
     findings = []
     if free < needed:
-        what = f"the server has {max(0, free)} of {found.connections} connections free, and a node takes up to {needed}"
+        what = f"the server has {max(0, free)} of {found.connections} connections free, and a node uses up to {needed}"
         findings.append(Finding(Severity.WARNING, "max-connections", what, "raise max_connections or lower pool_size"))
     if 0 <= found.role_limit < needed:
-        what = f"role {found.role} may have {found.role_limit} connections, and a node takes up to {needed}"
+        what = f"role {found.role} may have {found.role_limit} connections, and a node uses up to {needed}"
         findings.append(Finding(Severity.WARNING, "max-connections", what, "raise its CONNECTION LIMIT"))
     return findings

@@ -1,7 +1,7 @@
-"""The complete step. Lock: TRIGGER_ACCESS. Ends executions, by fire_id: only while the claim is still this epoch's.
+"""The complete step. Lock: TRIGGER_ACCESS. Ends executions by fire_id, if the claim still belongs to this epoch.
 
-Everything that a completion does hangs on the fired row that it deletes. An execution keeps that row, and is tried
-again, where somebody's transaction holds what it has to write: its job, whose data it stores or which runs again, or a
+All effects of a completion depend on the fired row that it deletes. An execution keeps that row and is completed later
+if another transaction has locked a row that it must write: its job, whose data it stores or which runs again, or a
 trigger that it asked to end.
 """
 
@@ -39,7 +39,7 @@ freed AS (
 
 
 def _executing(of: str, columns: str) -> str:
-    # LATERAL with a limit: joined otherwise, all fired rows may be planned to be gone through for each of `of`.
+    # LATERAL with a limit: a plain join may be planned as a scan of all fired rows for each row of `of`.
     return f"""
      CROSS JOIN LATERAL (
         SELECT {columns} FROM $fired_triggers r
@@ -48,7 +48,7 @@ def _executing(of: str, columns: str) -> str:
 
 _ITS_JOB = "r.sched_name, r.job_group, r.job_name"
 
-# Where jobs ask for something: the executions that have to wait for a trigger that they ask about.
+# If jobs give instructions: the executions that must wait, because a trigger that they name is locked.
 _HELD_UP = f"""
 asked AS MATERIALIZED (
     SELECT a.fire_id, about.trigger_group, about.trigger_name
@@ -74,8 +74,8 @@ held_up AS MATERIALIZED (
 """
 
 
-# `stored` writes where its row was locked: a version that somebody committed since is not seen by this statement, so
-# nothing is written, and the execution goes on to the next try.
+# `stored` updates the row that was locked. If another transaction has committed a newer version, which this statement
+# does not see, nothing is updated, and the execution is completed at the next try.
 _STORED = f"""
 storable AS MATERIALIZED (
     SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
@@ -188,7 +188,7 @@ SELECT $now,
 """
 
 
-# Of those that did not end above: still this epoch's (a row was held), or recorded by a flight whose answer was lost.
+# Executions that did not end above: still this epoch's (a row was locked), or recorded by a call whose answer was lost.
 UNFINISHED = """
 SELECT ARRAY(SELECT fire_id FROM $fired_triggers
               WHERE fire_id = ANY(%(fire_ids)s::bigint[]) AND epoch = %(epoch)s::bigint),
@@ -196,7 +196,7 @@ SELECT ARRAY(SELECT fire_id FROM $fired_triggers
               WHERE fire_id = ANY(%(fire_ids)s::bigint[]) AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED')
 """
 
-# Jobs that nodes died of, and that one has come through.
+# Resets the node deaths of jobs of which an execution has now succeeded.
 ACQUIT = """
 UPDATE $job_details j SET node_deaths = 0
   FROM (SELECT DISTINCT e.job_group, e.job_name
@@ -209,8 +209,8 @@ UPDATE $job_details j SET node_deaths = 0
  WHERE j.ctid = held.row
 """
 
-# Append instants where nothing else did: the schedule, the calendar and the last instant are those that they were
-# computed from.
+# Appends fire times if nothing else has: the schedule, the calendar and the last instant must be those from which they
+# were computed.
 REFILL = """
 UPDATE $triggers t
    SET upcoming = t.upcoming || r.more::timestamptz[], upcoming_is_complete = r.is_complete
@@ -232,7 +232,7 @@ UPDATE $triggers t
  WHERE t.ctid = r.row
 """
 
-# Triggers whose next fire follows from the end of their execution. One that was moved meanwhile stays as it is.
+# Triggers whose next fire follows from the end of the execution. One that was moved in the meantime does not change.
 MOVE_BY_END = """
 UPDATE $triggers t
    SET next_fire_time = w.next_fire_time,
@@ -243,8 +243,8 @@ UPDATE $triggers t
    AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN ('ACQUIRED', 'COMPLETE')
 """
 
-# What ended jobs ask for: a state for the trigger that fired them (its generation), or for all of the job's. Fenced
-# ones ask for nothing.
+# The instructions of ended jobs: a state for the trigger that fired them (its generation), or for all triggers of the
+# job. The instructions of fenced executions are ignored.
 SET_STATES = """
 WITH asked AS (
     SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
@@ -277,7 +277,7 @@ put AS (
 DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id AND f.state = 'ACQUIRED'
 """
 
-# Non-durable jobs that seem to have no trigger left. One that is being given a trigger is held, and stays.
+# Locks non-durable jobs that seem to have no trigger left. One that is receiving a trigger is locked, and is skipped.
 HOLD_ORPHANS = """
 SELECT 1
   FROM unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
@@ -288,7 +288,7 @@ SELECT 1
                AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
        FOR UPDATE SKIP LOCKED) AS j
 """
-# A statement later: one that was given a trigger between the look at its triggers and the hold is seen to have it.
+# A separate statement, because it must see a trigger that was stored between the check and the lock.
 ORPHANED_JOBS = """
 DELETE FROM $job_details j
  USING unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS k(job_group, job_name)
@@ -301,7 +301,7 @@ DELETE FROM $job_details j
  WHERE j.ctid = over.row
 """
 
-# Triggers that a job or a misfire ended. Declared ones stay: their owner would store them anew.
+# Triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again.
 PURGE_ENDED = """
 DELETE FROM $triggers t
  USING (SELECT o.ctid AS row FROM $triggers o
@@ -313,7 +313,7 @@ DELETE FROM $triggers t
 RETURNING t.job_group, t.job_name
 """
 
-# The bound is a query of its own: an index is not looked up by what may change from row to row, as the clock does.
+# The bound is a subquery, because an index condition cannot use a volatile expression such as the clock.
 PURGE = """
 DELETE FROM $executions
  WHERE ctid IN (SELECT ctid FROM $executions
@@ -322,7 +322,7 @@ DELETE FROM $executions
 """
 
 
-# Of the oldest: their numbers rise with time.
+# Of the oldest: their ids increase with time.
 PURGE_MISFIRES = """
 DELETE FROM $misfires
  WHERE sched_name = %(sched)s
@@ -356,7 +356,7 @@ def complete(
 def sends(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
 ) -> list[Send]:
-    """What ends executions, to be sent under TRIGGER_ACCESS."""
+    """Return the statements that end executions, to be sent under TRIGGER_ACCESS."""
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     return [
         session.send(
@@ -388,7 +388,7 @@ def sends(
 
 
 def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
-    """The statements that only some completions need."""
+    """Return the statements that only some completions need."""
     more = []
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     if asking:
@@ -436,7 +436,7 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
 
 
 def orphans(session: SqlSession, jobs: Collection[tuple[str, str]]) -> list[Send]:
-    """What removes those of these jobs (groups and names) that are not durable and have no trigger left."""
+    """Return the statements that remove those of the jobs that are not durable and have no trigger left."""
     keys = sorted(set(jobs))
     values = {"job_groups": [group for group, _ in keys], "job_names": [name for _, name in keys]}
     return [session.send(text, **values) for text in (HOLD_ORPHANS, ORPHANED_JOBS)] if keys else []

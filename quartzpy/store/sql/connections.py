@@ -1,4 +1,4 @@
-"""Connections for flights: a pool for steps and calls, and what each session is told."""
+"""Pooled connections for steps and calls, and the per-session settings."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from quartzpy.store.sql.sources import Database, source_of
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# Whoever loses a deadlock or a serialization race changed nothing and may simply try again.
+# The loser of a deadlock or a serialization conflict has changed nothing, so it can retry.
 RETRYABLE = frozenset({"40001", "40P01"})
 TRIES = 4
 
 
 def local_settings(settings: Mapping[str, str]) -> str:
-    """The query that tells a transaction what else a session is told."""
+    """Return the statement that applies the per-session settings to one transaction."""
     return "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
 
@@ -47,40 +47,40 @@ def _driver(fairy: PoolProxiedConnection) -> psycopg.Connection[Any]:
 
 
 def is_stale(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the server spoke, or hung up, while nobody asked it: after a restart all idle connections are so."""
+    """Return True if the server has sent data or closed the connection while idle, as after a server's restart."""
     poller = select.poll()
     poller.register(connection.pgconn.socket, select.POLLIN)
     return bool(poller.poll(0))
 
 
-def _nobody(event: Event) -> None:
+def _ignore_event(event: Event) -> None:
     pass
 
 
 class Connections:
-    """Gives out connections in autocommit mode, and flies on them."""
+    """Provides connections in autocommit mode, and runs transactions on them."""
 
     def __init__(self, database: Database, config: SchedulerConfig) -> None:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
         self._abandoned = AbandonedBackends(self.is_current)
-        self._emit: Callable[[Event], None] = _nobody
+        self._emit: Callable[[Event], None] = _ignore_event
         self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
         self._source = source_of(database, config, self._servers, self._seconds)
         self.settings_query = local_settings(session_settings(config))
-        """Tells a transaction what our own sessions are told."""
+        """Applies the per-session settings to one transaction."""
         self._local = self.settings_query.encode() if self.pooled else None
-        self._work = self._watched(self._source.work_engine())
-        self._jobs = self._watched(self._source.jobs_engine())
+        self._work = self._with_event_handlers(self._source.work_engine())
+        self._jobs = self._with_event_handlers(self._source.jobs_engine())
 
-    def _watched(self, engine: Engine) -> Engine:
-        """The engine, which tells of its connections; one of the caller's is left as it is."""
+    def _with_event_handlers(self, engine: Engine) -> Engine:
+        """Register the pool's event handlers on our own engine; an engine of the caller is returned unchanged."""
         if not self._source.is_external:
-            event.listen(engine, "checkout", self._goes_out)
-            event.listen(engine, "checkin", self._came_back)
+            event.listen(engine, "checkout", self._on_checkout)
+            event.listen(engine, "checkin", self._on_checkin)
             if not self.pooled:
-                # A pooler tells no process id of the server's: there, a node finds by comparing what came late.
+                # A pooler hides the server's process id; there, a node detects late commits by reconciliation.
                 event.listen(engine, "connect", lambda connection, _: note_backend(connection))
         return engine
 
@@ -88,29 +88,29 @@ class Connections:
         self._emit = emit
 
     def is_current(self, connection: object) -> bool:
-        """Whether a connection leads to the server that holds the data now, as far as this process knows."""
+        """Return True if a connection leads to the current primary, as far as this process knows."""
         return self._servers.is_current(connection)
 
-    def _goes_out(self, connection: object, record: ConnectionPoolEntry, fairy: object) -> None:
+    def _on_checkout(self, connection: object, record: ConnectionPoolEntry, fairy: object) -> None:
         if not self.is_current(connection):
-            # It leads to a server that was left: the pool makes another, and so it does for all that are as old.
+            # The server is no longer the primary: the pool discards all connections of that age and makes new ones.
             raise InvalidatePoolError
 
-    def _came_back(self, connection: object, record: ConnectionPoolEntry) -> None:
-        # Its pool was given up while somebody had it: nobody would close it.
+    def _on_checkin(self, connection: object, record: ConnectionPoolEntry) -> None:
+        # The pool was disposed of while the connection was in use, so nobody else would close it.
         if connection is not None and (self._closed or not self.is_current(connection)):
             record.invalidate()
 
     def read(self, sends: Sequence[Send]) -> list[Result]:
-        """As `fly`, for statements that change nothing: where the connection breaks meanwhile, on another one.
+        """Run read-only statements as `fly` does; if the connection breaks, repeat them on another one.
 
         Raises:
-            StoreUnavailableError: that one broke as well, or there is none.
+            StoreUnavailableError: the other connection broke as well, or could not be opened.
         """
         try:
             return self.fly(sends)
         except OutcomeUnknownError:
-            logger.info("the connection broke while reading; reading again on another")
+            logger.info("the connection broke during a read; repeating the read on another connection")
         try:
             return self.fly(sends)
         except OutcomeUnknownError as error:
@@ -118,11 +118,11 @@ class Connections:
 
     @contextmanager
     def checked_out(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection for a while. After an error on the connection itself it is thrown away.
+        """Yield a connection of the pool. After an error of the connection itself it is discarded.
 
         Raises:
-            StoreUnavailableError, AuthenticationError, SchemaError: what the driver's error means.
-            OutcomeUnknownError: the connection broke while committing.
+            StoreUnavailableError, AuthenticationError, SchemaError: translated from the driver's error.
+            OutcomeUnknownError: the connection broke during the commit.
         """
         engine = self._work
         fairy: PoolProxiedConnection | None = None
@@ -131,7 +131,7 @@ class Connections:
             while not self._is_usable(connection := _driver(fairy)):
                 fairy.invalidate()
                 fairy.close()
-                # Where no other can be had, there is none to be thrown away.
+                # No other connection is available, so there is none to discard at the end.
                 fairy = None
                 fairy = engine.raw_connection()
             self._abandoned.end(partial(self._fly_alone, connection))
@@ -145,7 +145,7 @@ class Connections:
             if getattr(error, "sqlstate", None) == READ_ONLY:
                 self._leave_server(fairy)
             if getattr(error, "outcome_unknown", False):
-                raise OutcomeUnknownError(f"the connection broke while committing: {translated}") from error
+                raise OutcomeUnknownError(f"the connection broke during the commit: {translated}") from error
             raise translated from error
         except BaseException:
             if fairy is not None:
@@ -154,24 +154,24 @@ class Connections:
         finally:
             if fairy is not None:
                 if self._source.is_external and fairy.is_valid:
-                    self._leave_as_found(_driver(fairy))
+                    self._end_transaction(_driver(fairy))
                 fairy.close()
 
     @staticmethod
-    def _leave_as_found(connection: psycopg.Connection[Any]) -> None:
-        """End what a plain statement began, also where the caller's pool does not."""
+    def _end_transaction(connection: psycopg.Connection[Any]) -> None:
+        """End the transaction that a plain statement has started, in case the caller's pool does not."""
         with contextlib.suppress(psycopg.Error):
             connection.rollback()
 
     def _is_usable(self, connection: psycopg.Connection[Any]) -> bool:
-        """Tell whether a connection of the pool serves; one of the caller's engine is made ready first."""
+        """Return True if a connection of the pool is usable; prepare one of the caller's engine first."""
         if is_stale(connection):
             return False
         if not self._source.is_external:
             return True
         if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             connection.rollback()
-        if not self._servers.has_recognised(connection):
+        if not self._servers.is_identified(connection):
             if connection.info.encoding != "utf-8":
                 raise SettingsError(
                     f"engine: the client_encoding of its connections must be UTF8 (it is {connection.info.encoding})"
@@ -180,7 +180,7 @@ class Connections:
         return self.is_current(connection)
 
     def _leave_server(self, fairy: PoolProxiedConnection | None) -> None:
-        """The server cannot write any more: perhaps another one can, and the next connection leads there."""
+        """Drop the connections to a server that became read-only; the next connection looks for the new primary."""
         self._servers.distrust()
         if fairy is not None and fairy.is_valid:
             fairy.invalidate()
@@ -198,7 +198,7 @@ class Connections:
             fairy.invalidate()
 
     def fly(self, sends: Sequence[Send]) -> list[Result]:
-        """One transaction in one round trip; tried again where the server says that it lost a race."""
+        """Run one transaction in one round trip; retry it after a deadlock or serialization conflict."""
         return self.transaction(lambda connection: self.fly_on(connection, sends))
 
     def fly_on(
@@ -211,7 +211,7 @@ class Connections:
         undo_by: bytes = ROLLBACK,
         seconds: float | None = None,
     ) -> list[Result]:
-        """A flight on a connection of ours, as its session can have it; see `flight.fly`."""
+        """Run a transaction on one of our connections with its session's settings; see `flight.fly`."""
         try:
             return fly(
                 connection,
@@ -229,16 +229,16 @@ class Connections:
             raise
 
     def _fly_alone(self, connection: psycopg.Connection[Any], send: Send) -> None:
-        """A flight that nothing depends on where the server refuses it."""
+        """Run a transaction whose failure must not affect the caller's."""
         try:
             fly(connection, [send], seconds=self._seconds, prepared=False)
         except psycopg.Error as error:
             if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise
-            logger.warning("sessions that were given up cannot be ended: %s", error)
+            logger.warning("abandoned sessions cannot be terminated: %s", error)
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
-        """Do `work`, which flies one whole transaction on the connection it is given."""
+        """Call `work`, which runs one complete transaction on the given connection; retry it after a conflict."""
         for attempt in range(1, TRIES + 1):
             try:
                 with self.checked_out() as connection:
@@ -246,50 +246,52 @@ class Connections:
             except QuartzpyError as error:
                 if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:
                     raise
-                logger.info("transaction lost a race (SQLSTATE %s); trying again", getattr(error, "sqlstate", None))
+                logger.info(
+                    "transaction conflicted with another one (SQLSTATE %s); retrying", getattr(error, "sqlstate", None)
+                )
         raise AssertionError("unreachable")
 
     @property
     def seconds(self) -> float:
-        """The deadline of a flight."""
+        """The deadline of one transaction in seconds."""
         return self._seconds
 
     @property
     def can_listen(self) -> bool:
-        """Whether a session can be had that stays the same."""
+        """Return True if a dedicated session is available, as LISTEN needs it."""
         return self._source.can_listen
 
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
-        """A connection outside the pools, and around a pooler, in autocommit mode; the caller closes it."""
+        """Open a connection outside the pools that bypasses a pooler, in autocommit mode; the caller closes it."""
         return self._source.connect_apart(role)
 
     def recognise(self, connection: psycopg.Connection[Any], seconds: float) -> None:
-        """Check, within so many seconds, that a new connection leads to the server that holds the data.
+        """Check within `seconds` that a new connection leads to the current primary.
 
         Raises:
-            psycopg.Error, StoreUnavailableError: it does not answer, or is another.
+            psycopg.Error, StoreUnavailableError: the server does not answer, or is a different one.
         """
         self._servers.recognise(connection, seconds)
 
     def connect_information(self, role: str) -> dict[str, Any] | None:
-        """The parameters of libpq for a connection outside the pools; None where only `connect_apart` can make one."""
+        """Return libpq's parameters for a connection outside the pools; None if only `connect_apart` can open one."""
         return self._source.connect_information(role)
 
     @property
     def pooled(self) -> bool:
-        """Whether sessions are a pooler's, or of the caller's engine, and not ours."""
+        """True if sessions belong to a pooler or to the caller's engine, not to us."""
         return self._config.pooled or self._source.is_external
 
     @property
     def usage(self) -> ConnectionUsage:
         pool = self._work.pool
         if not isinstance(pool, QueuePool):
-            # An engine of the caller's that keeps no connections.
+            # The caller's engine has a pool that keeps no connections.
             return ConnectionUsage(0, 0)
         return ConnectionUsage(pool.checkedout(), pool.size())
 
     def begin_job_transaction(self, *, is_ours: bool = False) -> Connection:
-        """A connection with a transaction begun, for a job's own work or `is_ours`; the caller closes it."""
+        """Begin a transaction for a job's own work, or for a call (`is_ours`), and return its connection to close."""
         connection = self._jobs.connect()
         try:
             connection.exec_driver_sql(self.settings_query if is_ours else local_settings(JOB_SETTINGS))
@@ -299,12 +301,12 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Close what is idle now, and what is in use when it comes back."""
+        """Close idle connections now, and the others when they are returned."""
         self._closed = True
         self.drop_idle()
 
     def drop_idle(self) -> None:
-        """Close the connections that nobody uses; those of the caller's engine stay."""
+        """Close idle connections; those of the caller's engine are kept."""
         if not self._source.is_external:
             self._jobs.dispose()
             self._work.dispose()

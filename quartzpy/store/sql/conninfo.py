@@ -1,8 +1,8 @@
-"""What libpq is told when we connect: the URL's own parameters together with ours, none of them overwritten in silence.
+"""libpq's connection parameters: the URL's own together with ours, neither silently overwriting the other.
 
-A parameter of the connection that the URL gives (`keepalives_idle`, `application_name`, ...) stands over our default.
-What a session is told (`options=-c name=value`) is joined with what we tell it; where both set the same, the URL is
-refused, because our steps rest on theirs.
+A connection parameter in the URL (`keepalives_idle`, `application_name`, ...) overrides our default. Session settings
+(`options=-c name=value`) are merged with ours; if both set the same one, the URL is refused, because the steps rely on
+our value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENCODINGS = frozenset({"utf8", "utf-8", "unicode"})
 _WORDS = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SETTING = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
-# Which setting of the scheduler decides a setting of the session.
+# The scheduler's settings that determine a setting of the session.
 _OURS = {
     "lock_timeout": "set lock_timeout of the scheduler instead",
     "statement_timeout": "set statement_timeout of the scheduler instead",
@@ -32,9 +32,9 @@ _OURS = {
 
 
 def session_settings(config: SchedulerConfig) -> dict[str, str]:
-    """What a session of ours is told, or each transaction where sessions are not ours.
+    """Return the settings of each of our sessions, or of each transaction if the sessions are not ours.
 
-    The server ends a transaction of ours that sits idle or waits too long, so that a stopped process cannot hold
+    The server ends a transaction of ours that is idle or waits for too long, so that a stopped process cannot hold
     the lock.
     """
     milliseconds = {
@@ -43,26 +43,26 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
         "idle_in_transaction_session_timeout": config.lock_timeout,
     }
     settings = {name: f"{int(span.total_seconds() * 1000)}" for name, span in milliseconds.items()}
-    # Hot statements touch few rows by index: planning them anew or compiling them costs more than running them.
+    # Hot statements touch few rows through an index: replanning or JIT compiling them costs more than running them.
     settings |= {"plan_cache_mode": "force_generic_plan", "jit": "off"}
-    # Each has its index, and stays on it also where the statistics are those of yesterday's, smaller table.
+    # Each statement has its index, and must use it even if the statistics describe yesterday's, smaller table.
     settings |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
     return settings | {"timezone": "UTC", "synchronous_commit": "on"}
 
 
-# What a job does is planned and limited as the database's owner has set it. The rest is what we promise of it.
+# A job's statements are planned and limited as the database's owner has configured; we only guarantee these settings.
 JOB_SETTINGS = {"timezone": "UTC", "synchronous_commit": "on"}
 
 
 def session_prefix(process: str, scheduler: str, table_prefix: str) -> str:
-    """The beginning of the names of all sessions that a process has for a scheduler."""
+    """Return the common beginning of the names of a process's sessions for a scheduler."""
     return f"quartzpy:{session_tag(process, scoped(scheduler, table_prefix))}:"
 
 
 def session_name(config: SchedulerConfig, role: str) -> str:
-    """The name of a session, within the 63 bytes that the server keeps.
+    """Return the name of a session, within the 63 bytes that the server keeps.
 
-    The tag that recovery finds the sessions of a dead node by comes first, and of a long name only the beginning.
+    The tag by which recovery finds the sessions of a dead node comes first; a long name is truncated at the end.
     """
     prefix = session_prefix(own_process(), config.name, config.table_prefix)
     readable = config.name.encode("ascii", "replace").decode()
@@ -72,11 +72,12 @@ def session_name(config: SchedulerConfig, role: str) -> str:
 def connect_arguments(
     url: URL, config: SchedulerConfig, role: str, *, pooled: bool = False, settings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What libpq is told besides the URL, or instead of a part of it: `settings` of the session, ours where there are
-    none. The keepalives find a network that swallows packets. The time-out counts for each host.
+    """Return libpq's parameters that complement or replace those of the URL; `settings` default to our session's.
+
+    The keepalives detect a network that drops packets silently. The timeout applies to each host.
 
     Raises:
-        SettingsError: the URL asks for what cannot be had.
+        SettingsError: the URL asks for something that is not supported.
     """
     given = {name: value for name, value in url.query.items() if isinstance(value, str)}
     _check_encoding(given.get("client_encoding"))
@@ -91,24 +92,24 @@ def connect_arguments(
     arguments = {name: given.get(name, value) for name, value in arguments.items()}
     if "connect_timeout" in given:
         arguments["connect_timeout"] = _connect_timeout(given["connect_timeout"])
-    # Also where the database has another encoding, or PGCLIENTENCODING says one: our statements are UTF-8.
+    # Our statements are UTF-8, whatever the database's encoding or PGCLIENTENCODING is.
     arguments["client_encoding"] = "UTF8"
     if pooled:
         if given.get("options"):
             raise SettingsError(
-                "database URL: options are lost behind a pooler that lends connections for a transaction"
+                "database URL: options have no effect behind a transaction-pooling pooler"
                 " (pooled=True); use schema=... or ALTER ROLE ... SET"
             )
-        # What the driver prepared would be on another connection the next time.
+        # A statement that the driver prepared would be on another server connection the next time.
         return arguments | {"prepare_threshold": None}
     options = given.get("options", os.environ.get("PGOPTIONS", ""))
-    # PGOPTIONS is what libpq takes where nobody gives options, and we do.
+    # libpq ignores PGOPTIONS if options are given, and we give them, so they are merged here.
     return arguments | {"options": _joined(options, settings or session_settings(config))}
 
 
 def _check_encoding(encoding: str | None) -> None:
     if encoding is not None and encoding.lower() not in _ENCODINGS:
-        raise SettingsError(f"database URL: client_encoding={encoding}: quartzpy speaks UTF8; leave it out")
+        raise SettingsError(f"database URL: client_encoding={encoding}: quartzpy uses UTF8; leave it out")
 
 
 def _connect_timeout(value: str) -> int:
@@ -118,18 +119,18 @@ def _connect_timeout(value: str) -> int:
 
 
 def _joined(given: str, settings: Mapping[str, str]) -> str:
-    """The user's options with ours behind them."""
+    """Append our settings to the user's options."""
     ours = {**settings, "default_transaction_isolation": "read committed"}
     for name, value in _settings_of(given).items():
         if ours.get(name, value) != value:
-            advice = _OURS.get(name, "leave it out; a job's own connection may be told otherwise")
+            advice = _OURS.get(name, "leave it out; a job can set it on its own connection")
             raise SettingsError(f"database URL: options set {name}, which quartzpy sets for its sessions: {advice}")
-    told = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
-    return f"{given.strip()} {told}" if given.strip() else told
+    options = " ".join(f"-c {name}={_escaped(value)}" for name, value in ours.items())
+    return f"{given.strip()} {options}" if given.strip() else options
 
 
 def _settings_of(options: str) -> Mapping[str, str]:
-    """The session settings in a text of command-line options, as the server splits it."""
+    """Parse the session settings in a text of command-line options, as the server splits it."""
     found: dict[str, str] = {}
     words = iter([_ESCAPED.sub(r"\1", word) for word in _WORDS.findall(options)])
     for word in words:
@@ -141,7 +142,7 @@ def _settings_of(options: str) -> Mapping[str, str]:
             continue
         setting = _SETTING.fullmatch(text)
         if setting is None:
-            # The value is not shown: it may be a secret.
+            # The message does not show the value, which may be a secret.
             raise SettingsError("database URL: options: -c name=value is expected, with blanks in a value as '\\ '")
         found[setting[1].lower().replace("-", "_")] = setting[2]
     return found

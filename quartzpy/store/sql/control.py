@@ -1,7 +1,7 @@
-"""The connection that only checks in: outside the pools, so that a check-in waits behind nobody's work.
+"""The connection for check-ins: outside the pools, so that a check-in never waits behind other work.
 
-A call has a deadline that covers connecting too, and a connection on which it did not end well is given up: the next
-call makes a new one. So one connection that the network swallowed costs one deadline, never a lease.
+The deadline of a call includes connecting, and a connection on which a call failed is abandoned: the next call opens a
+new one. So a connection whose packets the network drops costs one deadline, never a lease.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from quartzpy.store.sql.flight import Result, Send
 
 _NOT_OF_LIBPQ = ("context", "prepare_threshold")
 _LISTS = ("host", "hostaddr", "port")
-"""What names several servers, in the same order."""
+"""The parameters that list several servers, in the same order."""
 
 
 class ControlConnection:
-    """Makes its connection when it is first needed, and again after each failure."""
+    """A connection that is opened at its first use, and again after each failure."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -38,11 +38,11 @@ class ControlConnection:
         self._closed = False
 
     def fly(self, sends: Sequence[Send], within: float | None = None) -> list[Result]:
-        """One transaction in one round trip, within so many seconds.
+        """Run one transaction in one round trip, within `within` seconds.
 
         Raises:
-            StoreUnavailableError, AuthenticationError, SchemaError: what the driver's error means.
-            OutcomeUnknownError: the answer to the commit did not come.
+            StoreUnavailableError, AuthenticationError, SchemaError: translated from the driver's error.
+            OutcomeUnknownError: no answer to the commit arrived.
         """
         deadline = time.monotonic() + (self._connections.seconds if within is None else within)
         if not self._turn.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -67,7 +67,7 @@ class ControlConnection:
             self._failures += 1
             translated = translate(error)
             if getattr(error, "outcome_unknown", False):
-                raise OutcomeUnknownError(f"the connection broke while committing: {translated}") from error
+                raise OutcomeUnknownError(f"the connection broke during the commit: {translated}") from error
             raise translated from error
         except QuartzpyError:
             self._failures += 1
@@ -94,7 +94,7 @@ class ControlConnection:
         return connection
 
     def _connect_by_caller(self, deadline: float) -> psycopg.Connection[Any]:
-        """Connect by the caller's engine or function: on a thread, because only its own time-outs count there."""
+        """Connect with the caller's engine or function, on a thread, because we cannot limit its own timeouts."""
         made: Future[psycopg.Connection[Any]] = Future()
 
         def connect() -> None:
@@ -110,7 +110,7 @@ class ControlConnection:
             return made.result(max(0.001, deadline - time.monotonic()))
         except TimeoutError:
             made.add_done_callback(lambda late: None if late.exception() else late.result().close())
-            raise psycopg.errors.ConnectionTimeout("the database did not let us connect in time") from None
+            raise psycopg.errors.ConnectionTimeout("no connection to the database in time") from None
 
     def _keep(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -119,7 +119,7 @@ class ControlConnection:
             connection.close()
 
     def close(self) -> None:
-        """Close the connection; a check-in that is under way closes its own when it ends."""
+        """Close the connection; a check-in in progress closes its own when it ends."""
         self._closed = True
         if self._turn.acquire(blocking=False):
             try:
@@ -131,7 +131,7 @@ class ControlConnection:
 
 
 def _rotated(arguments: dict[str, Any], turns: int) -> dict[str, Any]:
-    """The same servers in another order: connecting hangs at the first one that swallows packets."""
+    """Return the servers in rotated order, because connecting hangs at the first one whose packets are dropped."""
     rotated = dict(arguments)
     for name in _LISTS:
         items = str(arguments.get(name, "")).split(",")
@@ -142,7 +142,7 @@ def _rotated(arguments: dict[str, Any], turns: int) -> dict[str, Any]:
 
 
 def _finish_connecting(pgconn: pq.abc.PGconn, deadline: float) -> None:
-    """Go through the steps of connecting; libpq leaves the waiting, and so the deadline, to us."""
+    """Run the steps of connecting; libpq leaves the waiting, and therefore the deadline, to us."""
     status = pq.PollingStatus.WRITING
     while status != pq.PollingStatus.OK:
         if status == pq.PollingStatus.FAILED or pgconn.status == pq.ConnStatus.BAD:
@@ -152,5 +152,5 @@ def _finish_connecting(pgconn: pq.abc.PGconn, deadline: float) -> None:
         poller.register(pgconn.socket, select.POLLIN if status == pq.PollingStatus.READING else select.POLLOUT)
         left = deadline - time.monotonic()
         if left <= 0 or not poller.poll(left * 1000):
-            raise psycopg.errors.ConnectionTimeout("the database did not let us connect in time")
+            raise psycopg.errors.ConnectionTimeout("no connection to the database in time")
         status = pq.PollingStatus(pgconn.connect_poll())

@@ -1,4 +1,4 @@
-"""Database URLs, and what the driver's errors mean to a user."""
+"""Database URLs, and the translation of the driver's errors into quartzpy's."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _NO_SUCH_DATABASE = "3D000"
 # Undefined table, column, sequence or schema.
 _SCHEMA = frozenset({"42P01", "42703", "3F000"})
 INSUFFICIENT_PRIVILEGE = "42501"
-# What `locks.LOCK` fails with.
+# The SQLSTATE with which `locks.LOCK` fails if the row is missing.
 _NOT_A_NUMBER = "22P02"
-# A character that cannot be translated, or is none.
+# A character that cannot be translated, or is invalid.
 _NO_SUCH_CHARACTER = frozenset({"22P05", "22021"})
-# Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, time-outs.
-_PASSING = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
-# A prepared statement that is there already, or is not: sessions are another's.
+# Connection lost, server shutting down, out of resources, read-only, lock and deadlock, cancelled, timeouts.
+_TRANSIENT = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
+# A prepared statement that exists already, or does not exist: a pooler has switched the session.
 _PREPARED_ELSEWHERE = frozenset({"42P05", "26000"})
-_POOLER_HINT = "; is there a pooler that lends connections for a transaction (PgBouncer)? Set pooled=True"
-# Up to the last @ of the line: a password may hold one that nobody escaped.
+_POOLER_HINT = "; is there a transaction-pooling pooler (PgBouncer)? Set pooled=True"
+# Up to the last @ of the line, because a password may contain an unescaped one.
 _USERINFO = re.compile(r"(://[^:/@\s,?]*:).*@")
 _PASSWORD = re.compile(r"password\s*=\s*('(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s&'\"]+)", re.IGNORECASE)
 _SEVERAL_HOSTS = re.compile(
@@ -50,18 +50,18 @@ _HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:,\s]+)(?::(?P<p
 
 
 class LockRowMissingError(SchemaError):
-    """There was no row to lock; nothing was done."""
+    """The lock row is missing; the transaction did nothing."""
 
 
 def parse_dsn(text: str) -> URL:
-    """The URL of a PostgreSQL database, for psycopg.
+    """Parse the URL of a PostgreSQL database, for psycopg.
 
     Several hosts are written as `user:password@h1:5432,h2:5433/database` or as
-    `user:password@/database?host=h1,h2&port=5432,5433`. They are tried in turn; where `target_session_attrs` does not
-    say otherwise, the one is taken that can write.
+    `user:password@/database?host=h1,h2&port=5432,5433`. They are tried in order; unless `target_session_attrs` says
+    otherwise, the connection goes to the first one that accepts writes.
 
     Raises:
-        SettingsError: not such a URL; a password in it is not shown.
+        SettingsError: the text is not such a URL; the message does not show a password.
     """
     if not isinstance(text, str) or not text.strip():
         shown = repr(text) if text is None or isinstance(text, str) else f"a {type(text).__name__}"
@@ -69,7 +69,7 @@ def parse_dsn(text: str) -> URL:
     try:
         url = make_url(_with_hosts_as_parameters(text.strip()))
     except (ArgumentError, ValueError):
-        # Without its cause, which may hold the whole text.
+        # No `from`: the cause may contain the whole text, with the password.
         raise SettingsError(f"database URL: {EXAMPLE} is expected (got {scrubbed(text)!r})") from None
     if url.drivername not in ("postgresql", "postgres", DRIVER):
         raise SettingsError(f"database URL: {DRIVER}:// is expected (got {scrubbed(url.render_as_string())})")
@@ -80,13 +80,13 @@ def parse_dsn(text: str) -> URL:
 
 
 def url_of_async_engine(url: URL) -> str:
-    """The URL for psycopg of the database that an asynchronous engine connects to.
+    """Return the URL for psycopg of the database that an asynchronous engine connects to.
 
     Raises:
         SettingsError: the engine is for another driver than psycopg or asyncpg.
     """
     if url.drivername == _ASYNCPG:
-        # The parameters of asyncpg itself mean nothing to libpq, except how to encrypt.
+        # libpq does not know asyncpg's own parameters; only those for encryption are translated.
         query = {name: value for name, value in url.query.items() if name not in _OF_ASYNCPG}
         if "ssl" in query:
             query["sslmode"] = query.pop("ssl")
@@ -97,7 +97,7 @@ def url_of_async_engine(url: URL) -> str:
 
 
 def _with_hosts_as_parameters(text: str) -> str:
-    """The same URL, with several hosts before the path moved behind it, where SQLAlchemy looks for them."""
+    """Move several hosts from before the path to the parameters, where SQLAlchemy expects them."""
     found = _SEVERAL_HOSTS.fullmatch(text)
     if found is None:
         return text
@@ -111,12 +111,12 @@ def _with_hosts_as_parameters(text: str) -> str:
     query = found["query"] or ""
     if re.search(r"(^|&)(host|port)=", query):
         raise SettingsError("database URL: hosts are given before the path, or by host= and port=, not both ways")
-    told = urlencode({"host": ",".join(hosts), "port": ",".join(ports)})
-    return f"{found['head']}/{found['database'] or ''}?{told}{'&' if query else ''}{query}"
+    parameters = urlencode({"host": ",".join(hosts), "port": ",".join(ports)})
+    return f"{found['head']}/{found['database'] or ''}?{parameters}{'&' if query else ''}{query}"
 
 
 def _hosts_of(url: URL) -> list[str]:
-    """All hosts of a URL. Raises SettingsError where there are not as many ports as hosts."""
+    """Return all hosts of a URL. Raises SettingsError if the number of ports does not match."""
 
     def parts(name: str) -> list[str]:
         value = url.query.get(name, ())
@@ -132,12 +132,12 @@ def _hosts_of(url: URL) -> list[str]:
 
 
 def scrubbed(text: str) -> str:
-    """A message without the passwords that it may hold: in a URL, also one that is wrongly written; as a parameter."""
+    """Return a message without passwords: in a URL, even a malformed one, or as a parameter."""
     return _PASSWORD.sub("password=***", _USERINFO.sub(r"\1***@", text))
 
 
 def translate(error: BaseException) -> QuartzpyError:
-    """The error of ours that a driver's error is, by its SQLSTATE."""
+    """Return the quartzpy error for a driver's error, by its SQLSTATE."""
     if isinstance(error, QuartzpyError):
         return error
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
@@ -146,7 +146,7 @@ def translate(error: BaseException) -> QuartzpyError:
     if isinstance(error, PoolTimeoutError):
         return StoreUnavailableError(f"no connection of the pool was free in time: {message}")
     if sqlstate is None:
-        return _without_code(original, message)
+        return _without_sqlstate(original, message)
     if sqlstate.startswith(_AUTHENTICATION) or sqlstate == _NO_SUCH_DATABASE:
         return AuthenticationError(f"the database refused us: {message}", sqlstate=sqlstate)
     if sqlstate in _SCHEMA:
@@ -164,26 +164,26 @@ def translate(error: BaseException) -> QuartzpyError:
         return InvalidValueError(
             f"the database's encoding has no such character: {message}; a database with ENCODING 'UTF8' has all"
         )
-    if sqlstate.startswith(_PASSING):
+    if sqlstate.startswith(_TRANSIENT):
         return StoreUnavailableError(message, sqlstate=sqlstate)
     hint = _POOLER_HINT if sqlstate in _PREPARED_ELSEWHERE else ""
     return JobStoreError(f"unexpected error of the database ({sqlstate}): {message}{hint}")
 
 
-def _refuses(message: str) -> bool:
+def _is_refusal(message: str) -> bool:
     return "password authentication failed" in message or (
         "does not exist" in message and ("database" in message or "role" in message)
     )
 
 
-def _without_code(error: BaseException, message: str) -> QuartzpyError:
-    """An error that no server sent: the connection, or its making, failed."""
+def _without_sqlstate(error: BaseException, message: str) -> QuartzpyError:
+    """Translate an error that no server has sent: the connection, or the attempt to connect, failed."""
     lowered = message.lower()
     if "invalid connection option" in lowered:
         return SettingsError(f"database URL: {message}")
-    # Of several hosts all must refuse us: another one may merely be down.
+    # With several hosts, it is an authentication error only if all refuse: a host that is down may accept us later.
     tries = [line for line in lowered.splitlines() if line.startswith("- host:")] or [lowered]
-    if all(map(_refuses, tries)):
+    if all(map(_is_refusal, tries)):
         return AuthenticationError(f"the database refused us: {message}")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError)):
         hint = _POOLER_HINT if "unsupported startup parameter" in lowered else ""

@@ -1,4 +1,4 @@
-"""What to say of an error besides what the server said: which privilege is missing, who holds the lock."""
+"""Adds the likely cause to a database error: the missing privilege, or the session that holds the lock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 LOCK_NOT_AVAILABLE = "55P03"
 PATIENCE = 3
-"""So many waits for a lock end in vain, one after the other, before it is asked who holds it."""
+"""After this many consecutive lock timeouts, the holder of the lock is looked up."""
 _DENIED = re.compile(r"permission denied for (?:table|sequence) (\w+)")
 
-# Whoever has, or waits for, a row lock of these tables has this lock of the table; who waits is himself blocked.
+# A session that holds or awaits a row lock of these tables has this lock of the table; one that waits is blocked.
 HOLDERS = """
 SELECT a.pid, a.usename::text, a.application_name, a.client_addr::text, a.state,
        extract(epoch FROM clock_timestamp() - a.xact_start)::float8
@@ -39,8 +39,8 @@ SELECT a.pid, a.usename::text, a.application_name, a.client_addr::text, a.state,
 """
 
 
-# Sessions of ours whose client owes them the rest of a flight: no timeout of the server's counts there, as it takes
-# them for active. Their client has given up, or will; whatever they hold, the cluster waits for.
+# Sessions of ours in the middle of a transaction whose client has stopped sending. The server considers them active, so
+# its idle timeouts do not apply. Their client has given up or soon will, and the cluster waits for their locks.
 STALLED = prepare(
     "stalled",
     """
@@ -56,7 +56,7 @@ SELECT a.pid, a.application_name, pg_terminate_backend(a.pid)
 
 
 class Diagnosis:
-    """Explains the errors of one store's flights."""
+    """Explains the errors of one store's transactions."""
 
     def __init__(
         self, connections: Connections, names: dict[str, str], schema: str | None, patience: timedelta
@@ -71,10 +71,10 @@ class Diagnosis:
 
     @contextmanager
     def explained(self, *, locks: bool = False) -> Iterator[None]:
-        """Add to what a flight raises here. `locks`: it takes a lock, so that its success ends a row of vain waits.
+        """Explain the errors that the block raises. With `locks`, success ends a series of lock timeouts.
 
         Raises:
-            SchemaError, StoreUnavailableError: in place of that, with the same `sqlstate`.
+            SchemaError, StoreUnavailableError: in place of the original error, with the same `sqlstate`.
         """
         try:
             yield
@@ -98,7 +98,7 @@ class Diagnosis:
                 role = connection.info.user
         except QuartzpyError:
             return error
-        said = privileges.said({name: verbs for name, verbs in lacking.items() if name == denied[1]})
+        said = privileges.described({name: verbs for name, verbs in lacking.items() if name == denied[1]})
         if not said:
             return error
         return SchemaError(
@@ -117,25 +117,27 @@ class Diagnosis:
         if not holders:
             return error
         if self._waits_in_vain % PATIENCE == 0:
-            logger.warning("%d waits for a lock ended in vain; it is held by %s", self._waits_in_vain, holders)
-        return StoreUnavailableError(f"{error}; it is held by {holders}", sqlstate=error.sqlstate)
+            logger.warning("%d lock timeouts in a row; the lock is held by %s", self._waits_in_vain, holders)
+        return StoreUnavailableError(f"{error}; the lock is held by {holders}", sqlstate=error.sqlstate)
 
     def _end_stalled(self) -> None:
-        """End sessions of ours, of whatever node, that wait in a transaction for the rest of a flight."""
+        """Terminate quartzpy's sessions, of any node, that are stalled in the middle of a transaction."""
         try:
             [found] = self._connections.fly([Send(STALLED, {"patience": self._patience})])
         except QuartzpyError as error:
-            logger.info("whether a stalled session of ours holds the lock is not known: %s", error)
+            logger.info("cannot check for stalled sessions that hold the lock: %s", error)
             return
         for pid, application, _ in found.rows:
-            logger.warning("session %s (pid %d) waited for the rest of a flight, and was ended", application, pid)
+            logger.warning(
+                "terminated session %s (pid %d), which was stalled in the middle of a transaction", application, pid
+            )
 
     def holders(self) -> str:
-        """Who has locks of our rows and waits for nobody, the oldest transaction first; empty where it is unknown."""
+        """Describe the sessions that hold locks of our rows and wait for nobody, the oldest first; empty if unknown."""
         return "; ".join(text for text, _ in self.held())
 
     def held(self) -> list[tuple[str, float]]:
-        """As `holders`, each with the seconds that its transaction has lasted."""
+        """Return the holders with the seconds that their transactions have lasted."""
         try:
             [found] = self._connections.fly([Send(self._holders, {})])
         except QuartzpyError:
@@ -151,5 +153,5 @@ class Diagnosis:
 
 
 def _age(seconds: float | None) -> str:
-    # Of other users' sessions only who may read all statistics is told.
+    # The age of other users' transactions is visible only to roles that may read all statistics.
     return "of unknown age" if seconds is None else f"of {seconds:.0f} s"

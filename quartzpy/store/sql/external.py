@@ -1,7 +1,7 @@
 """External transactions: those that the caller of `Scheduler.using` began and will commit.
 
 The statements of a verb run between savepoints of that transaction. Each kind of driver has a class here or in
-`external_async`; both give the same `Result`s, so the steps of the store do not know which driver carries them.
+`external_async`; all return the same `Result`s, so the steps of the store do not depend on the driver.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ AUTOCOMMIT = (
 
 
 class ExternalTransaction(ABC):
-    """A transaction of the caller's, on which statements can be sent."""
+    """A transaction of the caller, in which statements can be run."""
 
     @abstractmethod
     def fly(self, sends: Sequence[Send], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
-        """Run `begin`, the statements and `commit`; after an error, go back to the savepoint.
+        """Run `begin`, the statements and `commit`; after an error, roll back to the savepoint.
 
         Raises:
             StoreUnavailableError: the transaction has ended.
-            psycopg.Error: the database's error, also where another driver carries the statements.
+            psycopg.Error: the database's error, converted if another driver ran the statements.
         """
 
     @abstractmethod
     def undo(self) -> None:
-        """Go back to the savepoint, unless the transaction has ended."""
+        """Roll back to the savepoint, unless the transaction has ended."""
 
 
 class PsycopgTransaction(ExternalTransaction):
-    """A transaction on a psycopg connection, also on an asynchronous one that nobody else uses meanwhile."""
+    """A transaction on a psycopg connection; also on an asynchronous one that nobody else uses in the meantime."""
 
     def __init__(self, connection: AnyConnection, seconds: float) -> None:
         self._connection = connection
@@ -60,7 +60,7 @@ class PsycopgTransaction(ExternalTransaction):
         """See `ExternalTransaction.fly`."""
         if self._connection.pgconn.transaction_status != pq.TransactionStatus.INTRANS:
             raise StoreUnavailableError(ENDED)
-        # Not prepared: a pooler may give the caller's connection another server for each transaction.
+        # Statements are not prepared: a pooler may use a different server connection for each transaction.
         return fly(
             self._connection, sends, seconds=self._seconds, begin=begin, commit=commit, undo_by=UNDO, prepared=False
         )
@@ -72,7 +72,7 @@ class PsycopgTransaction(ExternalTransaction):
 
 
 def check_psycopg(driver: AnyConnection) -> None:
-    """Check that statements can be sent on a connection that has a transaction.
+    """Check that statements can be sent on a connection with a transaction.
 
     Raises:
         InvalidValueError: the connection is in pipeline mode or its client encoding is not UTF8.
@@ -84,13 +84,13 @@ def check_psycopg(driver: AnyConnection) -> None:
 
 
 def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
-    """The transaction of a caller's connection or session; one is begun where the driver has none yet.
+    """Return the transaction of a caller's connection or session; begin one if the driver has none yet.
 
-    A transaction that was joined already is returned as it is. Django's connection is recognised by its shape, because
-    Django is no dependency: it opens itself by `ensure_connection`, and its attribute `connection` is the driver's.
+    A transaction that was joined already is returned unchanged. Django is not a dependency, so its connection is
+    recognised by its attributes: `ensure_connection` opens it, and `connection` is the driver's connection.
 
     Raises:
-        InvalidValueError: `given` is something else, or a connection in autocommit mode.
+        InvalidValueError: `given` has another type, or is in autocommit mode.
     """
     if isinstance(given, ExternalTransaction):
         return given
@@ -100,7 +100,7 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
         given = given.connection()
     if isinstance(given, Connection):
         if not given.in_transaction():
-            # SQLAlchemy has to know of the transaction as well, or its `commit` would do nothing.
+            # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing.
             given.exec_driver_sql("SELECT 1")
         driver = given.connection.driver_connection
     elif callable(getattr(given, "ensure_connection", None)):

@@ -1,8 +1,8 @@
-"""External transactions of event loops: SQLAlchemy's asynchronous connections and sessions, psycopg's and asyncpg's.
+"""Asynchronous external transactions: SQLAlchemy's asynchronous connections and sessions, psycopg's and asyncpg's.
 
 The steps of the store are ordinary functions, so a verb runs on a worker thread while its caller awaits it. On psycopg
-the thread drives the connection itself. asyncpg belongs to its event loop: the thread hands each statement to the loop
-and waits for the result.
+the thread drives the connection itself. asyncpg is bound to its event loop: the thread passes each statement to the
+loop and waits for the result.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _JSON = frozenset({"json", "jsonb"})
 
 
 async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransaction | AsyncpgTransaction:
-    """The transaction of a caller's asynchronous connection or session; one is begun where the driver has none yet.
+    """Return the transaction of a caller's asynchronous connection or session; begin one if the driver has none yet.
 
     Raises:
-        InvalidValueError: `given` is something else, or a connection in autocommit mode.
+        InvalidValueError: `given` has another type, or is in autocommit mode.
     """
     if isinstance(given, async_scoped_session):
         given = given()
@@ -48,8 +48,8 @@ async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransa
     if isinstance(given, AsyncConnection):
         driver: Any = (await given.get_raw_connection()).driver_connection
         if not given.in_transaction() or (is_asyncpg(driver) and not driver.is_in_transaction()):
-            # SQLAlchemy has to know of the transaction as well, or its `commit` would do nothing; on asyncpg, it begins
-            # the transaction of the driver with its first statement.
+            # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing. On asyncpg, it
+            # begins the driver's transaction with its first statement.
             await given.exec_driver_sql("SELECT 1")
     else:
         driver = given
@@ -69,7 +69,7 @@ async def external_transaction(given: Any, seconds: float) -> AsyncPsycopgTransa
 
 
 def is_asyncpg(thing: object) -> bool:
-    """Tell whether this is a connection or an error of asyncpg, which is no dependency of ours."""
+    """Return True if this is a connection or an error of asyncpg, without importing that optional package."""
     return any(kind.__module__.partition(".")[0] == "asyncpg" for kind in type(thing).__mro__)
 
 
@@ -85,8 +85,8 @@ class AsyncPsycopgTransaction(PsycopgTransaction):
 class AsyncpgTransaction(ExternalTransaction):
     """A transaction on an asyncpg connection, used from a worker thread.
 
-    asyncpg encodes each value for the type that the server infers. Our values travel as text, so each parameter of a
-    statement becomes a text that the server casts to the type the statement names.
+    asyncpg encodes each value for the type that the server infers. Our values are sent as text, so each parameter of a
+    statement becomes a text parameter that is cast to the type that the statement names.
     """
 
     def __init__(self, connection: Any, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
@@ -120,7 +120,7 @@ class AsyncpgTransaction(ExternalTransaction):
                     await self._connection.execute(commit.decode())
                 return results
         except TimeoutError:
-            # The driver has cancelled the statement; what the transaction holds is undone below it.
+            # The driver has cancelled the statement; now roll back to the savepoint.
             await self._undo()
             raise psycopg.errors.QueryCanceled("the database did not answer in time") from None
         except Exception as error:
@@ -134,7 +134,7 @@ class AsyncpgTransaction(ExternalTransaction):
             if self._connection.is_in_transaction():
                 await self._connection.execute(UNDO.decode())
         except Exception as error:
-            # The transaction failed before the savepoint was set, or the connection is lost: the first error tells.
+            # The transaction failed before the savepoint was set, or the connection is lost: keep the first error.
             if not is_asyncpg(error):
                 raise
 
@@ -150,7 +150,7 @@ class AsyncpgTransaction(ExternalTransaction):
 
 
 def with_texts(sql: str) -> str:
-    """The same statement with all its parameters of type text, each cast to the type that the statement gives it."""
+    """Return the statement with parameters of type text, each cast to the type that the statement names."""
     types: dict[str, str] = {}
     for number, kind in _PARAMETER.findall(sql):
         if kind:
@@ -164,12 +164,12 @@ def with_texts(sql: str) -> str:
 
 
 def _loaded(value: Any, is_json: bool) -> Any:
-    """A value as psycopg gives it: JSON decoded, also where the caller has set no codec for it."""
+    """Return a value as psycopg does: JSON is decoded, even if the caller has set no codec for it."""
     return json.loads(value) if is_json and isinstance(value, str) else value
 
 
 def _as_psycopg(error: Any) -> psycopg.Error:
-    """The psycopg error of the same SQLSTATE, by which the steps of the store decide."""
+    """Return the psycopg error with the same SQLSTATE, because the steps of the store check for those."""
     sqlstate = getattr(error, "sqlstate", None)
     if sqlstate is None:
         return psycopg.InterfaceError(str(error))

@@ -1,5 +1,5 @@
-"""What a node tells of itself besides what it can run: its time zone data, release, settings and clock. Fire times are
-computed from the first, and the others should be alike; where nodes differ, it is said.
+"""The facts that a node publishes besides its capabilities: time zone data, release, settings and clock. Fire times are
+computed from the time zone data, and the others should agree; differences between nodes are reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quartzpy.store.sql.session import SqlSession
 
 TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
 ALIKE = ("checkin_interval", "failure_window", "lock_timeout", "misfire_threshold", "history_retention")
-"""Settings of which one value serves all nodes of a cluster."""
+"""Settings whose values should be the same on all nodes of a cluster."""
 UNKNOWN = "unknown"
 
 SAVE = f"""
@@ -32,7 +32,7 @@ READ = "SELECT instance_id, facts::text FROM $scheduler_state WHERE sched_name =
 
 
 def tzdata_version() -> str:
-    """The version of the time zone data that this process computes with: the system's, else the package's."""
+    """Return the version of the time zone data of this process: the system's, else the package's."""
     for place in zoneinfo.TZPATH:
         if (Path(place) / "UTC").is_file() or (Path(place) / "Europe").is_dir():
             for name in ("tzdata.zi", "+VERSION"):
@@ -59,25 +59,25 @@ def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
 
 
 def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Tell what this node is; what all nodes told, by their names."""
+    """Store the facts of this node; return those of all nodes, by instance id."""
     save = session.send(
         SAVE, instance=node.instance_id, epoch=node.epoch, facts=json.dumps(facts), wall=repr(time.time())
     )
-    return _told(session.unlocked(save, session.send(READ))[1].rows)
+    return _decoded(session.unlocked(save, session.send(READ))[1].rows)
 
 
 def read(session: SqlSession) -> dict[str, dict[str, Any]]:
-    return _told(session.read_one(READ))
+    return _decoded(session.read_one(READ))
 
 
-def _told(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def _decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, text in rows}
 
 
-def differences(told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Of each subject on which nodes differ, its values with the nodes that have them."""
+def differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, for each subject on which nodes differ, its values with the nodes that have them."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for node, facts in told.items():
+    for node, facts in of_nodes.items():
         for subject, value in facts.items():
             if subject != CLOCK_AHEAD:
                 values = found.setdefault(subject, {})
@@ -85,5 +85,5 @@ def differences(told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tu
     return {subject: values for subject, values in sorted(found.items()) if len(values) > 1}
 
 
-def said(values: Mapping[str, tuple[str, ...]]) -> str:
+def described(values: Mapping[str, tuple[str, ...]]) -> str:
     return ", ".join(f"{value} on {' '.join(nodes[:5])}" for value, nodes in sorted(values.items()))

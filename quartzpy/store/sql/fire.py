@@ -1,7 +1,8 @@
-"""The fire step. Lock: TRIGGER_ACCESS. Fires triggers that this node acquired and whose instant has come.
+"""The fire step. Lock: TRIGGER_ACCESS. Fires the claims of this node that are due.
 
-Where each goes was computed before, outside the lock. A claim that was lost meanwhile (paused, deleted, replaced,
-blocked by another trigger of its job) no longer matches by state and fire_id, and nothing happens to that trigger.
+Their new fire times have been computed before, outside the lock. A claim that was lost in the meantime (its trigger was
+paused, deleted, replaced, or blocked by another trigger of its job) no longer matches by state and fire_id, and its
+trigger does not change.
 """
 
 from __future__ import annotations
@@ -82,11 +83,10 @@ moved AS (
               FROM chosen) AS c
      WHERE t.ctid = c.row
     RETURNING c.fate::text AS fate, c.fire_id AS given_fire_id, c.at, c.next_fire_time AS scheduled_time,
-    c.previous_time,
-              c.fills_job,
+              c.previous_time, c.fills_job,
               CASE WHEN c.skipped = 0 THEN c.coalesced_fire_times
-                   ELSE coalesce(c.coalesced_fire_times, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END AS
-                   covered, t.*
+                   ELSE coalesce(c.coalesced_fire_times, ARRAY[c.next_fire_time]) || c.following[:c.skipped] END
+                   AS covered, t.*
 ),
 {TAKEN},
 claims AS (
@@ -103,7 +103,7 @@ unclaimed AS (
 SELECT * FROM taken ORDER BY scheduled_time, priority DESC
 """
 
-# Claims whose trigger went or passed on are of no more use.
+# Claims whose trigger was removed or has changed are deleted.
 FORGET_ALL = """
 DELETE FROM $fired_triggers f
  WHERE f.sched_name = %(sched)s AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
@@ -113,7 +113,7 @@ DELETE FROM $fired_triggers f
 """
 FORGET = FORGET_ALL + "   AND f.fire_id = ANY(%(fire_ids)s::bigint[])"
 
-# What is still claimed: not due by this clock, or its row is held. No row at all: the epoch is gone.
+# The remaining claims: not due by the store's clock, or their rows are locked. No row: the epoch no longer exists.
 STILL_CLAIMED = """
 SELECT $now, ARRAY(SELECT f.fire_id FROM $fired_triggers f
                     WHERE f.fire_id = ANY(%(fire_ids)s::bigint[]) AND f.epoch = %(epoch)s::bigint
@@ -124,8 +124,8 @@ SELECT $now, ARRAY(SELECT f.fire_id FROM $fired_triggers f
 
 
 def _release(which: str) -> str:
-    """The SQL that gives back the claims that `which` is true of: ACQUIRED becomes WAITING where it is still this
-    claim, and nothing else does. Other nodes may be asleep past what waits now."""
+    """Return the SQL that releases the claims for which `which` is true. A trigger becomes WAITING only if it is still
+    ACQUIRED by the same claim. It notifies other nodes, which may be asleep beyond its fire time."""
     return f"""
 WITH held AS (
     SELECT t.row, f.fire_id
@@ -154,7 +154,7 @@ SELECT fire_id, pg_notify(%(channel)s, 'scheduled') FROM freed
 RELEASE = _release("f.fire_id = ANY(%(fire_ids)s::bigint[])")
 RELEASE_OTHERS = _release("f.fire_id <> ALL(%(claims)s::bigint[])")
 
-# A trigger that its claimant cannot move on.
+# A trigger whose next fire time the claiming node cannot compute.
 REJECT = """
 WITH held AS (
     SELECT t.row, f.fire_id, w.reason
@@ -176,7 +176,7 @@ put AS (
 DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id
 """
 
-# No row at all: the epoch is gone.
+# No row: the epoch no longer exists.
 HOLDINGS = """
 SELECT $now,
        ARRAY(SELECT f.fire_id FROM $fired_triggers f
@@ -187,7 +187,7 @@ SELECT $now,
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
 """
 
-# What runs for this epoch without its node's knowledge: the answer was lost.
+# Executions of this epoch that the node does not know, because the answer to their fire was lost.
 UNKNOWN_FIRES = """
 SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type,
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
@@ -214,7 +214,7 @@ SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f
 
 
 def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest]) -> Firing:
-    """Fire those of `moves` that are due; see `JobStore.fire`."""
+    """Fire the claims of `moves` that are due; see `JobStore.fire`."""
     fire_ids = [move.acquired.fire_id for move in moves]
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     fired, _, left = session.locked(
@@ -235,7 +235,7 @@ def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest]) -> Firin
 
 
 def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> frozenset[int]:
-    """Give claims back; see `JobStore.release`."""
+    """Release claims; see `JobStore.release`."""
     if not fire_ids:
         session.unlocked(news(session))
         return frozenset()
@@ -250,7 +250,7 @@ def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> froze
 
 
 def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
-    """Set acquired triggers to ERROR; see `JobStore.reject`."""
+    """Put claimed triggers into ERROR; see `JobStore.reject`."""
     if reasons:
         session.locked(
             session.send(
@@ -263,7 +263,7 @@ def reject(session: SqlSession, node: Node, reasons: Mapping[int, str]) -> None:
 
 
 def holdings(session: SqlSession, node: Node) -> Holdings:
-    """What an epoch holds; see `JobStore.holdings`."""
+    """Return the claims and executions of an epoch; see `JobStore.holdings`."""
     [found] = session.read(session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch))
     return _holdings(node, found)
 
@@ -274,7 +274,7 @@ def _holdings(node: Node, found: Result) -> Holdings:
 
 
 def reconcile(session: SqlSession, node: Node, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
-    """End the differences; see `JobStore.reconcile`."""
+    """Reconcile the store's rows with the node's; see `JobStore.reconcile`."""
     values = {"epoch": node.epoch, "claims": list(claims)}
     fires, released, _, found = session.locked(
         session.send(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),

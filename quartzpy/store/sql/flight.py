@@ -1,10 +1,11 @@
-"""One transaction in one network round trip.
+"""A flight: one transaction in one network round trip.
 
-BEGIN, the lock, the statements and COMMIT are built first and leave together (libpq's pipeline mode, driven
-directly: psycopg's own pipeline sends each statement as it is executed). The server holds the lock while it works
-and at no other time. After an error the server skips what follows, COMMIT too; a second flight rolls back.
+BEGIN, the lock, the statements and COMMIT are built first and sent together, in libpq's pipeline mode. We drive libpq
+directly, because psycopg's own pipeline sends each statement when it is executed. The server holds the lock only while
+it executes the flight. After an error the server skips the remaining statements, including COMMIT; a second flight
+rolls back.
 
-The wait has a deadline of our own: behind a stalled network every timeout of the server stays silent.
+The wait has a client-side deadline, because no timeout of the server takes effect behind a stalled network.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from quartzpy.store.sql.statement import Statement
 
 _BINARY = pq.Format.BINARY
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
-# Whatever the default of the role or the database is: a step looks, after its wait for the lock, at what is committed.
+# The isolation level is explicit, whatever the default is: after its wait for the lock, a step must see new commits.
 BEGIN, COMMIT, ROLLBACK = b"BEGIN ISOLATION LEVEL READ COMMITTED", b"COMMIT", b"ROLLBACK"
 UNDO_SECONDS = 5.0
-"""So long may a rollback take that nobody waits for any more."""
+"""The time limit, in seconds, of a rollback that no caller waits for."""
 
 
 class Result(NamedTuple):
-    """What a statement answered: its rows, and how many rows it touched."""
+    """The result of a statement: its rows, and the number of rows that it affected."""
 
     rows: list[tuple[Any, ...]]
     touched: int
@@ -49,7 +50,7 @@ class Send(NamedTuple):
 
 
 class DeadlineError(psycopg.OperationalError):
-    """The server did not answer in time; the connection was cut."""
+    """The server did not answer in time; the connection was closed."""
 
 
 def _raw(pgconn: pq.abc.PGconn, sql: bytes) -> None:
@@ -57,7 +58,7 @@ def _raw(pgconn: pq.abc.PGconn, sql: bytes) -> None:
 
 
 def _answers(pgconn: pq.abc.PGconn, deadline: float) -> list[pq.abc.PGresult]:
-    """All results up to the end of the flight."""
+    """Return all results until the end of the flight."""
     poller = select.poll()
     poller.register(pgconn.socket, select.POLLIN)
     results: list[pq.abc.PGresult] = []
@@ -76,19 +77,19 @@ def _answers(pgconn: pq.abc.PGconn, deadline: float) -> list[pq.abc.PGresult]:
 
 
 def _wait(pgconn: pq.abc.PGconn, poller: select.poll, deadline: float) -> None:
-    """Wait until the server sends something. Raises DeadlineError, with the connection cut, where it does not."""
+    """Wait for data from the server. At the deadline, shut the connection down and raise DeadlineError."""
     left = deadline - time.monotonic()
     if left <= 0 or not poller.poll(left * 1000):
-        with socket.socket(fileno=socket.dup(pgconn.socket)) as cut:  # the driver closes its own
+        with socket.socket(fileno=socket.dup(pgconn.socket)) as cut:  # the driver closes its own descriptor
             cut.shutdown(socket.SHUT_RDWR)
-        raise DeadlineError("the database did not answer in time; the connection was cut")
+        raise DeadlineError("the database did not answer in time; the connection was closed")
 
 
 def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS) -> None:
-    """Run a statement that ends what failed; where that is not answered in time, cut the connection.
+    """Run a statement that ends a failed transaction; shut the connection down if it is not answered in time.
 
     Raises:
-        DeadlineError: it was cut.
+        DeadlineError: the connection was shut down.
     """
     deadline = time.monotonic() + seconds
     poller = select.poll()
@@ -103,11 +104,11 @@ def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS)
 
 
 AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
-"""A flight drives the connection of libpq itself, so both classes of psycopg will do."""
+"""A flight drives libpq's connection itself, so both connection classes of psycopg are accepted."""
 
 
 def prepared_on(connection: AnyConnection) -> set[bytes]:
-    """The names of our statements that are prepared on a connection, unless somebody discarded them."""
+    """Return the names of our statements that are prepared on a connection, unless somebody discarded them."""
     known: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
     return known
 
@@ -123,16 +124,16 @@ def fly(
     prepared: bool = True,
     local: bytes | None = None,
 ) -> list[Result]:
-    """Run the statements in a transaction, all in one flight; their results in order.
+    """Run the statements in one transaction and one flight; return their results in order.
 
-    A transaction may also take several flights: the first without `commit`, the last without `begin`. `connection` is
-    in autocommit mode, or `begin` is a savepoint and `undo_by` goes back to it. With `prepared` the statements stay
-    prepared on the connection. `local` is a query that makes settings for the transaction, sent behind `begin`, where
-    the session has none of ours; instants are read as UTC then, and text as UTF-8.
+    A transaction may also consist of several flights: the first without `commit`, the last without `begin`.
+    `connection` is in autocommit mode; otherwise `begin` is a savepoint, and `undo_by` rolls back to it. With
+    `prepared` the statements remain prepared on the connection. `local` is a query that is sent after `begin` and
+    applies our settings to the transaction, for sessions without them; it makes instants UTC and text UTF-8.
 
     Raises:
-        psycopg.Error: the first error; the transaction is rolled back. Where the connection broke after
-            COMMIT was sent, `outcome_unknown` is set on it.
+        psycopg.Error: the first error; the transaction is rolled back. If the connection broke after COMMIT was
+            sent, `outcome_unknown` is set on the error.
     """
     pgconn = connection.pgconn
     known = prepared_on(connection)
@@ -167,7 +168,7 @@ def fly(
         broken.__dict__["outcome_unknown"] = commit == COMMIT
         raise broken
     pgconn.exit_pipeline_mode()
-    # A statement stays prepared whatever becomes of the transaction around it.
+    # A statement remains prepared even if its transaction is rolled back.
     opening = (2 if local else 1) if begin else 0
     preparations = results[opening:][: len(newly)]
     known.update(
@@ -177,7 +178,7 @@ def fly(
     if failed is not None:
         if pgconn.transaction_status != pq.TransactionStatus.IDLE:
             with contextlib.suppress(psycopg.Error):
-                # The error that is told is the one that came first; a connection that was cut is found to be so.
+                # Report the first error; the next user of the connection notices that it was shut down.
                 undo(pgconn, undo_by)
         raise error_from_result(failed)
     loader = Transformer(None if local else connection)

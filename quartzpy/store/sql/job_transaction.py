@@ -1,4 +1,4 @@
-"""A job's own work in a transaction that is committed with its completion, or only while its claim stands."""
+"""Transactions for a job's own work, committed with its completion, or only while the execution's claim is valid."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ logger = logging.getLogger(__name__)
 
 SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_end"
 
-# Shorter than the flight may take: the server's own error says what was waited for.
+# Shorter than the client's deadline, so that the server's own error reports what was waited for.
 PATIENCE = """
 SELECT set_config('lock_timeout', %(limit)s::text, true), set_config('statement_timeout', %(limit)s::text, true)
 """
-# An error, which rolls back all before it and the COMMIT behind it, where this execution was not recorded just now.
+# Fails, which rolls back everything before it and the COMMIT after it, unless this execution has just been recorded.
 STANDS = """
 SELECT 1 / count(*) FROM $executions
  WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED'
 """
 
-# The row of the claim is locked from here to the COMMIT behind it, and no longer: a recovery that has it is waited for,
-# one that comes meanwhile passes it over and takes it with its next pass. Asking the execution to stop needs no wait.
+# Locks the row of the claim until the COMMIT that follows: it waits for a recovery that has locked the row, and a
+# recovery that starts in the meantime skips it until its next pass. A request to cancel need not wait.
 CLAIM_STANDS = """
 SELECT 1 / count(*)
   FROM (SELECT FROM $fired_triggers f
@@ -46,7 +46,7 @@ SELECT 1 / count(*)
            FOR KEY SHARE OF f) AS claim
 """
 
-# Waited for before the lock, and held from there on: under it such rows are skipped.
+# Waits for the job's row before taking the lock, and keeps it: under the lock, steps skip locked rows.
 HOLD_JOB = """
 SELECT 1 FROM $job_details
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
@@ -98,7 +98,7 @@ class WorkTransaction:
 
     @property
     def _ours(self) -> Send:
-        """Up to the COMMIT, what runs is ours."""
+        """The setting that marks this session as ours until the COMMIT."""
         return self._session.send(self._connections.settings_query)
 
     def _commit(self, sends: Sequence[Send], fire_id: int) -> list[Result]:
@@ -119,7 +119,7 @@ class WorkTransaction:
             try:
                 return self._connections.fly_on(driver, sends, begin=SAVEPOINT, undo_by=BACK)
             except psycopg.errors.InvalidSqlStatementName:
-                # To be rid of its own statements the driver discards all that are prepared, and so may a job.
+                # To discard its own statements, the driver discards all prepared ones, and a job may do so too.
                 prepared -= before
                 return self._connections.fly_on(driver, sends, begin=None)
         except psycopg.errors.DivisionByZero as error:
@@ -132,7 +132,7 @@ class WorkTransaction:
             raise translate(error) from error
 
     def close(self) -> None:
-        """Give the connection back; what was not committed is rolled back. Raises nothing: the error before counts."""
+        """Return the connection and roll back uncommitted work. Raises nothing, to keep an earlier error visible."""
         try:
             fairy = None if self._connection.closed else self._connection.connection
             driver = None if fairy is None else fairy.driver_connection
@@ -142,7 +142,7 @@ class WorkTransaction:
                 self._connection.invalidate()
             self._connection.close()
         except Exception as error:
-            logger.info("the connection of a job's transaction is given up: %s", error)
+            logger.info("discarding the connection of a job's transaction: %s", error)
             with suppress(Exception):
                 self._connection.invalidate()
             with suppress(Exception):

@@ -1,9 +1,9 @@
-"""Waking up other nodes: LISTEN and NOTIFY.
+"""Wakes other nodes with LISTEN and NOTIFY.
 
-A commit that notifies takes a lock of the whole server, so a transaction notifies at most once, and only where
-somebody can be asleep past the new instant: where no trigger of the same job type and placement is due sooner, which
-wakes whoever could take the new one. That is decided under TRIGGER_ACCESS: what `acquire` looks at afterwards has the
-new trigger.
+A commit with a notification takes a lock of the whole server. So a transaction notifies at most once, and only if a
+node may be asleep beyond the new fire time: if no trigger of the same job type and placement is due earlier, which
+would wake every node that can take the new one. TRIGGER_ACCESS protects that decision: a later `acquire` sees the new
+trigger.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.session import SqlSession
 
-# The rows that this transaction wrote itself are told by their xmin.
+# Rows that this transaction has written itself are recognised by their xmin.
 ANNOUNCE = """
 SELECT pg_notify(%(channel)s, 'scheduled')
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
@@ -38,18 +38,18 @@ HAVING count(*) > 0
 
 
 _KNOWN = frozenset(Notification)
-TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
+NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
 def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) -> list[Send]:
-    """What tells sleeping nodes of triggers that now wait; to be sent under TRIGGER_ACCESS."""
+    """Return the statement that wakes sleeping nodes for new triggers; run it under TRIGGER_ACCESS."""
     soonest: dict[JobKey, datetime] = {}
     for key, at in due:
         soonest[key] = min(at, soonest.get(key, at))
     if not soonest:
         return []
     if not session.decides_at_once:
-        # Whoever is asleep may have woken, and gone to sleep again, when this is committed.
+        # In a user's transaction, a node may wake and fall asleep again before the commit, so notify in any case.
         return [news(session)]
     return [
         session.send(
@@ -63,12 +63,12 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
 
 
 def news(session: SqlSession, what: Notification = Notification.SCHEDULED) -> Send:
-    """What tells all nodes; of what was given back too: they may be asleep past it."""
-    return session.send(TELL, channel=session.channel, news=what)
+    """Return a notification to all nodes, also of released claims: nodes may be asleep beyond their fire times."""
+    return session.send(NOTIFY, channel=session.channel, news=what)
 
 
 class Listener:
-    """A connection that listens; see `Subscription`."""
+    """A connection that runs LISTEN; see `Subscription`."""
 
     def __init__(
         self, connection: psycopg.Connection[Any], channel: str, *, is_current: Callable[[object], bool]
@@ -82,27 +82,27 @@ class Listener:
             raise translate(error) from error
 
     def wait(self, timeout: float) -> Collection[Notification]:
-        """What was heard within `timeout` seconds."""
+        """Return the notifications that arrived within `timeout` seconds."""
         if not self._is_current(self._connection):
-            raise StoreUnavailableError("the server that was listened to is no longer the one that holds the data")
+            raise StoreUnavailableError("the server of the LISTEN connection is no longer the primary")
         try:
             pgconn = self._connection.pgconn
-            # Not `select`, which takes no descriptor above 1,023.
+            # Not `select`, which supports no descriptor above 1,023.
             poller = select.poll()
             poller.register(pgconn.socket, select.POLLIN)
             if not poller.poll(timeout * 1000):
                 return ()
             pgconn.consume_input()
-            heard: set[Notification] = set()
-            while (told := pgconn.notifies()) is not None:
-                # A node of a later release may tell more than this one knows.
-                if (word := told.extra.decode(errors="replace")) in _KNOWN:
-                    heard.add(Notification(word))
+            received: set[Notification] = set()
+            while (notification := pgconn.notifies()) is not None:
+                # A node of a later release may send notifications that this release does not know.
+                if (word := notification.extra.decode(errors="replace")) in _KNOWN:
+                    received.add(Notification(word))
             if pgconn.status != psycopg.pq.ConnStatus.OK:
-                raise StoreUnavailableError("the connection that listens was lost")
-            return heard
+                raise StoreUnavailableError("the LISTEN connection was lost")
+            return received
         except (psycopg.Error, OSError, ValueError) as error:
-            raise StoreUnavailableError(f"the connection that listens was lost: {error}") from error
+            raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
 
     def close(self) -> None:
         self._connection.close()

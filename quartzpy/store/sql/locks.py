@@ -1,9 +1,9 @@
-"""The rows of `locks`, and the order in which they are taken: STATE_ACCESS before TRIGGER_ACCESS.
+"""The lock rows of the table `locks`, and their order: STATE_ACCESS before TRIGGER_ACCESS.
 
-SYNC_ACCESS is for those who synchronize declared jobs, among themselves: no step of a node takes it.
+SYNC_ACCESS serializes the synchronization of declared jobs: no step of a node takes it.
 
-A lock is a statement of its own, before the statements that look: a statement that waited for the lock itself
-would choose from a snapshot older than its wait.
+A lock is taken by a separate statement before those that read. A statement that itself waited for the lock would read
+from a snapshot that is older than its wait.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class LockName(StrEnum):
-    """What is locked."""
+    """The names of the locks."""
 
     STATE_ACCESS = "STATE_ACCESS"
     TRIGGER_ACCESS = "TRIGGER_ACCESS"
@@ -21,8 +21,8 @@ class LockName(StrEnum):
 
 MISSING = "quartzpy: the row of a lock is missing"
 
-# An error where there is no row, so that nothing that follows is done without the lock. It is not folded into a
-# constant, because it counts.
+# If the row is missing, the statement fails, so that nothing that follows runs without the lock. The planner cannot
+# fold the expression into a constant, because it depends on the count.
 LOCK = f"""
 WITH held AS MATERIALIZED (
     SELECT FROM $locks WHERE sched_name = %(sched)s AND lock_name = %(lock)s FOR UPDATE

@@ -1,4 +1,4 @@
-"""Queries by key, by group and for totals. No lock. `pages` has those by filters and pages."""
+"""Queries by key and by group, and totals, without a lock. `pages` has the queries with filters and pages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SELECT t.trigger_group, t.trigger_name, t.trigger_state
     ON t.sched_name = %(sched)s AND t.trigger_group = k.trigger_group AND t.trigger_name = k.trigger_name
 """
 
-# A group against a matcher: text functions, so that every character is literal.
+# Compares a group with a matcher by text functions, not LIKE, so that every character is literal.
 MATCHES = """
 CASE %(operator)s
     WHEN 'equals' THEN {column} = %(value)s
@@ -74,7 +74,7 @@ SELECT trigger_group, trigger_name FROM $triggers
 """
 JOB_GROUPS = "SELECT DISTINCT job_group FROM $job_details WHERE sched_name = %(sched)s ORDER BY 1"
 TRIGGER_GROUPS = "SELECT DISTINCT trigger_group FROM $triggers WHERE sched_name = %(sched)s ORDER BY 1"
-# One step along the index of what waits for each dispatch_key: as quick with a million triggers as with ten.
+# A loose index scan: one step per dispatch key, so the cost does not depend on the number of triggers.
 WAITING = """
 WITH RECURSIVE waiting AS (
     (SELECT job_type, placement FROM $triggers WHERE sched_name = %(sched)s AND trigger_state = 'WAITING'
@@ -90,7 +90,7 @@ WITH RECURSIVE waiting AS (
 )
 """
 WAITING_DISPATCH_KEYS = f"{WAITING} SELECT job_type, placement FROM waiting"
-# While all are paused, a group that was stored since is paused like those that were.
+# Under `pause_all`, a group that was first stored later is paused as well.
 PAUSED = """
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
 UNION
@@ -133,7 +133,7 @@ def _listed(keys: Collection[JobKey] | Collection[TriggerKey]) -> dict[str, list
 
 
 def match_values(matcher: GroupMatcher) -> dict[str, str]:
-    """What `MATCHES` is bound with."""
+    """Return the values for `MATCHES`."""
     return {"operator": str(matcher.operator), "value": matcher.value}
 
 
@@ -189,7 +189,7 @@ def trigger_keys(session: SqlSession, matcher: GroupMatcher) -> set[TriggerKey]:
 
 
 def column(session: SqlSession, text: str) -> list[str]:
-    """The first column of a query without values."""
+    """Return the first column of a query without values."""
     return [row[0] for row in session.read_one(text)]
 
 
@@ -234,6 +234,6 @@ def counts(session: SqlSession) -> dict[str, Any]:
 
 
 def matched_groups(matcher: GroupMatcher, groups: Sequence[str]) -> set[str]:
-    """The groups that match; one that is named by EQUALS need not exist yet."""
+    """Return the groups that match; a group that is named by EQUALS need not exist yet."""
     named = {matcher.value} if matcher.operator is MatchOperator.EQUALS else set()
     return named | {group for group in groups if matcher.matches(group)}

@@ -1,7 +1,7 @@
-"""The schema's versions: alembic does the work, and is imported only when there is some.
+"""The versions of the schema. Alembic runs the migrations, and is imported only for them.
 
-The scripts are in `schema/` beside the package, and in the wheel. A store that is opened asks `verify`, which
-needs no alembic: the version table, and that every table and column of `tables.py` is there.
+The scripts are in `schema/`, next to the package or in the wheel. A store that is opened calls `verify`, which does
+not need alembic: it checks the version table, and that every table and column of `tables.py` exists.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ SELECT c.relname, a.attname
 
 
 def scripts() -> Path:
-    """Where the migration scripts are: in the wheel, or in the checkout beside the package.
+    """Return the directory of the migration scripts: in the wheel, or next to the package in a checkout.
 
     Raises:
-        SchemaError: in neither.
+        SchemaError: neither of them exists.
     """
     package = Path(str(files("quartzpy")))
     for place in (package / "_schema", package.parent / "schema"):
@@ -69,23 +69,23 @@ def _config(
         connection=connection, schema=schema, table_prefix=prefix, metadata=tables_of(schema, prefix)
     )
     if connection is not None and prefix != DEFAULT_TABLE_PREFIX:
-        _rename_in(connection, prefix)
+        _apply_prefix(connection, prefix)
     return config
 
 
-def _rename_in(connection: Connection, prefix: str) -> None:
-    """Put this prefix in the place of the default one, by which the scripts name everything."""
+def _apply_prefix(connection: Connection, prefix: str) -> None:
+    """Replace the default prefix, which the scripts use in all names, by this one."""
 
-    def renamed_in(*given: Any) -> tuple[str, Any]:
+    def with_prefix(*given: Any) -> tuple[str, Any]:
         _, _, statement, parameters, *_ = given
         return renamed_sql(statement, prefix), parameters
 
-    event.listen(connection, "before_cursor_execute", renamed_in, retval=True)
+    event.listen(connection, "before_cursor_execute", with_prefix, retval=True)
 
 
 @contextmanager
 def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection]:
-    """A connection in a transaction that only one process at a time has for this schema and prefix."""
+    """Open a transaction that only one process at a time can have for this schema and prefix."""
     checked_schema(schema)
     checked_table_prefix(prefix)
     arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
@@ -105,12 +105,12 @@ def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection
 
 
 def _place(schema: str | None, prefix: str) -> str:
-    """Whose upgrades exclude each other; the same in all releases."""
+    """Return the key of the lock that serializes upgrades; it is the same in all releases."""
     return (schema or "") + ("" if prefix == DEFAULT_TABLE_PREFIX else f"/{prefix}")
 
 
 def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
-    """Create our tables, or bring them to a later revision. Safe to run from several machines at once.
+    """Create our tables, or upgrade them to a later revision. Several machines may call it at the same time.
 
     Raises:
         SettingsError, StoreUnavailableError, AuthenticationError: the database cannot be used.
@@ -126,7 +126,7 @@ def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, pref
 def downgrade(
     dsn: str, schema: str | None = None, revision: str = "base", *, prefix: str = DEFAULT_TABLE_PREFIX
 ) -> None:
-    """Go back to an earlier revision; "base" removes our tables with all they hold."""
+    """Go back to an earlier revision; "base" removes our tables with all their rows."""
     from alembic import command
 
     with _connected(dsn, schema, prefix) as connection:
@@ -136,7 +136,7 @@ def downgrade(
 
 
 def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str | None:
-    """The revision that the database has; None for none."""
+    """Return the revision of the database; None if it has no tables of ours."""
     with _connected(dsn, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -144,10 +144,10 @@ def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_
 
 
 def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
-    """Compare the database with this release, to the last column type and index.
+    """Compare the database with this release, down to column types and indexes.
 
     Raises:
-        SchemaError: they differ; the message says in what.
+        SchemaError: they differ; the message lists the differences.
     """
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
@@ -164,7 +164,7 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
 
 
 def comparison_options(schema: str | None, prefix: str) -> dict[str, Any]:
-    """The options by which alembic looks at our tables, in our schema, and at nothing else of the database."""
+    """Return the options that restrict alembic's comparison to our tables in our schema."""
     wanted = {table.name for table in tables_of(schema, prefix).sorted_tables}
 
     def ours(name: str | None, kind: str, parents: Any) -> bool:
@@ -184,7 +184,7 @@ def comparison_options(schema: str | None, prefix: str) -> dict[str, Any]:
 
 
 def sql(schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
-    """The statements that create everything, for those who run such things by hand. No database is needed."""
+    """Return the statements that create all tables, for users who run DDL by hand. No database is needed."""
     from alembic import command
 
     checked_schema(schema)
@@ -214,10 +214,10 @@ def _stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: st
 
 
 def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
-    """Make sure that this release can work with the database's tables.
+    """Check that this release can work with the database's tables.
 
     Raises:
-        SchemaError: they are absent, older or newer, or something is missing; says which command mends it.
+        SchemaError: tables are missing, older or newer; the message names the command that repairs it.
     """
     where = f"schema {schema}" if schema else "the database"
     option = f" --schema {schema}" if schema else ""

@@ -1,14 +1,14 @@
-"""The misfire step. Lock: TRIGGER_ACCESS. Moves late triggers to where their misfire instruction says.
+"""The misfire step. Lock: TRIGGER_ACCESS. Applies the misfire instructions of late triggers.
 
-`LATE` reads a slice without the lock; the instructions are pure functions; `MOVE` writes the slice back in one
-flight, each row guarded by what it was read with, and notes what it moved in `misfires`. What changed hands meanwhile
-is left to the next pass.
+`LATE` reads a batch without the lock; the instructions are pure functions; `MOVE` writes the batch back in one flight,
+guarding each row by the values with which it was read, and records the misfires in `misfires`. Rows that have changed
+in the meantime are left to the next pass.
 
-A trigger that was resumed otherwise than its instruction says waits under a rule of its own, SKIP or ONCE, however
-little it is late: no step but this one takes it.
+A trigger that was resumed with a `missed` policy waits under the rule SKIP or ONCE, even if it is only slightly late:
+no step but this one takes it.
 
-A trigger that catches up ignores misfires until it has passed the instant at which its misfire was handled: what is
-made up for is not judged again. The fire that brings it past that instant puts its rule back (`caught_up`).
+A trigger that catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a
+missed fire is not judged twice. The fire that moves it past that instant restores its rule (`caught_up`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 logger = logging.getLogger(__name__)
 
 
-# Of one that was resumed otherwise than its instruction says, or is new: the rule that it has afterwards.
+# The regular rule of a trigger that was resumed with a `missed` policy, or is new.
 USUAL_RULE = """
 CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
@@ -43,7 +43,7 @@ CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_r
 
 
 def caught_up(following: str, otherwise: str = "t.misfire_rule") -> str:
-    """The SQL, for SET, that ends a catch-up where `following`, the next fire time to be, is past its end."""
+    """Return the SQL, for SET, that ends a catch-up if `following`, the new next fire time, is after its end."""
     return f"""\
            misfire_rule = CASE WHEN t.catch_up_until < coalesce({following}, 'infinity')
                                THEN CASE WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
@@ -76,8 +76,9 @@ SELECT node.at, late.*
  LIMIT %(limit)s::int
 """
 
-# A row is found where it was read: an index scan may be planned by another index than the primary key's, and all that
-# an outage made late may have been due at one instant. What was written meanwhile is elsewhere, and left alone.
+# Rows are found by the ctid with which they were read: an index scan might use another index than the primary key, and
+# after an outage all late triggers may have the same fire time. A row that was updated in the meantime has moved
+# elsewhere, and is skipped.
 MOVE = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
@@ -139,7 +140,7 @@ noted AS (
 SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM over
 """
 
-# What cannot be computed: it fires no more until somebody has mended it.
+# A trigger whose fire times cannot be computed does not fire until somebody resets it.
 SPOIL = """
 UPDATE $triggers t SET trigger_state = 'ERROR', error = held.reason
   FROM (SELECT mine.row, w.reason
@@ -158,11 +159,11 @@ UPDATE $triggers t SET trigger_state = 'ERROR', error = held.reason
 """
 
 MOST_LEFT = 10_000
-# Where these stand in a row of LATE.
+# The positions of these columns in a row of LATE.
 _GENERATION, _PLACE = -6, -2
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
 
-# No row: the epoch is gone.
+# No row: the epoch no longer exists.
 GUARD = """
 SELECT $now FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -171,7 +172,7 @@ SELECT $now FROM $scheduler_state
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A late trigger as it was read."""
+    """A late trigger with the values that were read."""
 
     trigger: Trigger
     progress: TriggerProgress
@@ -193,7 +194,7 @@ def recover_misfires(
     threshold: timedelta,
     limit: int,
 ) -> MisfireOutcome:
-    """Handle one slice; see `JobStore.recover_misfires`. `left`: generations that are left to other nodes."""
+    """Handle one batch; see `JobStore.recover_misfires`. `left`: generations that are left to other nodes."""
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
     found, standing = session.read(
         session.send(
@@ -293,7 +294,7 @@ def _move(
 def _late(row: tuple[Any, ...]) -> _Late:
     _, group, name, job_group, job_name, *columns = row[:-9]
     following, previous, times, generation, calendar, revision, stands, place, rule = row[-9:]
-    # Without its data: what that holds may be known to other programs only, and no fire time depends on it.
+    # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
     columns[-1] = None
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
     return _Late(

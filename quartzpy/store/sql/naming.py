@@ -1,7 +1,7 @@
 """The names of our tables under another prefix or in another schema.
 
-`tables` and the migration scripts name everything with the default prefix: tables, sequences, indexes and constraints
-alike. A name under another prefix is the same name with that prefix in its place.
+`tables` and the migration scripts use the default prefix in all names: of tables, sequences, indexes and constraints.
+For another prefix, it is replaced in each name.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ _IN_SQL = re.compile(rf"(?<![A-Za-z0-9_]){DEFAULT_TABLE_PREFIX}")
 
 
 def renamed(name: str, prefix: str) -> str:
-    """The name of a table, sequence, index or constraint under this prefix."""
+    """Return the name of a table, sequence, index or constraint under this prefix."""
     return prefix + name.removeprefix(DEFAULT_TABLE_PREFIX)
 
 
 def renamed_sql(statement: str, prefix: str) -> str:
-    """A statement of DDL, all its names under this prefix."""
+    """Return a DDL statement with all its names under this prefix."""
     return statement if prefix == DEFAULT_TABLE_PREFIX else _IN_SQL.sub(prefix, statement)
 
 
 def scoped(scheduler: str, prefix: str) -> str:
-    """A name for a scheduler that tells it apart from one of the same name under another prefix."""
+    """Return a name that distinguishes schedulers of the same name under different prefixes."""
     return scheduler if prefix == DEFAULT_TABLE_PREFIX else f"{prefix}/{scheduler}"
 
 
 def version_table(prefix: str) -> str:
-    """The table in which alembic keeps our revision."""
+    """Return the name of alembic's version table."""
     return f"{prefix}alembic_version"
 
 
 def tables_of(schema: str | None = None, prefix: str = DEFAULT_TABLE_PREFIX) -> MetaData:
-    """The tables in this schema and under this prefix, to compare a database with or to create them."""
+    """Return the tables in this schema and under this prefix, to create them or to compare a database with them."""
     if schema is None and prefix == DEFAULT_TABLE_PREFIX:
         return metadata
     moved = MetaData(schema=schema)
     for table in metadata.sorted_tables:
         name = renamed(table.name, prefix)
         copy = table.to_metadata(moved, name=name) if schema is None else table.to_metadata(moved, schema, name=name)
-        _let_keys_follow(table, copy, schema, prefix)
+        _replace_foreign_keys(table, copy, schema, prefix)
         for constraint in copy.constraints:
             constraint.name = quoted_name(renamed(str(constraint.name), prefix), quote=None)
         for index in copy.indexes:
@@ -53,8 +53,8 @@ def tables_of(schema: str | None = None, prefix: str = DEFAULT_TABLE_PREFIX) -> 
     return moved
 
 
-def _let_keys_follow(table: Table, copy: Table, schema: str | None, prefix: str) -> None:
-    """Replace the foreign keys of a copy, which still lead to tables under the default prefix."""
+def _replace_foreign_keys(table: Table, copy: Table, schema: str | None, prefix: str) -> None:
+    """Replace the foreign keys of a copied table, which still refer to tables under the default prefix."""
     for key in list(copy.foreign_key_constraints):
         copy.constraints.discard(key)
         for element in key.elements:

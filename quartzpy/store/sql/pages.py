@@ -1,13 +1,13 @@
-"""Queries by filters, page after page. No lock.
+"""Queries with filters, page by page, without a lock.
 
-The text of a query holds only the conditions that are needed, so each text has one plan, whatever its values are. A
-page starts after a position (a keyset), never at an offset, and walks an index from there:
+The text of a query contains only the conditions that are needed, so each text has one plan, whatever its values are. A
+page starts after a position (keyset pagination), never at an offset, and walks an index from there:
 
-- jobs and triggers: their primary keys, by group and name. The triggers of one job, or of one calendar, are read by
+- jobs and triggers: the primary keys, by group and name. The triggers of one job, or of one calendar, are read through
   their own index and sorted; those that are paused or in ERROR have an index by key.
-- executions: the history from its end. The history of a trigger is read by its own index and sorted; exhausted
-  executions have an index by their end. There is none by job, since each completion would pay for it.
-- misfires: the primary key from its end, or the index of the trigger.
+- executions: the history from its end. The history of a trigger is read through its own index and sorted; exhausted
+  executions have an index by their end. There is no index by job, because it would slow down each completion.
+- misfires: the primary key from its end, or the trigger's index.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COL
      WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name) AS s
  ORDER BY j.job_group, j.job_name
 """
-# OFFSET 0 keeps the planner from walking along another index in the order of the query.
+# OFFSET 0 prevents the planner from walking another index that has the order of the query.
 _TRIGGERS_OF_KEY = "(SELECT * FROM $triggers WHERE sched_name = %(sched)s {of} OFFSET 0)"
 _TRIGGERS = f"""
 {TRIGGER.format(source="{source}")} WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY {{order}} {_LIMIT}
@@ -74,13 +74,13 @@ _AFTER_KEY = "({columns}) > (%(after_group)s, %(after_name)s)"
 _AFTER_NEXT = f"""({_BY_NEXT_FIRE_TIME}) >
     (coalesce(%(after_at)s::timestamptz, 'infinity'), %(after_priority)s::int, %(after_group)s, %(after_name)s)"""
 
-# Executions: up to three parts, each cut off by itself where it can be long.
+# Executions: up to three parts, each with a limit of its own if it can be long.
 _ENDED = f"""
 {ENDED_COLUMNS}
   FROM {{source}}
  WHERE sched_name = %(sched)s {{conditions}} ORDER BY ended_at DESC, fire_id DESC {_LIMIT}
 """
-# OFFSET 0 and the scheduler's name as an expression keep the planner from walking along the whole history instead.
+# OFFSET 0, and the scheduler's name as an expression, prevent the planner from walking the whole history instead.
 _ENDED_OF_TRIGGER = """
 (SELECT * FROM $executions
   WHERE sched_name || '' = %(sched)s AND trigger_group = %(trigger_group)s AND trigger_name = %(trigger_name)s
@@ -134,7 +134,7 @@ SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handle
 
 
 def _all_of(conditions: Iterable[object]) -> str:
-    """The conditions that apply, to be appended to another one; those that do not are empty or None."""
+    """Join the conditions that apply, for appending to another one; those that do not apply are empty or None."""
     return "".join(f"\n   AND {condition}" for condition in conditions if condition)
 
 
@@ -154,7 +154,7 @@ def _between(query: TriggerQuery | ExecutionQuery | MisfireQuery, column: str) -
 
 
 def _literals(names: Iterable[str]) -> str:
-    """Names of our own enumerations, literally: a partial index serves only a condition that the planner can read."""
+    """Return names of our enumerations as SQL literals, because a partial index needs conditions without parameters."""
     return ", ".join(f"'{name}'" for name in sorted(names))
 
 
@@ -222,7 +222,7 @@ def triggers_text(query: TriggerQuery, after: Position | None) -> str:
         after and (_AFTER_KEY.format(columns=_BY_KEY) if by_key else _AFTER_NEXT),
     ]
     order = _BY_KEY if by_key else _BY_NEXT_FIRE_TIME
-    # As an expression, so that without statistics the primary key does not look as good as the index of the few.
+    # An expression, so that without statistics the planner does not prefer the primary key to the partial index.
     is_of_few = query.states is not None and query.states <= _STOPPED
     scheduler = "t.sched_name || ''" if is_of_few else "t.sched_name"
     return _TRIGGERS.format(scheduler=scheduler, source=source, conditions=_all_of(conditions), order=order)
@@ -257,7 +257,7 @@ def triggers(
 
 
 def executions_text(query: ExecutionQuery, after: Position | None) -> str:
-    """The query of only those parts that are needed; after what is SCHEDULED comes nothing else."""
+    """Return a query of the parts that are needed only; a position in the SCHEDULED part excludes the others."""
     of = [
         query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
         _group(query.job_group, "job_group"),
@@ -383,11 +383,11 @@ def _misfire(row: Sequence[Any]) -> MisfireRecord:
     )
 
 
-# --- any of these
+# --- all queries
 
 
 def text_and_values(query: AnyQuery, after: Position | None) -> tuple[str, dict[str, Any]]:
-    """The statement of a page, and its values but for the limit; no text where nothing can be selected."""
+    """Return the statement of a page and its values except the limit; an empty text if nothing can match."""
     match query:
         case JobQuery():
             return jobs_text(query, after), _values_of_jobs(query, after)

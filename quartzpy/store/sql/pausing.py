@@ -1,5 +1,5 @@
-"""Pausing and resuming. Row states change by guarded updates, first without the lock and once more under it:
-what was stored in between is caught by the second, and nobody's held row is waited for under the lock.
+"""Pauses and resumes triggers. Row states change by guarded updates, first without the lock and again under it: the
+second pass catches rows that were stored in between, and no locked row is waited for under the lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quartzpy.store.sql.misfire import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
 
-# Which triggers a request is about.
+# The triggers that a request concerns.
 BY_TRIGGER = """
 (t.trigger_group, t.trigger_name) IN (SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[]))
 """
@@ -38,7 +38,7 @@ ALL = "true"
 
 TREATED = f"%(missed)s::text <> 'misfire' AND t.next_fire_time < $now AND {SCHEDULED}"
 
-# A trigger that only a mode holds up is paused by name as well: the end of the mode does not resume it then.
+# A trigger that only a mode pauses can be paused by name as well: then the end of the mode does not resume it.
 _MAY_BE_PAUSED = """
 (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
  OR (t.held_by_mode AND NOT %(by_mode)s::bool AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')))
@@ -64,8 +64,9 @@ paused AS (
 DELETE FROM $fired_triggers f USING paused WHERE f.fire_id = paused.fire_id AND f.state = 'ACQUIRED'
 """
 
-# A trigger that has no fire time left stays as it is. A late one is WAITING again and the misfire step sees to it. What
-# no schedule made is not skipped. Where a mode forbids a trigger to fire, the mode alone holds it from here on.
+# A trigger without a further fire time does not change. A late one becomes WAITING, and the misfire step handles it.
+# Triggers without a schedule (manual fires, retries, recoveries) are not skipped. If a mode forbids a trigger to fire,
+# only that mode keeps it paused from now on.
 _RESUME = f"""
 WITH held AS (
     SELECT t.trigger_group, t.trigger_name, {MODE_FORBIDS.format(row="t")} AS is_forbidden
@@ -163,7 +164,7 @@ def _resume(
 
     def work(transaction: Transaction) -> datetime | None:
         first = transaction.send(*forget, session.send(waiting, **values))[-1]
-        # Announced whatever the second finds: that is known only with the commit.
+        # These are announced whatever the second pass finds, because its result is known only with the commit.
         due = [(JobKey(name, group), at) for group, name, at, is_forbidden in first.rows if not is_forbidden]
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
@@ -229,7 +230,7 @@ def set_mode(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed) ->
         return _resume(session, HELD_BY_JOBS_MODE, _keys([key]), change, missed=missed)
     which = BY_JOB if mode is JobMode.DISABLED else BY_JOB_SCHEDULED
     _pause(session, which, _keys([key]), change, by_mode=True)
-    # Those made by hand go on where the job was disabled before.
+    # If the job was disabled before, its manual fires resume.
     return None if mode is JobMode.DISABLED else _resume(session, HELD_BY_JOBS_MODE, _keys([key]), missed=missed)
 
 
@@ -249,10 +250,11 @@ def set_manual(session: SqlSession, on: bool, missed: Missed) -> datetime | None
 
 
 def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
-    """ERROR becomes what a newly stored trigger would be; see `JobStore.reset_from_error`.
+    """Give a trigger in ERROR the state of a newly stored one; see `JobStore.reset_from_error`.
 
     Raises:
-        TriggerNotFoundError, IllegalStateChangeError: there is none, or it is in no error.
+        TriggerNotFoundError: the trigger is not stored.
+        IllegalStateChangeError: it is not in ERROR.
     """
     reset, state = session.unlocked(
         session.send(RESET_FROM_ERROR, group=key.group, name=key.name),

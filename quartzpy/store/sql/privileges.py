@@ -1,5 +1,5 @@
-"""What each kind of user may do with our tables: the least that it needs. `quartzpy db roles` grants it, and the start
-of a node and `quartzpy doctor` compare with it.
+"""The least privileges on our tables for each kind of user. `quartzpy db roles` grants them, and the start of a node
+and `quartzpy doctor` check them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ VERSION_TABLE = version_table(DEFAULT_TABLE_PREFIX)
 
 
 class Use(StrEnum):
-    """What somebody does with the database."""
+    """A kind of use of the database."""
 
     NODE = "node"
-    """Runs jobs, and everything that a client does."""
+    """Runs jobs, and does everything that a client does."""
     CLIENT = "client"
-    """Schedules, pauses, triggers, cancels and looks; runs nothing."""
+    """Schedules, pauses, triggers, cancels and reads; does not run jobs."""
     READER = "reader"
     """Looks."""
 
@@ -36,16 +36,16 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
-    # To lock a row takes UPDATE; the rows of a scheduler's name are made by whoever comes first.
+    # Locking a row needs UPDATE; whoever uses a scheduler's name first inserts its rows.
     "qrtz_locks": {
         Use.NODE: ("SELECT", "INSERT", "UPDATE"),
         Use.CLIENT: ("SELECT", "INSERT", "UPDATE"),
         Use.READER: _READ,
     },
-    # A client asks an execution to stop, and gives back the claims of what it replaces; it may not claim.
+    # A client asks executions to stop, and deletes the claims on triggers that it replaces; it does not claim.
     "qrtz_fired_triggers": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE", "DELETE"), Use.READER: _READ},
     "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
-    # What a client resumes may have misfired.
+    # A trigger that a client resumes may have misfired.
     "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
     "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
 }
@@ -54,7 +54,7 @@ SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
 }
 
-# What is not there is another check's business.
+# Tables that do not exist are reported by another check.
 _MISSING = b"""
 SELECT w.name, w.verb
   FROM unnest(%(kinds)s::text[], %(names)s::text[], %(verbs)s::text[]) AS w(kind, name, verb)
@@ -71,7 +71,7 @@ SELECT w.name, w.verb
 def missing(
     connection: psycopg.Connection[Any], schema: str | None, use: Use, prefix: str = DEFAULT_TABLE_PREFIX
 ) -> dict[str, list[str]]:
-    """The verbs that this connection's role lacks for that use, by table or sequence."""
+    """Return the missing privileges of this connection's role for a use, by table or sequence."""
     wanted = [
         (kind, renamed(name, prefix), verb)
         for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
@@ -86,5 +86,5 @@ def missing(
     return found
 
 
-def said(lacking: Mapping[str, list[str]]) -> str:
+def described(lacking: Mapping[str, list[str]]) -> str:
     return "; ".join(f"{', '.join(verbs)} on {name}" for name, verbs in lacking.items())

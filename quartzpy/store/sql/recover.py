@@ -1,7 +1,7 @@
-"""The recover step. Locks: STATE_ACCESS, then TRIGGER_ACCESS. Frees what dead nodes held.
+"""The recover step. Locks: STATE_ACCESS, then TRIGGER_ACCESS. Releases the claims of dead nodes.
 
-Any claim of an epoch that is not registered is nobody's: a node registers before it claims. So the dead are
-removed first, and one rule serves for them and for whatever an earlier accident left behind.
+A node registers before it claims, so a claim of an epoch that is not registered has no owner. Recovery first removes
+the dead nodes, and then one rule releases both their claims and those that any earlier accident left behind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quartzpy.store.sql.session import SqlSession, require_epoch
 
 logger = logging.getLogger(__name__)
 
-# Only those that did not check in since they were judged.
+# Only nodes that have not checked in since they were judged dead.
 REMOVE_DEAD = """
 DELETE FROM $scheduler_state s
  USING unnest(%(instances)s::text[], %(epochs)s::bigint[], %(counts)s::bigint[]) AS d(instance_id, epoch, checkin_count)
@@ -38,7 +38,7 @@ DELETE FROM $scheduler_state s
 RETURNING s.instance_id
 """
 
-# Their open transactions hold rows that recovery would have to skip.
+# Their open transactions hold locks on rows that recovery would have to skip.
 END_SESSIONS = """
 SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
   FROM unnest(%(instances)s::text[], %(epochs)s::bigint[], %(counts)s::bigint[], %(prefixes)s::text[])
@@ -129,8 +129,8 @@ lost AS (
 SELECT (SELECT count(*) FROM again), (SELECT count(*) FROM lost), (SELECT count(*) FROM released)
 """
 
-# Behind FREE, and in a statement of its own: it changes triggers that FREE has just made or released. A recovery that
-# is set to ERROR too runs when somebody resets it, so that no instant is lost. The count begins anew.
+# A separate statement after FREE, because it changes triggers that FREE has just stored or released. A recovery trigger
+# becomes ERROR as well, and runs when somebody resets it, so that no fire is lost. The count restarts.
 QUARANTINE = """
 WITH poison AS (
     UPDATE $job_details j SET node_deaths = 0
@@ -163,8 +163,8 @@ unclaimed AS (
 SELECT job_group, job_name FROM poison ORDER BY 1, 2
 """
 
-# Triggers that say that something holds them, where nothing does. Possible only by editing tables, or where a step
-# skipped a row that a transaction held.
+# Triggers in a state that says that something holds them, when nothing does. This is possible only by editing tables,
+# or if a step skipped a row that a transaction had locked.
 STUCK = """
     SELECT t.trigger_group, t.trigger_name, t.trigger_state, t.job_group, t.job_name
       FROM $triggers t
@@ -183,7 +183,7 @@ STUCK = """
            END
 """
 
-# Whether there is anything to recover, without a lock: almost always there is not.
+# A check without a lock whether there is anything to recover; almost always there is not.
 ANYTHING_STUCK = f"""
 SELECT EXISTS (SELECT FROM $fired_triggers f
                 WHERE f.sched_name = %(sched)s
@@ -210,14 +210,14 @@ SELECT trigger_state, job_group, job_name FROM stuck
 """
 
 
-# Which life of a node is in the way. Where it goes, it died.
+# The present epoch of an instance id that is wanted. If it is removed, it counts as dead.
 PRESENT_EPOCH = """
 SELECT epoch FROM $scheduler_state WHERE sched_name = %(sched)s AND instance_id = %(instance)s
 """
 
 
 def _identified(dead: Collection[NodeRecord]) -> dict[str, list[Any]]:
-    """The values by which the rows of these nodes are found, as long as they stand as they were read."""
+    """Return the values that identify the rows of these nodes, if they have not changed since they were read."""
     return {
         "instances": [record.instance_id for record in dead],
         "epochs": [record.epoch for record in dead],
@@ -226,7 +226,7 @@ def _identified(dead: Collection[NodeRecord]) -> dict[str, list[Any]]:
 
 
 def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
-    """End the database sessions of nodes that were declared dead. A pooler's are not theirs."""
+    """Terminate the database sessions of dead nodes, except those of a pooler, which other clients share."""
     others = [record for record in dead if record.process not in ("", own_process())]
     if not others or session.connections.pooled:
         return
@@ -234,15 +234,15 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
     try:
         ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
     except JobStoreError as error:
-        # What they hold is skipped, and recovered when it is let go.
-        logger.warning("the database sessions of dead nodes cannot be ended: %s", error)
+        # Rows that these sessions have locked are skipped, and recovered after their release.
+        logger.warning("cannot terminate the database sessions of dead nodes: %s", error)
         return
     if ended:
-        logger.info("ended %d database sessions of dead nodes", ended)
+        logger.info("terminated %d database sessions of dead nodes", ended)
 
 
 def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, max_node_deaths: int) -> RecoveryOutcome:
-    """Free what the dead held; see `JobStore.recover`."""
+    """Remove dead nodes and release what they held; see `JobStore.recover`."""
     stuck, standing = session.read(
         session.send(ANYTHING_STUCK), session.send(GUARD, instance=node.instance_id, epoch=node.epoch)
     )
@@ -259,7 +259,7 @@ def recover(session: SqlSession, node: Node, dead: Collection[NodeRecord], *, ma
         news(session),
         name=LockName.STATE_ACCESS,
     )[1:5]
-    # A COMPLETE trigger whose node died before it could end it is nothing odd.
+    # A COMPLETE trigger whose node died before it could remove it is not an anomaly.
     odd = sum(state != "COMPLETE" for state, _, _ in repaired.rows)
     jobs = {(group, name) for _, group, name in repaired.rows}
     if jobs:
@@ -313,12 +313,12 @@ def register(
 
 
 def leave(session: SqlSession, node: Node) -> None:
-    """Give back the claims and go; see `JobStore.leave`."""
+    """Release the node's claims and remove the node; see `JobStore.leave`."""
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
         session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
         session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
-        # Also where no claim remained: what it executed last freed triggers that only it was told of.
+        # Also if no claim was left: only this node was notified of triggers that its last executions unblocked.
         news(session),
         name=LockName.STATE_ACCESS,
     )

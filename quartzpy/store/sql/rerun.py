@@ -1,11 +1,11 @@
 """One-shot triggers that run a job again: after its node died (recovery), or after it failed (retry).
 
-They carry what the original was, under Quartz's names and ours; one that is repeated in its turn brings the keys of
-the first original with it.
+They carry the keys and times of the original execution, under Quartz's names and ours; one that is repeated again keeps
+the keys of the first original.
 
-Such a trigger refers to its job: storing it under the lock would wait there for whoever deletes or redefines that job
-in an open transaction. So the job's row is held first, and skipped where it cannot be: more strongly than the foreign
-key asks for, because a row that somebody updated and then locked would be waited for in the mode of the key.
+Such a trigger refers to its job: storing it under the lock would wait there for any open transaction that deletes or
+redefines the job. So the job's row is locked first, or skipped if another transaction has it. The lock is stronger than
+the foreign key requires, because the check of the key would wait for a row that was updated and then locked.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
 
 
 def repeatable(name: str, fired: str) -> str:
-    """The SQL, a CTE, that holds the jobs of `fired` (rows of fire_ids, to be run again) that nobody else is
-    changing."""
+    """Return a CTE that locks the jobs of `fired` (rows of fire_ids that will run again), skipping those that another
+    transaction has locked."""
     return f"""
 {name} AS MATERIALIZED (
     SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode
@@ -87,7 +87,7 @@ def repeatable(name: str, fired: str) -> str:
 
 
 def again(name: str, fired: str, jobs: str, kind: Again) -> str:
-    """The SQL, to be closed by the caller, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
+    """Return SQL, which the caller completes, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,

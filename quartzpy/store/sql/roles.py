@@ -1,4 +1,4 @@
-"""Roles with the least privileges: who owns the tables, who runs jobs, who schedules, who looks."""
+"""Roles with the least privileges, for owning the tables, running jobs, scheduling and monitoring."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}")
 
 
 def role_name(name: str) -> str:
-    """A name for a role. Raises SettingsError."""
+    """Validate a role's name. Raises SettingsError."""
     if not _ROLE.fullmatch(name) or name.startswith("pg_"):
         raise SettingsError(f"role: letters, digits, _, - and $, no digit first, at most 63, not pg_... (got {name!r})")
     return name
@@ -36,13 +36,13 @@ def role_name(name: str) -> str:
 def statements(
     names: Mapping[str, str] = DEFAULT_NAMES, schema: str | None = None, prefix: str = DEFAULT_TABLE_PREFIX
 ) -> list[str]:
-    """The SQL that makes the roles where they are not there, and grants each what it needs and no more.
+    """Return the SQL that creates missing roles, and grants each role only the privileges that it needs.
 
-    They cannot log in: they are granted to those who do. It can be run again, and by whoever owns the tables or is a
-    superuser, after `quartzpy db upgrade`.
+    The roles cannot log in; grant them to login roles. The statements can be repeated, by the owner of the tables or
+    by a superuser, after `quartzpy db upgrade`.
 
     Raises:
-        SettingsError: a name cannot be that of a role or a schema, or begin those of tables.
+        SettingsError: the name of a role or schema, or the table prefix, is not valid.
     """
     checked_schema(schema)
     checked_table_prefix(prefix)
@@ -65,7 +65,7 @@ def statements(
         for kind, things in (("TABLE", TABLES), ("SEQUENCE", SEQUENCES)):
             for name, uses in things.items():
                 thing = f"{kind} {place}.{renamed(name, prefix)}"
-                # What an earlier release needed goes.
+                # Privileges that only an earlier release needed are revoked.
                 found.append(f"REVOKE ALL ON {thing} FROM {role}")
                 if uses[use]:
                     found.append(f"GRANT {', '.join(uses[use])} ON {thing} TO {role}")
@@ -80,7 +80,7 @@ def apply(dsn: str, found: list[str]) -> None:
     """Run the statements in one transaction.
 
     Raises:
-        SchemaError: our tables are not there, or this role may not do it.
+        SchemaError: the tables do not exist, or this role lacks the privilege.
     """
     engine = create_engine(parse_dsn(dsn), poolclass=NullPool, connect_args={"application_name": "quartzpy:db"})
     try:

@@ -1,4 +1,4 @@
-"""Rows to values: what `acquire`, `fire` and the lookups return."""
+"""Decodes rows into the values that `acquire`, `fire` and the lookups return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CATCH_UP = "catch_up"
 
 @lru_cache(maxsize=4096)
 def _schedule(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What `schedule_text` wrote: of the kind, and the bounds of catching up."""
+    """Decode the column `schedule` into the values of the trigger's kind and the catch-up limits."""
     parsed = stored_object(text, "schedule", InvalidTriggerError)
     try:
         bounds = parsed.pop(_CATCH_UP, {})
@@ -42,7 +42,7 @@ def _schedule(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def schedule_text(trigger: Trigger) -> str:
-    """The column `schedule`: what is particular to the kind, and the bounds of catching up where there are any."""
+    """Return the column `schedule`: the values specific to the kind, and the catch-up limits if any."""
     schedule = trigger.schedule()
     if trigger.catches_up:
         within = trigger.catch_up_within
@@ -69,7 +69,7 @@ def trigger(
     calendar: str | None,
     data: str | None,
 ) -> Trigger:
-    """A trigger from its columns. Raises InvalidValueError where the row holds what no trigger can be."""
+    """Build a trigger from its columns. Raises InvalidValueError if the row does not describe a valid trigger."""
     of_kind, bounds = _schedule(schedule)
     return stored_schedule(
         kind,
@@ -106,7 +106,7 @@ def job(
     data: str | None,
     continuations: str | None,
 ) -> JobDetail:
-    """A job from its columns."""
+    """Build a job from its columns."""
     where = placement_from_text(placement)
     return JobDetail(
         job_type,
@@ -131,14 +131,14 @@ def job(
 
 @lru_cache(maxsize=256)
 def calendar_from_text(text: str) -> Calendar:
-    """A stored calendar."""
+    """Decode a stored calendar."""
     return calendar_from_json(stored_object(text, "calendar", InvalidCalendarError))
 
 
 def by_outcome(
     found: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
-    """Rows of `acquire.TAKEN`, by what became of them: fired, claimed, skipped."""
+    """Decode rows of `acquire.TAKEN`, grouped by outcome: fired, claimed, skipped."""
     values = [decode_row(row) for row in found]
     return (
         tuple(one for one in values if isinstance(one, FiredTrigger)),
@@ -148,7 +148,7 @@ def by_outcome(
 
 
 def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
-    """A row of `acquire.TAKEN`."""
+    """Decode a row of `acquire.TAKEN`."""
     (
         fate, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
         previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,

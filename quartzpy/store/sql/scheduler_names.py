@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quartzpy.store.sql.session import SqlSession
 
-# From one name to the next along an index: as quick with a million rows as with ten.
+# A loose index scan: it steps from one name to the next, so its cost does not depend on the number of rows.
 _STEPS = """
 (WITH RECURSIVE named AS (
     (SELECT sched_name FROM {table} ORDER BY sched_name LIMIT 1)
@@ -13,11 +13,11 @@ _STEPS = """
       FROM named n WHERE n.sched_name IS NOT NULL
 ) SELECT sched_name FROM named WHERE sched_name IS NOT NULL)
 """
-# Rows of locks say nothing: whoever looks for a scheduler by a wrong name makes them.
+# The table of locks is left out, because even a query with a mistyped scheduler name inserts rows there.
 _TABLES = ("$job_details", "$executions", "$calendars", "$scheduler_state")
 NAMES = f"{' UNION '.join(_STEPS.format(table=table) for table in _TABLES)} ORDER BY 1"
 
 
 def scheduler_names(session: SqlSession) -> list[str]:
-    """Return the names of the schedulers that have a job, a calendar, a node or a history, in order."""
+    """Return the names of the schedulers that have a job, a calendar, a node or a history, sorted."""
     return [name for (name,) in session.read_one(NAMES)]

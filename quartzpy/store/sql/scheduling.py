@@ -1,8 +1,8 @@
-"""Storing, replacing and removing jobs and triggers.
+"""Stores, replaces and removes jobs and triggers.
 
-Rows first, then the lock: whoever waits for a row that somebody's open transaction holds does not hold up the
-cluster meanwhile. What depends on what others do (pauses, running jobs) is settled in the last flight, under
-TRIGGER_ACCESS, where the steps skip held rows and so never wait for us.
+A transaction locks rows first and takes the lock afterwards: while it waits for a row that another transaction has
+locked, it does not block the cluster. Everything that depends on others (pauses, running jobs) is reconciled in the
+last flight, under TRIGGER_ACCESS, where the steps skip locked rows and so never wait for this transaction.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
 RETURNING j.job_group, j.job_name, j.xmax <> 0
 """
 
-# Of jobs that are to be replaced: whether what their triggers have copies of will be another.
+# For jobs that will be replaced: do the values change of which their triggers have copies?
 COMPARE_JOBS = """
 SELECT j.job_group, j.job_name,
        (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
@@ -114,7 +114,7 @@ COPY_JOB = f"""
 {_COPY_JOB}
  WHERE t.sched_name = j.sched_name AND t.job_group = j.job_group AND t.job_name = j.job_name AND {OUT_OF_DATE}
 """
-# Under the lock: what was stored since. It skips what somebody holds.
+# Under the lock: triggers that were stored since. It skips locked rows.
 COPY_JOB_AGAIN = f"""
 {_COPY_JOB}
  CROSS JOIN LATERAL (
@@ -133,8 +133,8 @@ DELETE FROM $fired_triggers f
            AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
 """
 
-# The stored trigger `t` belongs to the same job and has the schedule that is to be stored: as it was declared, or as it
-# stands now.
+# The stored trigger `t` belongs to the same job and already has the schedule that is to be stored: as it was declared,
+# or as it is now.
 SAME_SCHEDULE = """
 ((t.job_group, t.job_name) = (excluded.job_group, excluded.job_name)
  AND (t.schedule_hash = excluded.schedule_hash
@@ -147,7 +147,7 @@ _SAME_MISFIRE = """
 (t.misfire_instruction, t.misfire_threshold)
     IS NOT DISTINCT FROM (excluded.misfire_instruction, excluded.misfire_threshold)
 """
-# The schedule of a trigger that keeps its progress, with the bounds of catching up that it is given now.
+# The schedule of a trigger that keeps its progress, with the new catch-up limits.
 _KEPT_SCHEDULE = """
 (t.schedule - 'catch_up') || CASE WHEN excluded.schedule -> 'catch_up' IS NULL THEN '{}'::jsonb
                                   ELSE jsonb_build_object('catch_up', excluded.schedule -> 'catch_up') END
@@ -243,7 +243,7 @@ SELECT FROM $job_details
    FOR NO KEY UPDATE
 """
 
-# The jobs' rows first: nobody can add a trigger to them from here on.
+# The jobs' rows are locked first, so that nobody can add a trigger to them.
 HOLD_JOBS = """
 SELECT j.job_group, j.job_name
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
@@ -303,7 +303,7 @@ CLEAR = (
 
 
 class _NotOrdinaryError(JobStoreError):
-    """See `STILL_ORDINARY`; nothing was stored."""
+    """The condition of `STILL_ORDINARY` is no longer true; nothing was stored."""
 
 
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -312,7 +312,7 @@ def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
-    """The keys of jobs, and what their triggers have copies of."""
+    """Return the keys of jobs, and the values of which their triggers have copies."""
     return {
         "groups": [job.group for job in jobs],
         "names": [job.name for job in jobs],
@@ -384,7 +384,7 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, repla
 
 def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
-    # All programs take the rows in the same order, so that two that store the same do not deadlock.
+    # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
     prepared = sorted((one for entry in entries for one in entry.triggers), key=lambda one: one.trigger.key)
     ordinary = True
 
@@ -399,7 +399,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     try:
         return session.transaction(work)
     except _NotOrdinaryError:
-        # While so many were stored, a pause or another definition of a job was committed: they are settled one by one.
+        # During the bulk store, a pause or another definition of a job was committed: reconcile the rows one by one.
         ordinary = False
         return session.transaction(work)
 
@@ -407,7 +407,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
 def modify_job(
     session: SqlSession, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
 ) -> JobDetail | None:
-    """Store a job as `change` says; see `JobStore.modify_job`."""
+    """Change a stored job; see `JobStore.modify_job`."""
 
     def work(transaction: Transaction) -> JobDetail | None:
         hold = session.send(HOLD_JOB, group=key.group, name=key.name)
@@ -439,7 +439,7 @@ def _store_some_jobs(
     keeps_data: bool,
     keeps_persisted: bool = True,
 ) -> list[JobKey]:
-    """Store jobs; those whose triggers have copies of what they no longer say."""
+    """Store jobs; return those whose triggers have copies of outdated values."""
     sends = [_jobs(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)]
     compare = [session.send(COMPARE_JOBS, **_copied(jobs))] if replace else []
     if session.decides_at_once:
@@ -447,13 +447,13 @@ def _store_some_jobs(
         differs = _differing(compared)
     else:
         differs = _differing(transaction.send(*compare) if compare else [])
-        # Before they change: whoever stores a trigger of theirs waits from here to the commit, or nobody would correct
-        # its copies.
+        # Lock the jobs before they change: a transaction that stores a trigger of theirs must wait until the commit, or
+        # its copies would never be corrected.
         hold = session.send(HOLD_JOBS, **_keys(key for key, other in differs.items() if other))
         sent = transaction.send(hold, *sends)[1]
     stored = {JobKey(name, group): was_there for group, name, was_there in sent.rows}
     _check_same_jobs(session, transaction, [job for job in jobs if job.key not in stored])
-    # What was stored by somebody else since the comparison may differ.
+    # Jobs that somebody else has stored since the comparison may differ.
     changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
     if changed:
         keys = _keys(changed)
@@ -462,7 +462,7 @@ def _store_some_jobs(
 
 
 def _check_same_jobs(session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail]) -> None:
-    """Raise ObjectAlreadyExistsError where one of these jobs, which are stored already, is stored as something else."""
+    """Raise ObjectAlreadyExistsError if one of these jobs is stored with different values."""
     if not jobs:
         return
     stored = [rows.job(*row) for row in transaction.send(session.send(JOBS, **_keys(job.key for job in jobs)))[0].rows]
@@ -484,11 +484,11 @@ def _store_triggers(
     changed: Sequence[JobKey] = (),
     ordinary: bool = True,
 ) -> datetime | None:
-    """Store triggers and commit; the soonest fire time. `ordinary`: it may be that nothing is paused, limited or by
-    hand only."""
+    """Store triggers and commit; return the earliest fire time. `ordinary`: assume that nothing is paused, limited or
+    in manual mode, and check it."""
     names = {p.trigger.calendar for p in prepared if p.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
-    # What was computed from a calendar that was replaced meanwhile is left to be computed again.
+    # Fire times computed from a calendar that was replaced in the meantime are discarded, to be computed again.
     prepared = [
         p
         if p.calendar_revision == revisions.get(p.trigger.calendar or "")
@@ -498,14 +498,14 @@ def _store_triggers(
     many = len(prepared) > CHUNK
     settles_later = not session.decides_at_once
     if many and not settles_later:
-        # So many are not settled under the lock. As a rule there is nothing to settle.
+        # There are too many rows to reconcile under the lock, and usually none needs it.
         settles_later = not (ordinary and transaction.send(session.send(IS_ORDINARY))[0].rows[0][0])
     stored = [
         row
         for some in _chunks(prepared)
         for row in _store_some_triggers(session, transaction, some, replace=replace, settles_later=settles_later)
     ]
-    # The others keep the state that they have.
+    # The other triggers keep their state.
     began = [row.key for row in stored if not row.is_kept]
     last = _settle_jobs(session, changed) if session.decides_at_once else []
     if settles_later:
@@ -520,12 +520,12 @@ def _store_triggers(
     try:
         transaction.commit(*last)
     except psycopg.errors.DivisionByZero as error:
-        raise _NotOrdinaryError("something was paused, limited or redefined meanwhile") from error
+        raise _NotOrdinaryError("a job or trigger was paused, limited or redefined in the meantime") from error
     return min((row.next_fire_time for row in stored if row.next_fire_time is not None), default=None)
 
 
 class _StoredTrigger(NamedTuple):
-    """A trigger as it is after it was stored. `is_kept`: it was there, with the same schedule."""
+    """A trigger after it was stored. `is_kept`: it was stored already, with the same schedule."""
 
     key: TriggerKey
     is_kept: bool
@@ -542,7 +542,7 @@ def _store_some_triggers(
     replace: bool,
     settles_later: bool,
 ) -> list[_StoredTrigger]:
-    """Store triggers, or see that they are stored just so."""
+    """Store triggers, or check that they are stored with the same values."""
     sends = [_triggers(session, prepared, replace=replace, settles_later=settles_later)]
     if replace:
         sends.append(session.send(VOID_CLAIMS, **_keys(p.trigger.key for p in prepared)))
@@ -558,11 +558,11 @@ def _store_some_triggers(
 def _same_triggers(
     session: SqlSession, transaction: Transaction, missing: Sequence[PreparedTrigger]
 ) -> list[_StoredTrigger]:
-    """Triggers that were not stored, as they are stored already.
+    """Return the stored triggers that the statement did not store.
 
     Raises:
-        JobNotFoundError: the reason is that a job is not stored.
-        ObjectAlreadyExistsError: one is stored as something else.
+        JobNotFoundError: a trigger was not stored because its job is not stored.
+        ObjectAlreadyExistsError: a trigger is stored with different values.
     """
     jobs, triggers = transaction.send(
         session.send(HOLD_JOBS, **_keys({p.trigger.job_key for p in missing if p.trigger.job_key})),
@@ -582,7 +582,7 @@ def _same_triggers(
 
 
 def _settle_jobs(session: SqlSession, changed: Sequence[JobKey]) -> list[Send]:
-    """What corrects, under the lock, the triggers of changed jobs that were stored meanwhile."""
+    """Return the statements that correct, under the lock, triggers of changed jobs that were stored in the meantime."""
     return [
         session.send(text, **_keys(some)) for some in _chunks(changed) for text in (COPY_JOB_AGAIN, VOID_CLAIMS_OF_JOBS)
     ]
@@ -607,7 +607,7 @@ def _announcement(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> l
 
 
 def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
-    """Put `new` in the place of `old`; see `JobStore.replace_trigger`."""
+    """Replace `old` by `new`; see `JobStore.replace_trigger`."""
 
     def work(transaction: Transaction) -> datetime | None:
         went = transaction.send(
@@ -651,7 +651,7 @@ def clear(session: SqlSession) -> None:
 
 
 def owned(session: SqlSession, owner: str) -> Owned:
-    """What an owner declared; see `JobStore.owned`."""
+    """Return the jobs and triggers of an owner; see `JobStore.owned`."""
     jobs, triggers, version = session.read(
         *(session.send(text, owner=owner) for text in (OWNED_JOBS, OWNED_TRIGGERS, VERSION_OF_OWNER))
     )
@@ -670,7 +670,7 @@ def own(
     triggers: Collection[TriggerKey],
     version: str | None,
 ) -> None:
-    """Note whose these are; see `JobStore.own`."""
+    """Record the owner; see `JobStore.own`."""
     keys = (OWN_JOBS, jobs), (OWN_TRIGGERS, triggers)
     sends = [session.send(text, owner=owner, **_keys(some)) for text, some in keys]
     if version is not None:

@@ -1,8 +1,8 @@
-"""Which server our connections lead to, and when it is another one: a failover is seen at the next connection.
+"""Detection of failovers: identifies the server of each new connection.
 
-A server is told by its system identifier and, as each promotion begins one, its timeline. Asked once for each
-connection, not for each flight. A server whose timeline is older than one that this process has seen was left behind
-by a failover: whatever it says, nothing is read from it or written to it.
+A server is identified by its system identifier and its timeline, which increases with each promotion. It is queried
+once per connection, not per transaction. A server on an older timeline than one that this process has seen was
+superseded by a failover: this process neither reads from it nor writes to it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quartzpy.store.sql.statement import Statement
 logger = logging.getLogger(__name__)
 
 READ_ONLY = "25006"
-# Whoever asks for these wants to read, wherever that is.
+# With these values of target_session_attrs the caller accepts a standby.
 _STANDBY_WILL_DO = frozenset({"any", "read-only", "standby", "prefer-standby"})
 _GENERATION = "_quartzpy_generation"
 
-# The log that the server writes has the timeline in its name; the control file tells of a promotion later.
+# The name of the current WAL file contains the timeline; the control file is updated only later after a promotion.
 _WHO = Statement(
     "who",
     b"SELECT pg_is_in_recovery(),"
@@ -36,12 +36,12 @@ _WHO = Statement(
     (),
 )
 _STANDBY_ONLY = Statement("standby", b"SELECT pg_is_in_recovery(), NULL::int, NULL::bigint", ())
-# No privilege, no such function, not there in this product.
-_UNTOLD = frozenset({"42501", "42883", "0A000"})
+# Missing privilege, undefined function, not supported by this product.
+_NOT_AVAILABLE = frozenset({"42501", "42883", "0A000"})
 
 
 class Server(NamedTuple):
-    """A server that can write; what it does not tell is None."""
+    """A server that accepts writes; None for values that it does not reveal."""
 
     system_identifier: int | None
     timeline: int | None
@@ -51,7 +51,7 @@ class Server(NamedTuple):
     def identity(self) -> tuple[int | None, int | None]:
         return self.system_identifier, self.timeline
 
-    def was_left_behind_by(self, other: Server) -> bool:
+    def is_superseded_by(self, other: Server) -> bool:
         return (
             self.system_identifier == other.system_identifier
             and self.timeline is not None
@@ -61,11 +61,11 @@ class Server(NamedTuple):
 
 
 class WrongServerError(StoreUnavailableError):
-    """The server that answered is not the one that holds the data now."""
+    """The server that answered is not the current primary."""
 
 
 class Servers:
-    """Knows the server that the connections of one store lead to, and makes them."""
+    """Opens connections, and tracks the server that the connections of one store lead to."""
 
     def __init__(self, seconds: float, failed_over: Callable[[DatabaseFailedOver], None]) -> None:
         self._seconds = seconds
@@ -76,11 +76,11 @@ class Servers:
         self._tells_all = True
 
     def connect(self, **arguments: Any) -> psycopg.Connection[Any]:
-        """A connection to the server that holds the data; of several hosts, those that do not are passed over.
+        """Connect to the current primary; of several hosts, others are skipped.
 
         Raises:
-            psycopg.Error: none can be made.
-            StoreUnavailableError: the server is not the one that holds the data.
+            psycopg.Error: no connection can be opened.
+            StoreUnavailableError: the server is not the current primary.
         """
         autocommit = arguments.pop("autocommit", False)
         wrong: WrongServerError | None = None
@@ -108,28 +108,28 @@ class Servers:
                 raise
 
     @staticmethod
-    def has_recognised(connection: object) -> bool:
-        """Tell whether a connection was asked which server it leads to."""
+    def is_identified(connection: object) -> bool:
+        """Return True if the server of a connection has been identified."""
         return _GENERATION in getattr(connection, "__dict__", {})
 
     def is_current(self, connection: object) -> bool:
-        """Whether this connection, which was made here, leads to the server that holds the data now."""
+        """Return True if this connection, which was opened here, leads to the current primary."""
         made_in: int | None = getattr(connection, "__dict__", {}).get(_GENERATION)
         return made_in is None or made_in == self._generation
 
     def distrust(self) -> None:
-        """The server cannot write any more: no connection that was made up to now is used again."""
+        """Stop using all existing connections, because their server no longer accepts writes."""
         with self._lock:
             self._generation += 1
 
     def recognise(
         self, connection: psycopg.Connection[Any], seconds: float | None = None, *, standby_will_do: bool = False
     ) -> None:
-        """Ask a new connection which server it leads to, for so many seconds.
+        """Identify the server of a new connection, within `seconds`.
 
         Raises:
-            psycopg.Error: it does not answer.
-            StoreUnavailableError: it is not the one that holds the data.
+            psycopg.Error: the server does not answer.
+            StoreUnavailableError: it is not the current primary.
         """
         place = f"{connection.info.host}:{connection.info.port}"
         standby, timeline, system = self._asked(connection, self._seconds if seconds is None else seconds)
@@ -139,14 +139,13 @@ class Servers:
             if standby:
                 if known is not None and not standby_will_do:
                     raise WrongServerError(
-                        f"the server at {place} is a standby; the data is where it can be written, last at"
-                        f" {known.place}",
+                        f"the server at {place} is a standby; the primary was last seen at {known.place}",
                         sqlstate=READ_ONLY,
                     )
-            elif known is not None and found.was_left_behind_by(known):
+            elif known is not None and found.is_superseded_by(known):
                 raise WrongServerError(
-                    f"the server at {place} is of timeline {found.timeline}, which a failover to timeline"
-                    f" {known.timeline} at {known.place} left behind; where that is not so, as after restoring a"
+                    f"the server at {place} is on timeline {found.timeline}, which a failover to timeline"
+                    f" {known.timeline} at {known.place} has superseded; if that is wrong, as after restoring a"
                     " backup, restart this process",
                     sqlstate=READ_ONLY,
                 )
@@ -164,9 +163,9 @@ class Servers:
             try:
                 return self._answer(connection, _WHO, seconds)
             except psycopg.Error as error:
-                if error.sqlstate not in _UNTOLD:
+                if error.sqlstate not in _NOT_AVAILABLE:
                     raise
-                logger.info("the server does not tell which one it is (%s): a failover is not recognised", error)
+                logger.info("the server does not reveal its identity (%s): failovers cannot be detected", error)
                 self._tells_all = False
         return self._answer(connection, _STANDBY_ONLY, seconds)
 
@@ -180,7 +179,7 @@ class Servers:
     def _tell(self, before: Server, after: Server) -> None:
         logger.warning(
             "the database failed over: from %s (system %s, timeline %s) to %s (system %s, timeline %s);"
-            " the connections to the former are dropped",
+            " dropping the connections to the former",
             *(before.place, before.system_identifier, before.timeline),
             *(after.place, after.system_identifier, after.timeline),
         )
@@ -197,7 +196,7 @@ class Servers:
 
 
 def _without(arguments: dict[str, Any], host: str, port: str) -> dict[str, Any] | None:
-    """The same with one host left out; None where no other is left."""
+    """Return the parameters without one host; None if no other host is left."""
     hosts = str(arguments.get("host", "")).split(",")
     ports = str(arguments.get("port", "")).split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)

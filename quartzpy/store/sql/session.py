@@ -1,4 +1,4 @@
-"""What every step works with: the connections, the statements made ready for this schema, the scheduler's name."""
+"""The environment of every step: connections, statements prepared for this schema, and the scheduler's name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAULT_TABLE_PREFIX) -> dict[str, str]:
-    """The text that stands for each `$name` in our statements."""
+    """Return the substitution for each `$name` of our statements."""
     place = f'"{schema}".' if schema else ""
     plain = {name: name for name in metadata.tables} | {str(one.name): str(one.name) for one in (fire_ids, epochs)}
     found = {name.removeprefix(DEFAULT_TABLE_PREFIX): f"{place}{renamed(name, prefix)}" for name in plain}
@@ -39,7 +39,7 @@ def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAUL
 
 
 def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
-    """The channel of a scheduler's notifications: names may be longer than an identifier of PostgreSQL."""
+    """Return the scheduler's notification channel; hashed, because its name may exceed PostgreSQL's limit."""
     return f"quartzpy_{hashlib.sha256(scoped(scheduler, prefix).encode()).hexdigest()[:40]}"
 
 
@@ -53,15 +53,15 @@ class SqlSession:
         self.names = names
         self._statements: dict[str, Statement] = {}
         self.channel = channel(scheduler, names["prefix"])
-        """Where notifications of this scheduler are sent to."""
+        """The channel of this scheduler's notifications."""
         self.has_new = False
-        """Whether triggers waited to be settled when this was last looked at; see `settling`."""
+        """True if triggers waited to be reconciled at the last check; see `settling`."""
 
     def send(self, text: str, **values: Any) -> Send:
-        """The statement of this text with its values; the scheduler's name is given to all."""
+        """Return the statement of a text with its values; the scheduler's name is always added."""
         statement = self._statements.get(text)
         if statement is None:
-            # The text decides the name, so that two threads that come here at once agree.
+            # The name is derived from the text, so that concurrent threads produce the same statement.
             statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self.names))
         values["sched"] = self.scheduler
         return Send(statement, values)
@@ -70,7 +70,7 @@ class SqlSession:
         return self.send(LOCK, lock=name)
 
     def locked(self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS) -> list[Result]:
-        """Take the lock, run the statements, commit: one round trip. The results of the statements.
+        """Take the lock, run the statements and commit in one round trip; return the statements' results.
 
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
@@ -78,24 +78,22 @@ class SqlSession:
         return self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
-        """Ask, once more where the rows of the locks were missing, and nothing was done: they are restored."""
+        """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
         with self.diagnosis.explained(locks=True):
             try:
                 return ask()
             except LockRowMissingError:
-                logger.warning(
-                    "scheduler %s: rows of the table of locks were missing; they are restored", self.scheduler
-                )
+                logger.warning("scheduler %s: restored missing rows of the table of locks", self.scheduler)
                 self.unlocked(self.send(MAKE, names=list(LockName)))
                 return ask()
 
     def unlocked(self, *sends: Send) -> list[Result]:
-        """Run statements that need no lock, and commit: one round trip."""
+        """Run statements that need no lock, and commit, in one round trip."""
         with self.diagnosis.explained():
             return self.connections.fly(sends)
 
     def read(self, *sends: Send) -> list[Result]:
-        """Run statements that change nothing, in one round trip; on another connection where the first one breaks."""
+        """Run read-only statements in one round trip; if the connection breaks, repeat them on another one."""
         with self.diagnosis.explained():
             return self.connections.read(sends)
 
@@ -104,11 +102,11 @@ class SqlSession:
 
     @property
     def decides_at_once(self) -> bool:
-        """Whether what is sent under the lock sees what others committed up to its own commit."""
+        """True if statements under the lock see everything that is committed before their own commit."""
         return True
 
     def transaction(self, work: Callable[[Transaction], _T]) -> _T:
-        """One transaction of several round trips: `work` ends it with `Transaction.commit`."""
+        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""
 
         def whole(connection: psycopg.Connection[Any]) -> _T:
             transaction = Transaction(connection, self.connections)
@@ -121,7 +119,7 @@ class SqlSession:
 
 
 class Transaction:
-    """A transaction that needs an answer before it goes on."""
+    """A transaction of several round trips, which reads results before it commits."""
 
     def __init__(self, connection: psycopg.Connection[Any], connections: Connections) -> None:
         self._connection = connection
@@ -143,15 +141,15 @@ class Transaction:
         pgconn = self._connection.pgconn
         if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
             with contextlib.suppress(psycopg.Error):
-                # A connection in pipeline mode takes no such statement: it is thrown away.
+                # The connection is in pipeline mode, where this statement is not possible; it is discarded.
                 undo(pgconn, ROLLBACK)
 
 
 def require_epoch(node: Node, result: Result) -> tuple[Any, ...]:
-    """The one row of a statement that is empty once the node's epoch is gone.
+    """Return the only row of a statement that is empty if the node's epoch no longer exists.
 
     Raises:
-        LeaseLostError: it is gone.
+        LeaseLostError: the epoch no longer exists.
     """
     row = result.first()
     if row is None:

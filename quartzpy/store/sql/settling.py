@@ -1,9 +1,9 @@
-"""The state of a trigger that is stored: what pauses, modes and running executions let it do.
+"""The state of a newly stored trigger, which depends on pauses, modes and running executions.
 
-A transaction of the user's takes no lock, so what it stores may be out of date when it commits: a pause or another
-definition of its job was committed meanwhile. Its triggers wait under a rule of their own, NEW (HELD where they were
-paused since), which no step takes them by, until the next `acquire` settles them under TRIGGER_ACCESS: it looks at
-the pauses and at the job again, and gives them the rule that they ask for.
+A user's transaction takes no lock, so its rows may be out of date when it commits: a pause or another definition of the
+job may have been committed in the meantime. Therefore it stores its triggers with the misfire rule NEW (HELD if they
+are paused afterwards), and no step takes triggers with that rule. The next `acquire` reconciles them under
+TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular misfire rule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CASE WHEN {job}.concurrency_key IS NULL THEN ''
 
 # What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
 UNSCHEDULED = f"({', '.join(repr(group) for group in UNSCHEDULED_GROUPS)})"
-# The mode of its job, or manual mode, keeps a trigger from firing.
+# The mode of its job, or manual mode, prevents a trigger from firing.
 MODE_FORBIDS = f"""
 (EXISTS (SELECT FROM $job_details m
           WHERE m.sched_name = %(sched)s AND m.job_group = {{row}}.job_group AND m.job_name = {{row}}.job_name
@@ -51,7 +51,7 @@ CASE WHEN {{job}}.overlap_policy = 'block' AND {{job}}.max_concurrent <= (
                  AND f.concurrency_key = {{key}} AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
      THEN '_BLOCKED' ELSE '' END
 """
-# Nothing is paused, limited or by hand only: asked once a statement, not once a row.
+# Nothing is paused, limited or in manual mode: checked once per statement, not once per row.
 ORDINARY = """
 (SELECT NOT EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s)
     AND NOT EXISTS (SELECT FROM $job_details m WHERE m.sched_name = %(sched)s AND m.mode <> 'ENABLED')
@@ -70,7 +70,7 @@ def state_of(row: str, job: str, key: str) -> str:
 
 
 def held_by_mode(row: str) -> str:
-    """The SQL that says whether a mode alone pauses a new trigger `row`, so that the end of the mode resumes it."""
+    """Return the SQL that is true if only a mode pauses a new trigger `row`, so that leaving the mode resumes it."""
     return f"(NOT {ORDINARY} AND NOT {GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
 
 
@@ -88,7 +88,7 @@ _OTHER_JOB = """
 """
 OUT_OF_DATE = f"({_OTHER_JOB} OR {IS_OTHER_KEY})"
 
-# Under the lock: what was stored a moment ago, against the pauses, the running jobs and the jobs of this moment.
+# Under the lock: compares newly stored triggers with the current pauses, running executions and jobs.
 SETTLE_NEW = f"""
 UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode = {held_by_mode("t")}, {COPIES}
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
@@ -106,7 +106,7 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode 
    AND (t.trigger_state <> {state_of("t", "j", _KEY)} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
 """
 
-# The same for what transactions of users stored and committed since. A row that somebody holds is settled later.
+# The same for triggers that users' transactions have committed since. Locked rows are reconciled later.
 SETTLE = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {USUAL_RULE},
@@ -132,7 +132,7 @@ UPDATE $triggers t
 
 IS_ORDINARY = f"SELECT {ORDINARY}"
 
-# An error where that is no longer so, or a job is no longer what its new triggers have copies of.
+# Fails if that is no longer the case, or if a job differs from the copies in its new triggers.
 STILL_ORDINARY = f"""
 SELECT 1 / count(*)
   FROM (SELECT 1 WHERE {ORDINARY} AND NOT EXISTS (

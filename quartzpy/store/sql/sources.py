@@ -1,8 +1,8 @@
-"""Where connections come from: a URL, a function of the caller's that connects, or a SQLAlchemy engine of the caller's.
+"""Sources of connections: a URL, a connect function of the caller, or a SQLAlchemy engine of the caller.
 
-From a URL and from a function we make pools of our own, and tell each session what ours are told. An engine stays the
-caller's: its pool gives the connections for steps and calls, nothing is listened to or disposed of on it, and its
-sessions are used as those of a pooler are, told what they need in each transaction.
+For a URL and a function we create pools of our own and set our settings for each session. An engine remains the
+caller's: its pool provides the connections for steps and calls, we neither listen to its events nor dispose of it, and
+its sessions are used like those of a pooler: each transaction sets its own settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DRIVER = "postgresql", "psycopg"
 
 
 class Source(ABC):
-    """Makes the engines of a store, and its connections outside of them."""
+    """Creates the engines of a store, and its connections outside of them."""
 
     is_external = False
     """The engine is the caller's: its connections are prepared at each checkout, and it is never disposed of."""
@@ -40,7 +40,7 @@ class Source(ABC):
         self._seconds = seconds
 
     def work_engine(self) -> Engine:
-        """The engine for steps and calls."""
+        """Return the engine for steps and calls."""
         return self._engine(
             "work",
             session_settings(self._config),
@@ -52,11 +52,11 @@ class Source(ABC):
         )
 
     def jobs_engine(self) -> Engine:
-        """The engine for the transactions of jobs."""
+        """Return the engine for the transactions of jobs."""
         return self._engine(
             "jobs",
             JOB_SETTINGS,
-            # A job's work rests on it, whatever the role's or the database's default is.
+            # The fencing of a job's transaction relies on this, whatever the default of the role or database is.
             isolation_level="READ COMMITTED",
             pool_size=self._config.pool_size,
             max_overflow=self._config.workers,
@@ -65,23 +65,23 @@ class Source(ABC):
 
     @abstractmethod
     def _engine(self, role: str, settings: Mapping[str, str], **options: Any) -> Engine:
-        """An engine with a pool of our own."""
+        """Create an engine with a pool of our own."""
 
     @abstractmethod
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
-        """A connection outside the pools, and around a pooler, in autocommit mode.
+        """Open a connection outside the pools that bypasses a pooler, in autocommit mode.
 
         Raises:
-            QuartzpyError: the meaning of the driver's error.
+            QuartzpyError: translated from the driver's error.
         """
 
     def connect_information(self, role: str) -> dict[str, Any] | None:
-        """The parameters of libpq for such a connection; None where only `connect_apart` can make one."""
+        """Return libpq's parameters for such a connection; None if only `connect_apart` can open one."""
         return None
 
     @property
     def can_listen(self) -> bool:
-        """Tell whether a session can be had that stays the same."""
+        """Return True if a dedicated session is available, as LISTEN needs it."""
         return not self._config.pooled
 
 
@@ -126,7 +126,7 @@ class UrlSource(Source):
 
 
 class FunctionSource(Source):
-    """Connections that a function of the caller's makes: each call a new one."""
+    """Connections from the caller's function, which returns a new one at each call."""
 
     def __init__(self, connect: Connect, config: SchedulerConfig, servers: Servers, seconds: float) -> None:
         super().__init__(config, servers, seconds)
@@ -145,12 +145,12 @@ class FunctionSource(Source):
             connection.rollback()
             connection.autocommit = True
             self._servers.recognise(connection)
-            told = {"client_encoding": "UTF8", "application_name": session_name(self._config, role)}
+            values = {"client_encoding": "UTF8", "application_name": session_name(self._config, role)}
             if self._config.pooled:
                 connection.prepare_threshold = None
             else:
-                told |= {**settings, "default_transaction_isolation": "read committed"}
-            for name, value in told.items():
+                values |= {**settings, "default_transaction_isolation": "read committed"}
+            for name, value in values.items():
                 connection.execute("SELECT set_config(%s, %s, false)", [name, value])
             connection.autocommit = False
         except BaseException:
@@ -189,7 +189,7 @@ class EngineSource(Source):
         return self._given
 
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
-        """See `Source.connect_apart`. It is made as the engine makes all of its connections, and leaves its pool."""
+        """See `Source.connect_apart`. The engine opens the connection like all others, and then detaches it."""
         try:
             fairy = self._given.raw_connection()
             connection = fairy.driver_connection
@@ -212,10 +212,10 @@ class EngineSource(Source):
 
 
 def check_engine(engine: Engine) -> None:
-    """Check that a store can use an engine of the caller's.
+    """Check that a store can use the caller's engine.
 
     Raises:
-        SettingsError: it is not on psycopg, or its pool gives one connection to all threads.
+        SettingsError: the engine does not use psycopg, or its pool shares one connection among all threads.
     """
     dialect = engine.dialect
     if (dialect.name, dialect.driver) != _DRIVER or dialect.is_async:
@@ -231,10 +231,10 @@ def check_engine(engine: Engine) -> None:
 
 
 def source_of(database: Database, config: SchedulerConfig, servers: Servers, seconds: float) -> Source:
-    """The source that connections to this database come from.
+    """Return the source of connections to this database.
 
     Raises:
-        SettingsError: a wrong URL, or an engine that cannot be used.
+        SettingsError: the URL is wrong, or the engine cannot be used.
     """
     if isinstance(database, Engine):
         return EngineSource(database, config, servers, seconds)

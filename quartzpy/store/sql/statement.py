@@ -1,7 +1,7 @@
-"""A statement of ours: SQL text written once, with tables by `$name` and values by `%(name)s`.
+"""Prepared SQL: a text that names tables as `$name` and values as `%(name)s`.
 
-Tables move with the schema, and the store's time is an expression (`$now`): both are put in when a store is
-opened. Values travel in PostgreSQL's text form, so every one is cast where it is first used.
+The names of the tables depend on the schema, and the store's time is an expression (`$now`); both are substituted when
+a store is opened. Values are sent in PostgreSQL's text format, so each value is cast at its first use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL ready for the wire: `$1` in place of the first value named, and so on."""
+    """SQL in the wire format, with `$1` in place of the first named value, and so on."""
 
     name: str
     sql: bytes
@@ -31,7 +31,7 @@ class Statement:
 
 
 def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
-    """The statement of this text, its `$names` replaced."""
+    """Return the statement of a text, with its `$names` substituted."""
     order: list[str] = []
 
     def numbered(found: re.Match[str]) -> str:
@@ -39,7 +39,7 @@ def prepare(name: str, text: str, names: Mapping[str, str]) -> Statement:
             order.append(found[1])
         return f"${order.index(found[1]) + 1}"
 
-    # Names first: the numbered values that come in afterwards begin with "$" too.
+    # The names are substituted first, because the numbered values start with "$" as well.
     return Statement(name, _VALUE.sub(numbered, Template(text).substitute(names)).encode(), tuple(order))
 
 
@@ -53,12 +53,12 @@ def _span(value: timedelta) -> str:
     return f"{value // _MICROSECOND} microseconds"
 
 
-def _truth(value: bool) -> str:
+def _boolean(value: bool) -> str:
     return "t" if value else "f"
 
 
 _SCALARS: dict[type, Callable[[Any], str]] = {
-    bool: _truth,
+    bool: _boolean,
     int: str,
     datetime: datetime.isoformat,
     timedelta: _span,
@@ -78,12 +78,12 @@ def _item(value: Any) -> str:
 
 
 def array(values: list[Any] | tuple[Any, ...]) -> str:
-    """A PostgreSQL array literal. A list within becomes a literal of its own, quoted: cast it where it is used."""
+    """Return a PostgreSQL array literal. A nested list becomes a quoted literal: cast it where it is used."""
     return "{" + ",".join([_item(value) for value in values]) + "}"
 
 
 def as_text(value: Any) -> bytes | None:
-    """The text form of a value: None, str, bool, int, datetime, timedelta, or a list of these."""
+    """Return the text format of a value: None, str, bool, int, datetime, timedelta, or a list of these."""
     match value:
         case None:
             return None

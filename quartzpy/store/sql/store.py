@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: each method of `JobStore` is one call of the module that says how."""
+"""The store on PostgreSQL: each method of `JobStore` calls a function of a step's module."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ _T = TypeVar("_T")
 
 
 class SqlJobStore:
-    """Keeps a scheduler's jobs in PostgreSQL: at a URL, behind a caller's engine or a caller's function that connects.
+    """Keeps a scheduler's jobs in PostgreSQL: at a URL, or behind an engine or a connect function of the caller.
 
-    `now_sql` is the expression that all decisions take the time from.
+    `now_sql` is the SQL expression for the time, which all decisions use.
     """
 
     def __init__(self, database: Database, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
@@ -109,7 +109,7 @@ class SqlJobStore:
         self._config = config
         self._now_sql = now_sql
         self._left_to_others: set[int] = set()
-        self._told: set[Finding] = set()
+        self._warned: set[Finding] = set()
         self._described = "PostgreSQL"
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
@@ -117,7 +117,7 @@ class SqlJobStore:
         self._prepare_connections()
 
     def _prepare_connections(self) -> None:
-        """Make all that leads to the database; nothing is connected yet."""
+        """Create the objects for the access to the database, without connecting yet."""
         self._pid = os.getpid()
         self._connections = Connections(self._database, self._config)
         self._connections.on_event(self._emit)
@@ -128,7 +128,7 @@ class SqlJobStore:
 
     @property
     def _as_connected(self) -> SchedulerConfig:
-        """The settings, with `pooled` where sessions are not ours, as those of a caller's engine."""
+        """The settings, with `pooled` set if the sessions are not ours, as with a caller's engine."""
         return replace(self._config, pooled=self._connections.pooled)
 
     def within(self, connection: Any) -> SqlJobStore:
@@ -146,7 +146,7 @@ class SqlJobStore:
                 connection.commit()
                 return done
         except SQLAlchemyError as error:
-            # Of what `work` raises nothing is SQLAlchemy's; the end of the block is, where the connection is gone.
+            # `work` raises no error of SQLAlchemy; the end of the block does if the connection is lost.
             raise translate(error) from error
 
     def owned(self, owner: str) -> Owned:
@@ -165,12 +165,12 @@ class SqlJobStore:
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
 
-    # --- a node's life
+    # --- membership of a node
 
     def open(self) -> None:
         if os.getpid() != self._pid:
-            # The sessions of the process that this one was forked from are still its own. They are kept, because
-            # closing one here would end it there.
+            # The sessions still belong to the parent process, from which this one was forked. They are kept open,
+            # because closing one here would end it for the parent.
             self._of_parents.append(self._connections)
             self._prepare_connections()
         try:
@@ -188,24 +188,24 @@ class SqlJobStore:
         try:
             self._session.unlocked(self._session.send(MAKE, names=list(LockName)))
         except (SchemaError, StoreUnavailableError) as error:
-            # Whoever can only look needs none.
+            # Read-only users do not need the rows.
             if error.sqlstate not in (INSUFFICIENT_PRIVILEGE, READ_ONLY):
                 raise
 
     def _check_server(self) -> None:
-        """What a node needs besides its tables; told once in this process."""
+        """Check the server's settings that matter to a node; warn once per process."""
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
         checks.raise_first(found)
         for finding in found:
-            if finding not in self._told:
-                self._told.add(finding)
+            if finding not in self._warned:
+                self._warned.add(finding)
                 logger.warning("scheduler %s: %s", self._config.name, finding)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
-            # These connections are the ones of the process that this one was forked from.
+            # These connections belong to the parent process, from which this one was forked.
             return
         self._control.close()
         self._connections.close()
@@ -248,11 +248,13 @@ class SqlJobStore:
 
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._session, node, capabilities)
-        told = facts.publish(self._session, node, facts.of_this_process(self._config))
-        for subject, values in facts.differences(told).items():
+        of_nodes = facts.publish(self._session, node, facts.of_this_process(self._config))
+        for subject, values in facts.differences(of_nodes).items():
             if (subject, *values) not in self._differences:
                 self._differences.add((subject, *values))
-                logger.warning("nodes of scheduler %s differ in %s: %s", self._config.name, subject, facts.said(values))
+                logger.warning(
+                    "nodes of scheduler %s differ in %s: %s", self._config.name, subject, facts.described(values)
+                )
                 self._emit(NodesDiffer(subject, values))
 
     def recover(
@@ -418,7 +420,7 @@ class SqlJobStore:
     def reset_from_error(self, key: TriggerKey) -> datetime | None:
         return pausing.reset_from_error(self._session, key)
 
-    # --- looking
+    # --- queries
 
     def job(self, key: JobKey) -> JobDetail | None:
         return self.jobs([key]).get(key)
@@ -514,19 +516,19 @@ class SqlJobStore:
         return lookups.counts(self._session)
 
     def scheduler_names(self) -> list[str]:
-        """Return the names of all schedulers in this database. The name of this one need not be among them.
+        """Return the names of all schedulers in this database; this scheduler's name need not be among them.
 
         Raises:
-            SchemaError: the tables are absent, or not those of this release.
+            SchemaError: the tables are missing, or belong to another release.
         """
         with self._connections.checked_out() as connection:
             migrations.verify(connection, self._config.schema)
         return scheduler_names(self._session)
 
-    # --- waking up
+    # --- notifications
 
-    def tell(self, what: Notification) -> None:
-        self._session.unlocked(news(self._session, what))
+    def notify(self, notification: Notification) -> None:
+        self._session.unlocked(news(self._session, notification))
 
     def subscribe(self) -> Listener | None:
         if not self._connections.can_listen:
@@ -537,7 +539,7 @@ class SqlJobStore:
 
 
 def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
-    """Return the server and the database that a connection leads to, as its own handshake told them."""
+    """Return the server and database of a connection, as reported by its handshake."""
     info = connection.info
     place = (
         f"{info.host}:{info.port}" if info.host and not info.host.startswith("/") else f"{info.host}, port {info.port}"
@@ -548,7 +550,7 @@ def _described(connection: psycopg.Connection[Any], schema: str | None) -> str:
 
 
 def _refuse_types_of_main(job: JobDetail) -> None:
-    """Refuse a job whose type no other process can find, and this program not either when it runs again."""
+    """Refuse a job whose type neither another process nor a later run of this program can import."""
     if job.job_type.startswith(f"{MAIN}:"):
         raise InvalidJobTypeError(
             f"job {job.key}: its type {job.job_type} is defined in an interactive session, by `python -c` or in a file"

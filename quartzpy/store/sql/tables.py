@@ -1,7 +1,7 @@
 """The tables: the single source of the schema. Migrations and `schema/postgresql.sql` are compared with them.
 
-Every row carries `sched_name`: logical schedulers share a database and never meet. An index exists for a query
-that runs, and no other; the comments say for which.
+Every row has a `sched_name`: logical schedulers share a database and never affect each other. Each index serves a query
+that runs; the comments name it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, JobMode, MisfireAction, Outcome, TriggerState, WhenFull
+from quartzpy.states import FiredState, JobMode, MisfireAction, Outcome, OverlapPolicy, TriggerState
 
 metadata = MetaData()
 
@@ -42,7 +42,7 @@ def _one_of(column: str, words: type[StrEnum]) -> str:
 
 
 fire_ids = Sequence("qrtz_fire_ids", metadata=metadata, data_type=BigInteger)
-"""Fences and generations: numbers that only rise."""
+"""Increasing numbers, for fire_ids and generations."""
 epochs = Sequence("qrtz_epochs", metadata=metadata, data_type=BigInteger)
 
 job_details = Table(
@@ -54,9 +54,9 @@ job_details = Table(
     Column("description", Text),
     Column("job_type", Name, nullable=False),
     Column("is_durable", Boolean, nullable=False),
-    # So many executions at once in the whole cluster; 1 is Quartz's DisallowConcurrentExecution, NULL no limit.
+    # The limit of concurrent executions in the cluster; 1 is Quartz's DisallowConcurrentExecution, NULL is no limit.
     Column("max_concurrent", Integer),
-    # What fires do when so many run.
+    # The treatment of a fire at that limit.
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
     # The entry of the data whose value max_concurrent holds for; NULL: it holds for the whole job.
     Column("concurrency_key", Name),
@@ -66,11 +66,11 @@ job_details = Table(
     Column("requests_recovery", Boolean, nullable=False),
     Column("retry_policy", JSONB),
     Column("timeout", Interval),
-    # MANUAL: only triggers made by hand fire; DISABLED: none does.
+    # MANUAL: only manual triggers fire; DISABLED: none fires.
     Column("mode", String(10), nullable=False, server_default=text("'ENABLED'")),
-    # Who declared it (Scheduler.sync): pruning removes only what is its owner's.
+    # The owner that declared the job (Scheduler.sync): pruning removes only an owner's own jobs.
     Column("owner", Name),
-    # So many nodes died while they executed it, since it last succeeded.
+    # The number of nodes that died while executing the job since its last success.
     Column("node_deaths", Integer, nullable=False, server_default=text("0")),
     Column("job_data", JSONB),
     # The jobs that run after it, and after which outcomes.
@@ -78,16 +78,16 @@ job_details = Table(
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
-    CheckConstraint(_one_of("overlap_policy", WhenFull), name="qrtz_job_details_when_full_check"),
+    CheckConstraint(_one_of("overlap_policy", OverlapPolicy), name="qrtz_job_details_when_full_check"),
 )
 
-# storing: whether any job is not simply enabled
+# storing: is any job not ENABLED?
 Index(
     "qrtz_job_details_mode",
     job_details.c.sched_name,
     postgresql_where=text("mode <> 'ENABLED'"),
 )
-# complete: the few whose success is to be noted
+# complete: the few jobs whose success resets node_deaths
 Index(
     "qrtz_job_details_deaths",
     job_details.c.sched_name,
@@ -100,7 +100,7 @@ calendars = Table(
     Column("sched_name", Name, nullable=False),
     Column("calendar_name", Name, nullable=False),
     Column("calendar", JSONB, nullable=False),
-    # Rises with each change: what was computed from an older one is refused.
+    # Increases with each change: values that were computed from an older revision are refused.
     Column("revision", BigInteger, nullable=False),
     PrimaryKeyConstraint("sched_name", "calendar_name", name="qrtz_calendars_pkey"),
 )
@@ -113,7 +113,7 @@ triggers = Table(
     Column("trigger_name", Name, nullable=False),
     Column("job_group", Name, nullable=False),
     Column("job_name", Name, nullable=False),
-    # Copies of the job's, so that claiming reads one table by one index.
+    # Copies of the job's columns, so that claiming reads a single table through a single index.
     Column("job_type", Name, nullable=False),
     Column("max_concurrent", Integer),
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
@@ -126,38 +126,38 @@ triggers = Table(
     Column("trigger_state", String(16), nullable=False),
     Column("next_fire_time", Instant),
     Column("prev_fire_time", Instant),
-    # The fire times after the next one; none follow them where upcoming_is_complete.
+    # The fire times after the next one; upcoming_is_complete if no others follow them.
     Column("upcoming", ARRAY(Instant), nullable=False, server_default=text("'{}'")),
     Column("upcoming_is_complete", Boolean, nullable=False, server_default=text("false")),
-    # The missed instants that the next fire stands for.
+    # The missed instants that the next fire coalesces.
     Column("coalesced_fire_times", ARRAY(Instant)),
     Column("generation", BigInteger, nullable=False),
     Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
-    # Which attempt at its execution a fire of this trigger is: above 1 for a retry.
+    # The number of the attempt that a fire of this trigger is: above 1 for a retry.
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("start_time", Instant, nullable=False),
     Column("end_time", Instant),
     Column("priority", Integer, nullable=False),
     Column("misfire_instruction", String(60), nullable=False),
-    # Who says when it is too late: the scheduler's threshold, the trigger's own, or nobody. NEW, or HELD while it is
-    # paused: not looked at yet since a user's transaction stored it.
+    # The rule by which a fire is a misfire: the scheduler's threshold, the trigger's own, or never. NEW, or HELD while
+    # it is paused: a user's transaction stored the trigger, and no step has reconciled it yet.
     Column("misfire_rule", String(10), nullable=False),
     Column("misfire_threshold", Interval),
-    # It makes up for missed fires up to then, and nobody says meanwhile that it is too late.
+    # The trigger catches up on missed fires until this instant, and does not misfire in the meantime.
     Column("catch_up_until", Instant),
     Column("calendar_name", Name),
     Column("job_data", JSONB),
-    # The claim that an ACQUIRED trigger belongs to, or the last fire of a COMPLETE one while that runs.
+    # The claim of an ACQUIRED trigger, or the last fire of a COMPLETE one while its execution runs.
     Column("fire_id", BigInteger),
     Column("error", Text),
     Column("owner", Name),
-    # Identifies the schedule as it was declared, whatever misfires have made of it since: storing the same schedule
-    # again keeps the trigger's progress.
+    # Identifies the schedule as it was declared, before any changes by misfires: storing the same schedule again keeps
+    # the trigger's progress.
     Column("schedule_hash", BigInteger),
-    # It is PAUSED only because its job is disabled or by hand only, or because of manual mode: ending that resumes it.
+    # The trigger is PAUSED only because of its job's mode or of manual mode: ending that mode resumes it.
     Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
-    # The scheduler last: no other index than the due one may begin with it, or serve as badly as a scan where the
-    # planner has no statistics, or those of an emptied table.
+    # The scheduler comes last, because only the due index may begin with it: without statistics, or with those of an
+    # emptied table, the planner would use any other such index instead, which is as slow as a full scan.
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
     ForeignKeyConstraint(
         ["sched_name", "job_group", "job_name"],
@@ -176,7 +176,7 @@ triggers = Table(
         " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
     ),
-    # Within what an instant can be moved by, however the row was written: acquire subtracts it.
+    # Within the range that an instant can be shifted by, because acquire subtracts it, even from hand-written rows.
     CheckConstraint(
         "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
         name="qrtz_triggers_misfire_threshold_check",
@@ -188,8 +188,8 @@ triggers = Table(
         name="qrtz_triggers_acquired_check",
     ),
 )
-# acquire and misfire: each job type's due triggers in order. The type, the placement and the misfire rule come first,
-# so that what a node cannot take, has no room for, or must leave to the misfire step, is never walked over.
+# acquire and misfire: each job type's due triggers in order. Job type, placement and misfire rule come first, so that a
+# step never walks over triggers that the node cannot run, has no slots for, or must leave to the misfire step.
 Index(
     "qrtz_triggers_due",
     triggers.c.sched_name,
@@ -200,14 +200,14 @@ Index(
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state = 'WAITING'"),
 )
-# acquire: what users' transactions stored
+# acquire: triggers that users' transactions stored
 Index(
     "qrtz_triggers_new",
     triggers.c.sched_name,
     triggers.c.next_fire_time,
     postgresql_where=text("misfire_rule = 'NEW'"),
 )
-# acquire: which placements there are
+# acquire: the existing placements
 Index(
     "qrtz_triggers_placed",
     triggers.c.sched_name,
@@ -215,9 +215,9 @@ Index(
     triggers.c.job_type,
     postgresql_where=text("trigger_state = 'WAITING' AND placement <> ''"),
 )
-# a job's triggers: blocking, releasing, deleting, and the foreign key
-# Without the scheduler, here and below: with it an index would serve to find a trigger by its key, as badly as a scan
-# of the table, and without statistics the planner takes it for that.
+# a job's triggers: blocking, unblocking, deleting, and the foreign key.
+# The scheduler is not part of this and the following indexes: with it, an index could be used to find a trigger by its
+# key, as slowly as a table scan, and without statistics the planner would choose it.
 Index("qrtz_triggers_job", triggers.c.job_group, triggers.c.job_name)
 # replacing and removing a calendar, and its foreign key
 Index(
@@ -226,21 +226,21 @@ Index(
     triggers.c.calendar_name,
     postgresql_where=text("calendar_name IS NOT NULL"),
 )
-# sync: what an owner declared
+# sync: the triggers that an owner declared
 Index(
     "qrtz_triggers_owner",
     triggers.c.sched_name,
     triggers.c.owner,
     postgresql_where=text("owner IS NOT NULL"),
 )
-# complete and recover: the few that something holds, by their job
+# complete and recover: the few triggers that are claimed, blocked or ended, by their job
 Index(
     "qrtz_triggers_held",
     triggers.c.job_group,
     triggers.c.job_name,
     postgresql_where=text("trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE')"),
 )
-# queries: what somebody paused, and what needs mending
+# queries: triggers that are paused or in ERROR
 Index(
     "qrtz_triggers_stopped",
     triggers.c.trigger_group,
@@ -253,7 +253,7 @@ owners = Table(
     metadata,
     Column("sched_name", Name, nullable=False),
     Column("owner", Name, nullable=False),
-    # The version of the program whose sync wrote the owner's declarations last: an older one changes nothing.
+    # The program version of the owner's last sync: an older version changes nothing.
     Column("version", Text, nullable=False),
     PrimaryKeyConstraint("sched_name", "owner", name="qrtz_owners_pkey"),
 )
@@ -262,8 +262,8 @@ paused_groups = Table(
     "qrtz_paused_trigger_groups",
     metadata,
     Column("sched_name", Name, nullable=False),
-    # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: every trigger; MANUAL: every one that
-    # a schedule made
+    # TRIGGER: triggers of this group; JOB: triggers of jobs of this group; ALL: all triggers; MANUAL: all triggers
+    # that are not manual
     Column("scope", String(8), nullable=False),
     Column("group_name", Name, nullable=False),
     PrimaryKeyConstraint("sched_name", "scope", "group_name", name="qrtz_paused_trigger_groups_pkey"),
@@ -291,16 +291,16 @@ fired_triggers = Table(
     Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     Column("requests_recovery", Boolean, nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
-    # Somebody asked this execution to stop.
+    # A request to stop this execution.
     Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
-    # The trigger's data as it was at the fire: a recovery needs it even where the trigger is gone.
+    # The trigger's data at the time of the fire, for a recovery after the trigger has been removed.
     Column("trigger_data", JSONB),
-    # The instants that an execution stands for, where they are several.
+    # The fire times that the execution coalesces, if there are several.
     Column("coalesced_fire_times", ARRAY(Instant)),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
 )
-# What runs of a job that has a limit: acquire and fire count it
+# running executions of jobs with a limit: acquire and fire count them
 Index(
     "qrtz_fired_triggers_limited",
     fired_triggers.c.sched_name,
@@ -309,7 +309,7 @@ Index(
     fired_triggers.c.concurrency_key,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
 )
-# Two executions of a job that disallows them cannot be committed, whatever the code does.
+# The database refuses two concurrent executions of a job that disallows them, even if the code has a bug.
 Index(
     "qrtz_fired_triggers_one_running",
     fired_triggers.c.sched_name,
@@ -319,7 +319,7 @@ Index(
     unique=True,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
 )
-# No index by epoch: there are never more rows than the cluster has workers, and each fire would pay for it.
+# There is no index by epoch: the table has no more rows than the cluster has workers, and it would slow each fire.
 
 scheduler_state = Table(
     "qrtz_scheduler_state",
@@ -333,13 +333,13 @@ scheduler_state = Table(
     Column("last_checkin", Instant, nullable=False),
     Column("checkin_count", BigInteger, nullable=False),
     Column("checkin_interval", Interval, nullable=False),
-    # The silence after which the others may declare it dead: its own setting, whatever theirs are.
+    # The silence after which other nodes may declare this one dead: its own setting, which theirs do not affect.
     Column("failure_window", Interval, nullable=False, server_default=text("'20 seconds'")),
-    # Which process of all machines it is, as far as its own machine can tell.
+    # Identifies the node's process among all machines.
     Column("process", Text, nullable=False, server_default=text("''")),
-    # What it can run: job types, executors, groups with limits, labels.
+    # The node's job types, executors, group limits and labels.
     Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
-    # Its time zone data, release, settings and clock: where nodes differ, it is said.
+    # The node's time zone data, release, settings and clock; differences between nodes are reported.
     Column("facts", JSONB, nullable=False, server_default=text("'{}'")),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
     postgresql_with={"fillfactor": "50"},
@@ -373,16 +373,17 @@ executions = Table(
     Column("outcome", String(16), nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("error", Text),
-    # As the job was given it, to be run again by.
+    # The trigger data of the execution, for running it again.
     Column("trigger_data", JSONB),
     Column("result", JSONB),
-    # When the next attempt runs; NULL for a failure that is not retried.
+    # The time of the next attempt; NULL if the failure is not retried.
     Column("retry_at", Instant),
     PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
 )
-# An instant of a trigger is in the history once, whatever the code does; also a trigger's history. Not the scheduler
-# first: without statistics the latest executions would be sought here, among all of the scheduler.
+# The database refuses a second record of the same fire of a trigger, even if the code has a bug; also the history of a
+# trigger. The scheduler does not come first: without statistics the planner would use this index for the latest
+# executions of all triggers.
 Index(
     "qrtz_executions_instant",
     executions.c.trigger_group,
@@ -392,9 +393,9 @@ Index(
     executions.c.scheduled_time,
     unique=True,
 )
-# the latest executions, and purging the oldest. Rows come nearly in this order: each is appended at the right edge.
+# the latest executions, and purging the oldest. Rows arrive nearly in this order, so they are appended at the end.
 Index("qrtz_executions_ended", executions.c.sched_name, executions.c.ended_at)
-# the latest failures that are not retried: only these pay for it
+# the latest failures that are not retried: only their rows are indexed
 Index(
     "qrtz_executions_exhausted",
     executions.c.sched_name,
@@ -406,7 +407,7 @@ Index(
 misfires = Table(
     "qrtz_misfires",
     metadata,
-    # Rises with time.
+    # Increases with time.
     Column("id", BigInteger, nullable=False, autoincrement=False),
     Column("sched_name", Name, nullable=False),
     Column("trigger_group", Name, nullable=False),
@@ -419,14 +420,14 @@ misfires = Table(
     Column("handled_at", Instant, nullable=False),
     Column("misfire_instruction", String(60), nullable=False),
     Column("action", String(16), nullable=False),
-    # The fire that was found late.
+    # The fire time that was found to be late.
     Column("scheduled_time", Instant, nullable=False),
-    # The instants that got no run of their own; others come after these where has_more.
+    # The fire times that got no run of their own; has_more if there are others after these.
     Column("missed", ARRAY(Instant), nullable=False),
     Column("has_more", Boolean, nullable=False),
-    # So many follow that run late, each by itself.
+    # The number of missed fires that run late, each by itself.
     Column("made_up", BigInteger, nullable=False),
-    # Where the trigger went; NULL: it fires no more.
+    # The trigger's new fire time; NULL if it will not fire again.
     Column("next_fire_time", Instant),
     # the latest misfires, and purging the oldest
     PrimaryKeyConstraint("sched_name", "id", name="qrtz_misfires_pkey"),

@@ -1,7 +1,7 @@
-"""The store inside a transaction of the caller's: statements between savepoints of it, and no row of `locks`.
+"""The store inside a caller's transaction: statements between savepoints, without taking a lock row.
 
-Elsewhere a step decides under the lock; here it decides by what is committed when it runs. A trigger that is stored in
-this way while its job begins to run is found by `acquire`, which blocks it then.
+Elsewhere a step decides under the lock; here it decides from the rows that are committed when it runs. If a job starts
+to run while one of its triggers is stored in this way, the next `acquire` notices the trigger and blocks it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _T = TypeVar("_T")
 
 
 class WithinSession(SqlSession):
-    """A `SqlSession` that sends its statements on the caller's transaction."""
+    """A `SqlSession` that sends its statements in the caller's transaction."""
 
     def __init__(self, session: SqlSession, transaction: ExternalTransaction) -> None:
         super().__init__(session.connections, session.scheduler, session.names, session.diagnosis)
         self._transaction = transaction
 
     def lock(self, name: LockName) -> Send:
-        """A statement that locks nothing: a lock held for a caller's whole transaction would stop the cluster."""
+        """Return a statement that locks nothing: a lock until the caller's commit would stop the cluster."""
         return self.send(NO_LOCK, lock=name)
 
     def locked(self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS) -> list[Result]:
@@ -68,7 +68,7 @@ def _translated() -> Iterator[None]:
 
 
 class _Savepoint(Transaction):
-    """A transaction within the caller's: a savepoint that is released at the end."""
+    """A transaction nested in the caller's: a savepoint that is released at the end."""
 
     def __init__(self, transaction: ExternalTransaction) -> None:
         self._transaction = transaction
@@ -79,7 +79,7 @@ class _Savepoint(Transaction):
         try:
             return self._transaction.fly(sends, begin=begin, commit=RELEASE if commit else None)
         except BaseException:
-            # The failed flight has gone back to the savepoint already.
+            # The failed flight has already rolled back to the savepoint.
             self._open = False
             raise
 

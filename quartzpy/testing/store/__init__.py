@@ -1,6 +1,6 @@
-"""A kit for those who write a store of their own: the tests of the contract that our stores keep.
+"""A test kit for authors of stores: the tests of the contract that quartzpy's own stores pass.
 
-A test module imports the tests, and gives them a store by a fixture of this name:
+A test module imports the tests, and provides a store in a fixture of this name:
 
     import pytest
     from quartzpy.testing.store import Harness, ManualClock
@@ -21,7 +21,7 @@ A test module imports the tests, and gives them a store by a fixture of this nam
         yield harness
         harness.close()
 
-`contract` holds all tests. A store that leaves out a feature imports the modules of those that it has instead; the
+`contract` has all tests. For a store without some features, import only the modules of the features that it has; the
 manual page on the store protocol lists them. The kit needs pytest.
 """
 

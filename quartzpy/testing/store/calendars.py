@@ -1,4 +1,4 @@
-"""Tests of calendars: storing, replacing and removing them, and the effect on the triggers that name them."""
+"""Tests of calendars: storing, replacing and removing them, and the effect on the triggers that use them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hourly(name: str = "hourly", **how: Any) -> SimpleTrigger:
 
 @pytest.fixture
 def named(store: Harness) -> Harness:
-    """A store with a calendar that includes everything, and a trigger that names it."""
+    """A store with a calendar that includes everything, and a trigger that uses it."""
     store.put_calendar(NAME, EVERY_DAY)
     store.schedule(job(), hourly(), calendar=EVERY_DAY)
     return store

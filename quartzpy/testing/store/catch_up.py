@@ -21,7 +21,7 @@ from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved
 NIGHTS = DailyCalendar(time(0), time(6), time_zone="UTC")
 """A calendar that excludes none of these hours."""
 OUTAGE = 2 * HOUR - SECOND
-"""Of the instants of a minutely trigger that begins at START this misses 120."""
+"""The downtime after which a minutely trigger that begins at START has missed 120 fires."""
 
 
 def minutely(name: str = "t", **values: Any) -> CronTrigger:
@@ -34,7 +34,7 @@ def minutes(*numbers: int) -> list[datetime]:
 
 
 def run_out(store: Harness, node: Node) -> list[datetime]:
-    """Run all that is due, until nothing is."""
+    """Run everything that is due, until nothing is due any more."""
     seen = []
     while fired := store.fire_due(node):
         seen += [one.scheduled_fire_time for one in fired]
@@ -69,7 +69,7 @@ def test_after_two_hours_the_last_ten_minutes_are_made_up_for_and_the_rest_is_no
     assert list(noted.missed) == minutes(*range(110))
     assert (noted.handled_at, noted.next_fire_time, noted.misfire) == (now, *minutes(110), "fire_all")
     assert record(store).catch_up_until == now
-    assert not store.misfire(node).misfired, "what is made up for is not judged again"
+    assert not store.misfire(node).misfired, "a fire that is caught up does not misfire again"
 
     fired = []
     for _ in range(10):
@@ -92,7 +92,7 @@ def test_a_later_outage_is_handled_anew(store: Harness) -> None:
     node = handled(store, minutely())
     run_out(store, node)
     store.clock.advance(OUTAGE)
-    assert not store.fire_due(node), "its usual threshold judges it again"
+    assert not store.fire_due(node), "its regular threshold applies again"
     assert list(store.misfire(node).misfired) == [key("t")]
     assert list(latest(store).missed) == minutes(*range(120, 230))
     assert run_out(store, node) == minutes(*range(230, 240))
@@ -145,7 +145,7 @@ def test_executions_of_a_serial_job_come_one_after_the_other(store: Harness) -> 
         store.clock.advance(10 * SECOND)
         store.complete(node, one)
     assert seen == minutes(117, 118, 119)
-    # The last began when 120 was due already; that is no more than late.
+    # The last fire began when all 120 were due already, so it is late but not a misfire.
     assert store.fire_one(node).scheduled_fire_time == minutes(120)[0]
 
 
@@ -161,7 +161,7 @@ def test_what_is_made_up_for_stays_so_in_a_second_outage_and_what_came_since_is_
 
 
 def test_it_catches_up_through_claims_too(store: Harness) -> None:
-    """Where the following instants are not stored, as after a calendar was replaced."""
+    """The following fire times are not stored, as after a calendar was replaced."""
     store.put_calendar("nights", NIGHTS)
     node = store.node()
     store.schedule(job(), minutely(calendar="nights"), calendar=NIGHTS)

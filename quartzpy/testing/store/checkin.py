@@ -1,4 +1,4 @@
-"""Tests of the life of a node: registering, checking in, leaving, and reconciling after an answer was lost."""
+"""Tests of the membership of a node: registration, check-in, departure, and reconciliation after a lost answer."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_dead_epoch_cannot_check_in(store: Harness) -> None:
         store.store.check_in(Node("nobody", 12345))
 
 
-# --- comparing what a node has in hand with what its epoch holds
+# --- comparing the node's claims and executions with the store's
 
 
 def test_reconciling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
@@ -183,7 +183,7 @@ def test_reconciling_finds_fires_whose_answer_was_lost(store: Harness) -> None:
 
 
 def test_a_claim_whose_fire_was_committed_without_an_answer_is_found_as_a_fire(store: Harness) -> None:
-    """The node still takes it for a claim: that must not hide the execution, or nobody would ever run it."""
+    """The node still considers it a claim: that must not hide the execution, or nobody would ever run it."""
     node = store.node()
     store.schedule(serial(), every(60, start=at(1)), once("other", at(30)))
     [claim] = store.acquire(node, look_ahead=2 * SECOND).acquired

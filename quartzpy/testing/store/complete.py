@@ -176,7 +176,7 @@ def test_the_last_of_several_completions_of_a_job_decides_its_data(store: Harnes
     assert store.job_data(job_key()) == {"n": 2}
 
 
-# --- what a job asks for
+# --- instructions of jobs
 
 
 def test_a_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
@@ -329,7 +329,7 @@ def test_a_trigger_deleted_while_it_runs_stays_deleted(store: Harness) -> None:
     assert store.state("every") == "gone"
 
 
-# --- topping up the stored instants
+# --- refilling the stored fire times
 
 
 def test_the_stored_instants_are_topped_up(store: Harness) -> None:

@@ -60,7 +60,7 @@ PARTS: tuple[ModuleType, ...] = (
 
 
 def _tests() -> dict[str, object]:
-    """Return all tests by name. Two of one name would hide one another."""
+    """Return all tests by name. Two tests of the same name would hide each other."""
     found: dict[str, object] = {}
     for part in PARTS:
         own = {name: value for name, value in vars(part).items() if name.startswith("test_")}

@@ -20,7 +20,7 @@ NEWEST_FIRST = ["enqueued", "processing", "skipped", "cancelled", "failed", "suc
 
 @pytest.fixture
 def world(store: Harness) -> Harness:
-    """One execution in each state; two are to come. Triggers are named for them."""
+    """A store with one execution in each state, of which two are to come. Triggers are named after them."""
     dead, alive = store.node("dead"), store.node("alive")
     store.schedule(job("lost"), once("terminated"))
     store.fire_one(dead)

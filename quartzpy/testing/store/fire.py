@@ -1,4 +1,4 @@
-"""Tests of the fire step, and of giving claims back."""
+"""Tests of the fire step, and of releasing claims."""
 
 from __future__ import annotations
 

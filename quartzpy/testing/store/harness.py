@@ -1,4 +1,4 @@
-"""The harness of the contract tests: a store, the clock that it goes by, and short forms of what tests are made of."""
+"""The harness of the contract tests: a store, its clock, and short helpers for tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REPORT = "report"
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self, on_move: Callable[[datetime], None] | None = None) -> None:
         self._now = START
@@ -114,16 +114,16 @@ def job_key(name: str = "job", group: str = "DEFAULT") -> JobKey:
 
 
 def names(taken: Iterable[FiredTrigger] | Iterable[AcquiredTrigger]) -> list[str]:
-    """Return the names of the triggers, in order."""
+    """Return the names of the triggers, sorted."""
     return [one.trigger_name if isinstance(one, FiredTrigger) else one.key.name for one in taken]
 
 
 class Harness(ABC):
-    """A store under test, with the clock that it takes its time from.
+    """A store under test, with the clock from which it takes its time.
 
     Subclass it for a store: create the store in `__init__` so that it takes every instant from `clock`, open it, and
-    implement `set_state`. The tests move the clock; no time of the machine may come in. Each test gets a store that is
-    empty.
+    implement `set_state`. The tests move the clock; the store must not read the machine's time. Each test gets an empty
+    store.
     """
 
     def __init__(self, store: JobStore, clock: ManualClock) -> None:
@@ -132,7 +132,7 @@ class Harness(ABC):
 
     @abstractmethod
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
-        """Overwrite the state of a stored trigger, as somebody who edits the stored data by hand would.
+        """Overwrite the state of a stored trigger, like somebody who edits the stored data manually.
 
         ACQUIRED and COMPLETE also need a fire_id that no fire has; the tests expect -1.
         """
@@ -151,7 +151,7 @@ class Harness(ABC):
         )
 
     def recover(self, survivor: Node, *dead: Node) -> RecoveryOutcome:
-        """Let `survivor` recover nodes, with their present records."""
+        """Let `survivor` recover nodes, by their current records."""
         epochs = {node.epoch for node in dead}
         records = [record for record in self.store.list_nodes().nodes if record.epoch in epochs]
         return self.store.recover(survivor, records)
@@ -202,7 +202,7 @@ class Harness(ABC):
         )
 
     def move(self, claim: AcquiredTrigger) -> FireRequest:
-        """Compute what a node computes before it fires a claim."""
+        """Compute the fire times that a node computes before it fires a claim."""
         return fire_request_of(claim, self.clock.now())
 
     def fire(self, node: Node, claims: Iterable[AcquiredTrigger]) -> Firing:
@@ -211,7 +211,7 @@ class Harness(ABC):
     def reconcile(
         self, node: Node, *, claims: Iterable[AcquiredTrigger] = (), executions: Iterable[FiredTrigger] = ()
     ) -> Reconciliation:
-        """Reconcile the claims and executions that the node has in hand."""
+        """Reconcile the claims and executions that the node knows."""
         return self.store.reconcile(
             node, claims=[one.fire_id for one in claims], executions=[one.fire_id for one in executions]
         )
@@ -245,7 +245,7 @@ class Harness(ABC):
     ) -> MisfireOutcome:
         return self.store.recover_misfires(node, [DispatchKey(one) for one in types], threshold=threshold, limit=limit)
 
-    # --- looking
+    # --- queries
 
     def state(self, name: str, group: str = "DEFAULT") -> str:
         """Return the stored state of a trigger, or "gone"."""
@@ -285,7 +285,7 @@ class Harness(ABC):
         return self.store.find_executions(HISTORY, 1000)
 
     def everything(self) -> Any:
-        """Return everything that queries show, for a comparison."""
+        """Return everything that queries return, for a comparison."""
         store = self.store
         return (
             store.find_jobs(JobQuery(), 10_000),

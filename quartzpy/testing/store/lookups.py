@@ -204,7 +204,7 @@ def test_looking_changes_nothing(store: Harness) -> None:
 
 
 def received(subscription: Subscription) -> set[Notification]:
-    """What arrives until there is something, or for ten seconds."""
+    """Return the first notifications that arrive within ten seconds."""
     found: set[Notification] = set()
     for _ in range(20):
         found |= set(subscription.wait(0.5))

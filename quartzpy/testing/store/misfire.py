@@ -1,4 +1,4 @@
-"""Tests of the misfire step: late triggers are treated by their misfire instruction, in slices."""
+"""Tests of the misfire step: late triggers are handled by their misfire instruction, in batches."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
     assert store.store.find_misfires(MisfireQuery(), 10) == []
 
 
-# --- what one fire stands for
+# --- coalesced fire times
 
 
 def covers(store: Harness, node: Node) -> list[datetime]:
@@ -350,7 +350,7 @@ def test_what_is_covered_is_bounded(store: Harness) -> None:
     assert covers(store, node) == [at(n) for n in range(1000)]
 
 
-# --- what is noted
+# --- misfire records
 
 
 def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:

@@ -1,4 +1,4 @@
-"""Tests of jobs that nodes die of: after several deaths in a row a job is not run again."""
+"""Tests of jobs that crash their nodes: after several node deaths in a row a job does not run again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quartzpy.testing.store.harness import SECOND, WINDOW, Harness, at, every, j
 
 
 def die_of_it(store: Harness, name: str) -> list[object]:
-    """A node takes what is due and dies of it; what its recovery put into quarantine."""
+    """Let a node die while executing the due fires; return the jobs that its recovery quarantined."""
     node, survivor = store.node(name), store.node("survivor-" + name)
     assert store.fire_due(node), "there is something to die of"
     outcome = store.recover(survivor, node)

@@ -179,7 +179,7 @@ def test_one_that_waits_is_freed_when_the_node_dies(store: Harness) -> None:
 
 
 def test_a_claim_that_is_skipped_gives_up_one_instant_and_no_other(store: Harness) -> None:
-    """Each instant is accounted for, whatever way it took: what passed meanwhile is skipped by itself, or fires."""
+    """Every fire time is accounted for: each that passes in the meantime is skipped by itself, or fires."""
     node = store.node()
     store.schedule(job(**BUFFER), once("first"), once("waits", at(1)))
     late = store.exhausted(every(10, "late", start=at(2)), job_key())
@@ -199,7 +199,7 @@ def test_a_claim_that_is_skipped_gives_up_one_instant_and_no_other(store: Harnes
 
 
 def test_how_many_instants_a_fire_stands_for_is_decided_by_the_stores_clock(store: Harness) -> None:
-    """A node whose estimate of it runs ahead fires nothing before its time."""
+    """A node whose estimate of the store's time runs ahead does not fire too early."""
     node = store.node()
     store.schedule_exhausted(job(**BUFFER), every(10))
     store.clock.set(at(5))

@@ -1,4 +1,4 @@
-"""Tests of queries with filters that are read page after page."""
+"""Tests of queries with filters that are read page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of recovery: the claims and executions of dead nodes are freed exactly once, and no dead node can do it."""
+"""Tests of recovery: the claims and executions of dead nodes are released exactly once, and never by a dead node."""
 
 from __future__ import annotations
 

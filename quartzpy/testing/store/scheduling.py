@@ -125,7 +125,7 @@ def test_every_new_trigger_has_a_generation_of_its_own(store: Harness) -> None:
     assert store.generation("a") != store.generation("b")
 
 
-# --- refusals leave nothing half done
+# --- refusals change nothing
 
 
 def test_a_job_key_that_is_taken_is_refused(store: Harness) -> None:
@@ -258,7 +258,7 @@ def test_a_trigger_can_be_moved_to_another_job(store: Harness) -> None:
     assert [record.trigger.key for record in store.store.triggers_of_job(job_key("two"))] == [key("once")]
 
 
-# --- what a new trigger may do
+# --- the state of a new trigger
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_serial_job_that_is_deleted_and_stored_again_while_it_runs_is_blocked(
     assert store.state("every") == "WAITING"
 
 
-# --- putting a trigger in the place of another
+# --- replacing a trigger by another
 
 
 def test_a_trigger_is_put_in_the_place_of_another(store: Harness) -> None:
@@ -432,7 +432,7 @@ def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
     "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"overlap_policy": "skip"}, {"execution_group": "heavy"}]
 )
 def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other: dict[str, str]) -> None:
-    """A node that claimed a job of one type must not fire it as another, which it may not know."""
+    """A node that claimed a job of one type must not fire it as another type, which it may not know."""
     node = store.node()
     store.schedule(job(durable=True), once(when=at(5)))
     took = store.acquire(node, look_ahead=10 * SECOND)

@@ -1,4 +1,4 @@
-"""The verbs that read and change nothing."""
+"""The verbs that only read."""
 
 from __future__ import annotations
 
@@ -49,48 +49,49 @@ FireRef: TypeAlias = int | str | HasFireId
 """The id of an execution as a number or as its digits, or a record or context of the execution."""
 
 
-class LookingVerbs(Verbs):
-    """Read access to what is stored, claimed, running and done."""
+class QueryVerbs(Verbs):
+    """Read access to stored jobs and triggers, claims, executions and the history."""
 
     def get_job_detail(self, key: JobKey) -> JobDetail | None:
-        """Return a stored job, or None where it is not stored."""
+        """Return a stored job, or None if it is not stored."""
         return self._usable_store().job(checked_key(key, JobKey))
 
     def get_trigger(self, key: TriggerKey) -> Trigger | None:
-        """Return a stored trigger, or None where it is not stored."""
+        """Return a stored trigger, or None if it is not stored."""
         record = self.trigger_record(key)
         return record.trigger if record else None
 
     def trigger_record(self, key: TriggerKey) -> TriggerRecord | None:
-        """Return a trigger with its state and its fire times, or None where it is not stored."""
+        """Return a trigger with its state and its fire times, or None if it is not stored."""
         return self._usable_store().trigger(checked_key(key, TriggerKey))
 
     def why(self, key: TriggerKey) -> list[str]:
         """Explain why a trigger has not fired, or when it will fire.
 
-        The sentences cover its state, what pauses or limits it, whether a node can run it and has a free worker, what
-        runs of its job, and what happened last. A trigger that has ended is explained by its history.
+        The sentences cover its state, pauses and limits that hold it, the nodes that can run it and their free
+        workers, running executions of its job, and its last execution or misfire. A trigger that has ended is
+        explained from its history.
 
         Raises:
-            TriggerNotFoundError: the trigger is not stored, and the history does not know it either.
+            TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
         """
         return reasons.of_trigger(self._usable_store(), checked_key(key, TriggerKey), self._config.misfire_threshold)
 
     def triggers_of_job(self, key: JobKey) -> list[Trigger]:
-        """Return the triggers of a job, by key."""
+        """Return the triggers of a job, sorted by key."""
         return [record.trigger for record in self._usable_store().triggers_of_job(checked_key(key, JobKey))]
 
     def trigger_state(self, key: TriggerKey) -> PublicState:
-        """Return the state of a trigger in Quartz's terms; NONE where it is not stored."""
+        """Return the state of a trigger in Quartz's terms; NONE if it is not stored."""
         checked = checked_key(key, TriggerKey)
         return self._usable_store().trigger_states([checked])[checked]
 
     def job_group_names(self) -> list[str]:
-        """Return the groups that have jobs, in order."""
+        """Return the groups that have jobs, sorted."""
         return self._usable_store().job_group_names()
 
     def trigger_group_names(self) -> list[str]:
-        """Return the groups that have triggers, in order."""
+        """Return the groups that have triggers, sorted."""
         return self._usable_store().trigger_group_names()
 
     def paused_trigger_groups(self) -> set[str]:
@@ -103,7 +104,7 @@ class LookingVerbs(Verbs):
 
     @property
     def is_all_paused(self) -> bool:
-        """True while `pause_all` is in force, also for triggers that are stored later."""
+        """Return True while `pause_all` is in force; triggers that are stored later are paused as well."""
         return self._usable_store().all_paused()
 
     def job_keys(self, group: str | GroupMatcher | None = None) -> set[JobKey]:
@@ -115,7 +116,7 @@ class LookingVerbs(Verbs):
         return self._usable_store().trigger_keys(_matcher(group) or GroupMatcher.anything())
 
     def check_exists(self, key: JobKey | TriggerKey) -> bool:
-        """Return whether a job or a trigger is stored."""
+        """Return True if the job or trigger is stored."""
         if isinstance(key, TriggerKey):
             return self.trigger_state(key) is not PublicState.NONE
         return self._usable_store().job_header(checked_key(key, JobKey)) is not None
@@ -320,7 +321,7 @@ class LookingVerbs(Verbs):
         return self._usable_store().list_running()
 
     def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
-        """Return one execution, whether claimed, running or in the history; None where the id is not known.
+        """Return one execution, whether claimed, running or in the history; None if the id is not known.
 
         Raises:
             InvalidValueError: no execution can have this id.
