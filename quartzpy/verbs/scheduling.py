@@ -44,13 +44,14 @@ from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from quartzpy.verbs.calendars import CalendarVerbs
 from quartzpy.verbs.looking import LookingVerbs
 from quartzpy.verbs.pausing import PausingVerbs
+from quartzpy.verbs.skipping import SkippingVerbs
 
 logger = logging.getLogger(__name__)
 
 _Pairs = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
 
 
-class SchedulingVerbs(CalendarVerbs, PausingVerbs, LookingVerbs):
+class SchedulingVerbs(CalendarVerbs, PausingVerbs, SkippingVerbs, LookingVerbs):
     """What can be said about jobs and triggers. Each verb happens whole or not at all."""
 
     def schedule_job(self, job: JobDetail, triggers: Trigger | Iterable[Trigger], *, replace: bool = False) -> datetime:

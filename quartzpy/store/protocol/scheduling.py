@@ -38,10 +38,15 @@ class StoredCalendar:
 
 @dataclass(frozen=True, slots=True)
 class TriggerMove:
-    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read."""
+    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read.
+
+    With `releases_claim` the change is also made while a node has claimed the trigger: the claim becomes void, and that
+    node does not fire it.
+    """
 
     seen: TriggerRecord
     to: PreparedTrigger
+    releases_claim: bool = False
 
 
 class SchedulingStore(Protocol):
@@ -125,8 +130,8 @@ class SchedulingStore(Protocol):
     def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         """Change the fire times of triggers, but not their states. Return the keys of those that were changed.
 
-        A trigger that has changed since it was read, or that is claimed, is left alone. A trigger without a fire time
-        becomes COMPLETE; it and its job stay.
+        A trigger that has changed since it was read is left alone, and so is one that is claimed, unless the move
+        releases the claim. A trigger without a fire time becomes COMPLETE; it and its job stay.
         """
         ...
 
