@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.errors import IllegalStateChangeError, InvalidValueError, TriggerNotFoundError
+from quartzpy.errors import IllegalStateChangeError, InvalidValueError
 from quartzpy.events import TriggerFinalized
 from quartzpy.instants import as_instant
-from quartzpy.keys import TriggerKey, checked_key
+from quartzpy.keys import TriggerKey, TriggerRef, checked_key
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.store.records import TriggerRecord
@@ -25,7 +25,7 @@ _FireTime = Callable[[TriggerRecord, Calendar | None], datetime | None]
 class SkippingVerbs(Verbs):
     """Skipping the next fires of a trigger."""
 
-    def skip_next(self, key: TriggerKey, count: int = 1) -> datetime | None:
+    def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
         """Skip the next `count` fires of a trigger, and return its next fire time after them.
 
         The schedule stays as it is: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
@@ -34,7 +34,8 @@ class SkippingVerbs(Verbs):
         stays stored with its job, and listeners get `TriggerFinalized`.
 
         Raises:
-            TriggerNotFoundError: the trigger is not stored.
+            TriggerNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
             InvalidValueError: `count` is no number from 1 to 10,000.
             IllegalStateChangeError: the trigger fired at each of several tries, so that nothing was skipped.
         """
@@ -51,13 +52,14 @@ class SkippingVerbs(Verbs):
 
         return self._skip(checked_key(key, TriggerKey), following)
 
-    def skip_until(self, key: TriggerKey, instant: datetime) -> datetime | None:
+    def skip_until(self, key: TriggerRef, instant: datetime) -> datetime | None:
         """Skip all fires of a trigger before `instant`, and return its next fire time, at `instant` or later.
 
         Nothing changes where the next fire time is not before `instant`. All else is as in `skip_next`.
 
         Raises:
-            TriggerNotFoundError: the trigger is not stored.
+            TriggerNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
             InvalidValueError: `instant` is no datetime with a time zone.
         """
         until = as_instant(instant, "instant", InvalidValueError)
@@ -74,7 +76,7 @@ class SkippingVerbs(Verbs):
         for _ in range(_TRIES):
             record = store.trigger(key)
             if record is None:
-                raise TriggerNotFoundError(f"trigger {key} is not stored")
+                raise self._no_trigger(key)
             if record.next_fire_time is None or record.state is TriggerState.COMPLETE:
                 return None
             name = record.trigger.calendar
