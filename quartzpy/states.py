@@ -171,6 +171,8 @@ class CompletionInstruction(StrEnum):
         return TriggerState.ERROR if self is self.SET_ALL_JOB_TRIGGERS_ERROR else TriggerState.COMPLETE
 
 
+PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
+
 PUBLIC: dict[TriggerState, PublicState] = {
     TriggerState.WAITING: PublicState.NORMAL,
     TriggerState.ACQUIRED: PublicState.NORMAL,

@@ -297,6 +297,9 @@ def upgrade() -> None:
         sa.Column("owner", Name, nullable=True),
         sa.Column("schedule_hash", sa.BigInteger(), nullable=True),
         sa.Column("held_by_mode", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("paused_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("paused_by", sa.String(length=200), nullable=True),
+        sa.Column("pause_reason", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL"
             " WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END",

@@ -49,6 +49,17 @@ class TriggerMove:
     releases_claim: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PauseNote:
+    """Why triggers are paused, and who paused them."""
+
+    reason: str | None = None
+    by: str | None = None
+
+
+NO_NOTE = PauseNote()
+
+
 class SchedulingStore(Protocol):
     """The changes that users make to a schedule.
 
@@ -150,8 +161,12 @@ class SchedulingStore(Protocol):
 
     # --- pausing
 
-    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
-        """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED."""
+    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
+        """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED.
+
+        The note and the instant are stored with each trigger until it is resumed. A note with a reason replaces the
+        one of a trigger that is paused already; the instant of its pause stays.
+        """
         ...
 
     def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
@@ -162,7 +177,7 @@ class SchedulingStore(Protocol):
         """
         ...
 
-    def pause_jobs(self, keys: Collection[JobKey]) -> None:
+    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
         """Pause all triggers that these jobs have now."""
         ...
 
@@ -170,7 +185,7 @@ class SchedulingStore(Protocol):
         """Resume all triggers of these jobs, as `resume_triggers` does."""
         ...
 
-    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
         """Pause the groups that match, and remember them for triggers that are stored later; return the groups.
 
         A matcher EQUALS pauses its group even where the group does not exist yet.
@@ -181,7 +196,7 @@ class SchedulingStore(Protocol):
         """Resume the triggers of the groups that match, and forget that the groups are paused."""
         ...
 
-    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
         """Pause all triggers of the jobs of the groups that match, as `pause_trigger_groups` does."""
         ...
 
@@ -189,7 +204,7 @@ class SchedulingStore(Protocol):
         """Resume the triggers of the jobs of the groups that match, and forget that the groups are paused."""
         ...
 
-    def pause_all(self) -> None:
+    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
         """Pause all triggers, including those that are stored later, until `resume_all`."""
         ...
 

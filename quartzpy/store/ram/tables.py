@@ -20,7 +20,7 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, PauseNote, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -32,7 +32,6 @@ HISTORY = 10_000
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 _NEVER_LATE = MisfireRule(True, None)
 _LATE_AT_ONCE = MisfireRule(False, timedelta())
-PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 AFTER_UNBLOCKING = {
     TriggerState.BLOCKED: TriggerState.WAITING,
     TriggerState.PAUSED_BLOCKED: TriggerState.PAUSED,
@@ -142,6 +141,7 @@ class TriggerRow:
         "key",
         "missed_policy",
         "owner",
+        "pause",
         "progress",
         "schedule_hash",
         "state",
@@ -162,6 +162,8 @@ class TriggerRow:
         self.generation = generation
         self.schedule_hash = schedule_hash
         self.held_by_mode = False
+        self.pause: tuple[datetime, PauseNote] | None = None
+        """When and why a verb paused it last; it means something only while it is paused."""
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE

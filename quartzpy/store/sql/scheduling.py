@@ -139,6 +139,7 @@ CASE WHEN {_SAME_MISFIRE} OR t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') T
 _PROGRESS = (
     *("trigger_state", "next_fire_time", "prev_fire_time", "upcoming", "upcoming_is_complete", "times_triggered"),
     *("start_time", "generation", "coalesced_fire_times", "attempt", "fire_id", "error", "held_by_mode"),
+    *("paused_at", "paused_by", "pause_reason"),
 )
 _KEEP_PROGRESS = ", ".join(
     f"{name} = CASE WHEN {SAME_SCHEDULE} THEN t.{name} ELSE excluded.{name} END" for name in _PROGRESS

@@ -150,6 +150,10 @@ triggers = Table(
     Column("schedule_hash", BigInteger),
     # It is PAUSED only because its job is disabled or by hand only, or because of manual mode: ending that resumes it.
     Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
+    # Of the last pause by a verb; they mean something only while it is PAUSED or PAUSED_BLOCKED.
+    Column("paused_at", Instant),
+    Column("paused_by", Name),
+    Column("pause_reason", Text),
     # The scheduler last: no other index than the due one may begin with it, or serve as badly as a scan where the
     # planner has no statistics, or those of an emptied table.
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),

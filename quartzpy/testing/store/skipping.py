@@ -5,8 +5,8 @@ from __future__ import annotations
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.store.records import TriggerRecord
+from quartzpy.testing.store.harness import SECOND, Harness, at, every, job, job_key, key
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
-from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key
 
 
 def skipping(store: Harness, name: str, fires: int, *, releases_claim: bool, calendar: Calendar | None = None) -> bool:
