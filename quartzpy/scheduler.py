@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
+from quartzpy.aio.calls import VerbThreads
+from quartzpy.aio.transaction import AsyncTransactionVerbs, is_asynchronous
 from quartzpy.cluster_events import ClusterEvents
 from quartzpy.config import checked_groups
 from quartzpy.context import JobExecutionContext
@@ -18,6 +20,9 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.store.protocol import JobStore
 from quartzpy.transaction_verbs import TransactionVerbs
 from quartzpy.verbs.looking import checked_fire_id
+
+if TYPE_CHECKING:
+    from quartzpy.connection_types import AsyncUserConnection, UserConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +49,33 @@ class BaseScheduler(SchedulerLife):
 
     # --- inside a user's transaction
 
-    def using(self, connection: Any) -> TransactionVerbs:
-        """The scheduling verbs inside the transaction of a SQLAlchemy connection or session, or a psycopg connection.
+    @overload
+    def using(self, connection: AsyncUserConnection) -> AsyncTransactionVerbs: ...
 
-        What they do is committed with the caller's own data, or not at all; other nodes hear of it with the commit.
-        A slow caller holds up the triggers that it touches and no others: no row of `locks` is taken.
+    @overload
+    def using(self, connection: UserConnection) -> TransactionVerbs: ...
+
+    def using(self, connection: Any) -> TransactionVerbs | AsyncTransactionVerbs:
+        """The scheduling verbs inside a transaction of the caller's; its commit or rollback counts for them, too.
+
+        `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
+        `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
+        psycopg's `AsyncConnection`, the verbs are awaited.
+
+        Other nodes learn of the change with the commit. A slow caller holds up the triggers that it touches and no
+        others, because no row of `locks` is taken.
 
         Raises:
-            InvalidValueError: something else is given, or a connection that has no transaction (autocommit), or the
-                store is memory://.
+            InvalidValueError: something else is given, or a connection in autocommit mode, or the store is memory://.
+                From an asynchronous connection, the first verb that is awaited raises it.
         """
+        if is_asynchronous(connection):
+            return self.using_async(connection, self._verb_threads)
         return self._inside(self._usable_store().within(connection))
+
+    def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
+        """As `using`, with verbs that are awaited whichever connection it is; they run on `threads`."""
+        return AsyncTransactionVerbs(self._usable_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
