@@ -41,9 +41,9 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         """
         return await self._run(lambda behind: behind.next_fire_time)
 
-    async def pause(self) -> None:
-        """Pause all triggers that the job has now. Raises JobNotFoundError: it is no longer stored."""
-        return await self._run(lambda behind: behind.pause())
+    async def pause(self, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
+        return await self._run(lambda behind: behind.pause(reason=reason, by=by))
 
     async def resume(self, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers; `missed` and errors as in `Scheduler.resume_job`."""
