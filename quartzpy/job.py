@@ -44,11 +44,12 @@ if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 MAX_CONCURRENT = 10_000
+MAX_FAILURES = 1_000_000
 _NOT_GIVEN: Any = object()
 """The default of values that a job's own False or "block" can be told from."""
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
-    *("retry", "timeout", "executor", "execution_group", "requires"),
+    *("retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
 )
 """The values of a `JobDetail` for which a scheduler can have defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": WhenFull.BLOCK}
@@ -217,7 +218,9 @@ class JobDetail:
     most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `overlap_policy`:
     what a
     fire does when as many run; see `WhenFull`. `retry`: when a failed execution is tried again. `timeout`: an execution
-    that takes longer is asked to stop, and has failed.
+    that takes longer is asked to stop, and has failed. `pause_after_failures`: the triggers of the job's schedule are
+    paused once this number of executions in a row have failed; one that is retried does not count until its last
+    attempt has failed.
 
     Where it runs: `executor` names the worker pool (a setting of the nodes; None is the default one),
     `execution_group` the group whose limit on each node it counts against, `requires` the labels that a node must have.
@@ -241,6 +244,7 @@ class JobDetail:
     requires: Sequence[str] = field(default=(), kw_only=True)
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
+    pause_after_failures: int | None = None
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -293,6 +297,9 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
+        most = self.pause_after_failures
+        if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
+            raise InvalidJobError(f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None (got {most!r})")
         if self.overlap_policy not in list(WhenFull):
             raise InvalidJobError(f"overlap_policy: {', '.join(WhenFull)} (got {self.overlap_policy!r})")
         object.__setattr__(self, "overlap_policy", WhenFull(self.overlap_policy))

@@ -95,6 +95,8 @@ CREATE TABLE qrtz_job_details (
     mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
     owner VARCHAR(200),
     node_deaths INTEGER DEFAULT 0 NOT NULL,
+    pause_after_failures INTEGER,
+    consecutive_failures INTEGER DEFAULT 0 NOT NULL,
     job_data JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),

@@ -153,6 +153,8 @@ def upgrade() -> None:
         sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("pause_after_failures", sa.Integer(), nullable=True),
+        sa.Column("consecutive_failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
         sa.CheckConstraint("mode IN ('ENABLED', 'MANUAL', 'DISABLED')", name="qrtz_job_details_mode_check"),

@@ -83,6 +83,7 @@ class FiredTrigger:
         load_job: Callable[[], JobDetail],
         load_calendar: Callable[[], Calendar | None],
         node_deaths: int = 0,
+        pause_after_failures: int | None = None,
     ) -> None:
         self.fire_id = fire_id
         self.trigger_group = trigger_group
@@ -107,6 +108,7 @@ class FiredTrigger:
         self.trigger_data = trigger_data
         self.calendar_revision = calendar_revision
         self.node_deaths = node_deaths
+        self.pause_after_failures = pause_after_failures
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar

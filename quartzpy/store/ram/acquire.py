@@ -270,6 +270,7 @@ def fire_row(
         coalesced_fire_times=_together(row.coalesced_fire_times, coalesced_fire_times),
         retry=job.retry,
         timeout=job.timeout,
+        pause_after_failures=job.pause_after_failures,
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,

@@ -10,7 +10,7 @@ from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
 from quartzpy.store.protocol import NO_NOTE, PauseNote
-from quartzpy.store.ram.tables import Pauses, Tables, TriggerRow
+from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
 
 _PAUSING = {
     TriggerState.WAITING: TriggerState.PAUSED,
@@ -82,6 +82,13 @@ def pause_triggers(tables: Tables, keys: Collection[TriggerKey], note: PauseNote
 
 def resume_triggers(tables: Tables, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
     return _resume(tables, _of_keys(tables, keys), missed)
+
+
+def pause_schedule(tables: Tables, job: JobRow, note: PauseNote) -> bool:
+    """Pause the triggers of a job that a schedule made; return whether any was not paused before."""
+    rows = [row for row in job.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS and row.state in _PAUSING]
+    _pause(tables, rows, note)
+    return bool(rows)
 
 
 def pause_jobs(tables: Tables, keys: Collection[JobKey], note: PauseNote) -> None:

@@ -60,6 +60,7 @@ class JobRow:
 
     __slots__ = (
         "_detail",
+        "consecutive_failures",
         "data",
         "dispatch_key",
         "job_type",
@@ -78,6 +79,7 @@ class JobRow:
         self.triggers: dict[TriggerKey, TriggerRow] = {}
         self.mode = JobMode.ENABLED
         self.node_deaths = 0
+        self.consecutive_failures = 0
         self.become(detail)
 
     def become(self, detail: JobDetail) -> None:
@@ -105,6 +107,10 @@ class JobRow:
     @property
     def timeout(self) -> timedelta | None:
         return self._detail.timeout
+
+    @property
+    def pause_after_failures(self) -> int | None:
+        return self._detail.pause_after_failures
 
     def load(self) -> JobDetail:
         return load_job(self._detail, self.data)

@@ -19,7 +19,8 @@ from quartzpy.triggers.trigger import TriggerProgress
 
 JOB_COLUMNS = """
 j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.placement,
-       j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text
+       j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.pause_after_failures,
+       j.job_data::text
 """
 JOBS = f"""
 SELECT {JOB_COLUMNS}

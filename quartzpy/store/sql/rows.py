@@ -101,6 +101,7 @@ def job(
     requests_recovery: bool,
     retry: str | None,
     timeout: timedelta | None,
+    pause_after_failures: int | None,
     data: str | None,
 ) -> JobDetail:
     """A job from its columns."""
@@ -117,6 +118,7 @@ def job(
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
         timeout=timeout,
+        pause_after_failures=pause_after_failures,
         executor=where.executor or None,
         execution_group=where.group or None,
         requires=where.requires,
@@ -150,7 +152,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         trigger_data, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths,
+        coalesced_fire_times, node_deaths, pause_after_failures,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -183,6 +185,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         placement=placement,
         coalesced_fire_times=tuple(coalesced_fire_times or ()),
         node_deaths=node_deaths,
+        pause_after_failures=pause_after_failures,
         retry=retry,
         timeout=timeout,
         persists_data=persists_data,
@@ -194,6 +197,6 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         load_job=partial(
             job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy, placement,
             persists_data,
-            requests_recovery, retry, timeout, stored_data,
+            requests_recovery, retry, timeout, pause_after_failures, stored_data,
         ),
     )  # fmt: skip

@@ -45,14 +45,16 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout, job_data)
+       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout,
+       pause_after_failures, job_data)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb
+       w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.pause_after, w.data::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
               %(limits)s::int[], %(overlap_policy)s::text[], %(placements)s::text[], %(persists)s::bool[],
-              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[])
+              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(pause_after)s::int[],
+              %(data)s::text[])
        AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, placement, persists,
-            recovery, retry, timeout, data)
+            recovery, retry, timeout, pause_after, data)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
@@ -60,7 +62,7 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
        excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
-       timeout = excluded.timeout,
+       timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
        job_data = CASE WHEN %(keeps_data)s::bool
                          OR (%(keeps_persisted)s::bool AND j.persists_data AND excluded.persists_data)
                        THEN j.job_data ELSE excluded.job_data END,
@@ -310,6 +312,7 @@ def _jobs(
         recovery=[job.requests_recovery for job in jobs],
         retries=[job.retry.as_text() if job.retry else None for job in jobs],
         timeouts=[job.timeout for job in jobs],
+        pause_after=[job.pause_after_failures for job in jobs],
         data=[job_data.encode(job.data) for job in jobs],
     )
 

@@ -70,6 +70,10 @@ job_details = Table(
     Column("owner", Name),
     # So many nodes died while they executed it, since it last succeeded.
     Column("node_deaths", Integer, nullable=False, server_default=text("0")),
+    # Its triggers are paused after this number of failed executions in a row; NULL: never.
+    Column("pause_after_failures", Integer),
+    # The failed executions since the last success; counted only where pause_after_failures is set.
+    Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
     Column("job_data", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
