@@ -9,7 +9,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import InvalidJobError
 from quartzpy.events import JobPaused
-from quartzpy.testing import TestScheduler
+from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade.test_liveness import until
 
 
@@ -31,7 +31,7 @@ def test_a_node_tells_of_the_job_that_it_paused(scheduler: Scheduler) -> None:
 
 
 def test_the_test_scheduler_pauses_it_too() -> None:
-    scheduler = TestScheduler()
+    scheduler = SchedulerHarness()
     paused: list[JobPaused] = []
     scheduler.listeners.add_listener(paused.append, JobPaused)
     trigger = SimpleTrigger("t", interval=timedelta(minutes=1))
