@@ -40,7 +40,7 @@ CREATE TABLE qrtz_executions (
     result JSONB,
     retry_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
-    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
+    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED'))
 );
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);

@@ -65,7 +65,7 @@ def upgrade() -> None:
         sa.Column("result", JSONB(), nullable=True),
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED')",
+            "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED')",
             name="qrtz_executions_outcome_check",
         ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),

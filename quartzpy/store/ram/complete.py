@@ -48,7 +48,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:
-            retries.append(retry(tables, row, job, completion.retry_after))
+            retries.append(retry(tables, row, job, completion.retry_after, completion.outcome))
         ended.append(completion)
     unblocked = [*tables.unblock(released), *(row for row in retries if row.state is TriggerState.WAITING)]
     paused = _count_failures(tables, ended)
