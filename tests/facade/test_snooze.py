@@ -56,7 +56,7 @@ def test_a_snoozed_job_runs_again_and_no_attempt_is_used_up() -> None:
     scheduler = SchedulerHarness()
     detail = JobDetail(Waits, "waits", persist_data=True, data={"order": 7}, retry=RetryPolicy(attempts=2))
     scheduler.schedule_job(detail, SimpleTrigger("once"))
-    began = scheduler.now()
+    began = scheduler.now
     records = scheduler.advance(timedelta(hours=1))
     assert [record.state for record in records] == ["SNOOZED", "SNOOZED", "SUCCEEDED"]
     assert [record.error for record in records] == ["the file is not there", None, None]
