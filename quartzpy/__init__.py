@@ -11,6 +11,7 @@ from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
+from quartzpy.continuation import Continuation, Predecessor
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
@@ -23,7 +24,6 @@ from quartzpy.job import (
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
-from quartzpy.job_chain import JobChain
 from quartzpy.job_data import JobDataMap
 from quartzpy.job_factory import InjectingJobFactory
 from quartzpy.jobs import NoOpJob
@@ -53,6 +53,7 @@ __all__ = [
     "AsyncScheduler",
     "Calendar",
     "CalendarIntervalTrigger",
+    "Continuation",
     "CronCalendar",
     "CronExpression",
     "CronMisfire",
@@ -73,7 +74,6 @@ __all__ = [
     "IntervalUnit",
     "Jitter",
     "Job",
-    "JobChain",
     "JobDataMap",
     "JobDetail",
     "JobExecutionContext",
@@ -86,6 +86,7 @@ __all__ = [
     "MonthlyCalendar",
     "NoOpJob",
     "Page",
+    "Predecessor",
     "PublicState",
     "QuartzpyError",
     "Query",

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from quartzpy.cancellation import Cancellation
+from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
 from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job_data import (
@@ -16,6 +17,11 @@ from quartzpy.job_data import (
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
     ORIGINAL_SCHEDULED_FIRE_TIME,
+    PREDECESSOR_FIRE_ID,
+    PREDECESSOR_GROUP,
+    PREDECESSOR_NAME,
+    PREDECESSOR_OUTCOME,
+    PREDECESSOR_RESULT,
     RETRIED_GROUP,
     RETRIED_NAME,
     RETRIED_SCHEDULED_FIRE_TIME,
@@ -23,6 +29,7 @@ from quartzpy.job_data import (
     decode,
 )
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.states import Outcome
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
 
@@ -200,6 +207,19 @@ class JobExecutionContext:
         if RETRIED_NAME not in self.job_data:
             return None
         return TriggerKey(str(self.job_data[RETRIED_NAME]), str(self.job_data[RETRIED_GROUP]))
+
+    @property
+    def predecessor(self) -> Predecessor | None:
+        """The execution that this one runs after, as a continuation; None where it was triggered otherwise."""
+        data = self.job_data
+        if PREDECESSOR_NAME not in data:
+            return None
+        return Predecessor(
+            JobKey(str(data[PREDECESSOR_NAME]), str(data[PREDECESSOR_GROUP])),
+            int(data[PREDECESSOR_FIRE_ID]),
+            Outcome(data[PREDECESSOR_OUTCOME]),
+            data[PREDECESSOR_RESULT],
+        )
 
     def _original(self, key: str) -> str:
         if not self.recovering:

@@ -8,10 +8,11 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from quartzpy.context import JobExecutionContext
+from quartzpy.continuation import Continuation
 from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError
 from quartzpy.instants import Span
 from quartzpy.job import Job, JobDetail, import_path
-from quartzpy.keys import DEFAULT_GROUP, UNNAMED
+from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.retry import RetryPolicy
 from quartzpy.texts import quoted
 
@@ -139,6 +140,7 @@ def job(
     disallow_concurrent: bool | None = None,
     max_concurrent: int | None = None,
     overlap_policy: str = "block",
+    concurrency_key: str | None = None,
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,
@@ -146,6 +148,7 @@ def job(
     executor: str | None = None,
     execution_group: str | None = None,
     requires: Sequence[str] = (),
+    continuations: Sequence[Continuation | JobKey | str] = (),
     description: str | None = None,
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 

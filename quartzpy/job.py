@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from quartzpy.continuation import Continuation, as_continuations, continuations_as_text
 from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
@@ -216,10 +217,12 @@ class JobDetail:
     `data`: a mapping, or a value of the class's `data_type`, of which the mapping of its fields is kept.
     `durable`: kept when its last trigger goes. `requests_recovery`: run again if its node dies while running
     it. `disallow_concurrent` and `persist_data` default to what the class's decorators say. `max_concurrent`: at
-    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `overlap_policy`:
-    what a
-    fire does when as many run; see `WhenFull`. `retry`: when a failed execution is tried again. `timeout`: an execution
-    that takes longer is asked to stop, and has failed. `pause_after_failures`: the triggers of the job's schedule are
+    most so many executions at once in the whole cluster; `disallow_concurrent` is a limit of 1. `concurrency_key`
+    names an entry of the data: the limit (1 if none is given) then holds for each value of that entry by itself, and
+    triggers without the entry share one limit. The value is read when the trigger or the job is stored.
+    `overlap_policy`: what a fire does when as many run; see `WhenFull`. `retry`: when a failed execution
+    is tried again. `timeout`: an execution that takes longer is asked to stop, and has failed. `continuations`: the
+    jobs that run after this one; see `Continuation`. `pause_after_failures`: the triggers of the job's schedule are
     paused once this number of executions in a row have failed; one that is retried does not count until its last
     attempt has failed.
 
@@ -238,11 +241,13 @@ class JobDetail:
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
     overlap_policy: str = field(default=_NOT_GIVEN, kw_only=True)
+    concurrency_key: str | None = field(default=None, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
     executor: str | None = field(default=None, kw_only=True)
     execution_group: str | None = field(default=None, kw_only=True)
     requires: Sequence[str] = field(default=(), kw_only=True)
+    continuations: Sequence[Continuation | JobKey | str] = field(default=(), kw_only=True)
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     pause_after_failures: int | None = None
@@ -276,6 +281,7 @@ class JobDetail:
                 raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
         if self.disallow_concurrent:
             given(self, "max_concurrent", 1)
+        given(self, "continuations", as_continuations(self.continuations))
         placement = Placement.of(self.executor, self.execution_group, self.requires)
         given(self, "executor", placement.executor or None)
         given(self, "requires", placement.requires)
@@ -289,6 +295,15 @@ class JobDetail:
         return self.job.data_type if isinstance(self.job, type) else own_type(self.data)
 
     def _check_limits(self) -> None:
+        if self.concurrency_key is not None:
+            check_name(self.concurrency_key, "concurrency_key (the name of an entry of the job's data)")
+            if self.max_concurrent is None:
+                if self.disallow_concurrent is False:
+                    raise InvalidJobError(
+                        f"concurrency_key={self.concurrency_key!r} needs a limit; give max_concurrent"
+                        " (not disallow_concurrent=False)"
+                    )
+                object.__setattr__(self, "max_concurrent", 1)
         limit = self.max_concurrent
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
             raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {limit!r})")
@@ -313,6 +328,11 @@ class JobDetail:
     def key(self) -> JobKey:
         """The key: name and group."""
         return JobKey(self.name, self.group)
+
+    @property
+    def continuations_text(self) -> str | None:
+        """The continuations as JSON, as they are stored."""
+        return continuations_as_text(as_continuations(self.continuations))
 
     @property
     def placement(self) -> Placement:

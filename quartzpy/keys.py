@@ -23,7 +23,9 @@ RETRYING_JOBS = "RETRYING_JOBS"
 """The group of triggers that run a job again after it failed, as its retry policy says."""
 MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
 """The group of triggers made by `trigger_job`: not DEFAULT as in Quartz, so that pausing DEFAULT swallows none."""
-UNSCHEDULED_GROUPS = (MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS)
+CONTINUATIONS = "CONTINUATIONS"
+"""The group of triggers that run a job after another one has ended."""
+UNSCHEDULED_GROUPS = (MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, CONTINUATIONS)
 """The groups of triggers that no schedule made: they fire also where recurring ones do not, in manual mode."""
 
 UNNAMED = "<a unique name>"

@@ -40,7 +40,7 @@ class JobMode(StrEnum):
 
     ENABLED = "ENABLED"
     MANUAL = "MANUAL"
-    """Only those made by hand (`trigger_job`), retries and recoveries."""
+    """Only those made by hand (`trigger_job`), retries, recoveries and continuations."""
     DISABLED = "DISABLED"
     """None."""
 

@@ -65,6 +65,7 @@ CREATE TABLE qrtz_fired_triggers (
     scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
     priority INTEGER NOT NULL,
     max_concurrent INTEGER,
+    concurrency_key TEXT DEFAULT '' NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
@@ -74,9 +75,9 @@ CREATE TABLE qrtz_fired_triggers (
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );
 
-CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
+CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
 
-CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name) WHERE state = 'EXECUTING' AND max_concurrent = 1;
+CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent = 1;
 
 CREATE TABLE qrtz_job_details (
     sched_name VARCHAR(200) NOT NULL,
@@ -87,6 +88,7 @@ CREATE TABLE qrtz_job_details (
     is_durable BOOLEAN NOT NULL,
     max_concurrent INTEGER,
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
+    concurrency_key VARCHAR(200),
     placement TEXT DEFAULT '' NOT NULL,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
@@ -98,6 +100,7 @@ CREATE TABLE qrtz_job_details (
     pause_after_failures INTEGER,
     consecutive_failures INTEGER DEFAULT 0 NOT NULL,
     job_data JSONB,
+    continuations JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
     CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
     CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
@@ -179,6 +182,7 @@ CREATE TABLE qrtz_triggers (
     job_type VARCHAR(200) NOT NULL,
     max_concurrent INTEGER,
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
+    concurrency_key TEXT DEFAULT '' NOT NULL,
     placement TEXT DEFAULT '' NOT NULL,
     description TEXT,
     kind VARCHAR(40) NOT NULL,

@@ -559,6 +559,8 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         *,
         delay: Span | None = None,
         even_if_paused: bool = False,
+        debounce_key: str | None = None,
+        keep_waiting: bool = False,
     ) -> AsyncTriggeredExecution:
         """Run a job now, or after `delay`, by a trigger of its own that carries `data`; return a handle to wait for it.
 
@@ -567,14 +569,27 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         refused, unless `even_if_paused` says that it may wait. `data` may be a value of the job's `data_type`, where
         its class is known in this process.
 
+        `debounce_key`: of the calls for this job with the same key, at most one waits for its fire in the whole
+        cluster. A later call takes the place of the one that waits, with its own data and `delay`; with
+        `keep_waiting` the one that waits stays as it is, and the call returns its handle. An execution that has begun
+        does not wait any more. The handle is about the latest execution for the key since the call.
+
         Raises:
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: it is disabled, or a pause would hold the fire.
             InvalidJobDataError: as in `schedule_job`.
-            InvalidKeyError: `key` is neither a key nor a name.
+            InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
+            InvalidValueError: `keep_waiting` is given without a `debounce_key`.
         """
         found = await self._run(
-            lambda behind: behind.trigger_job(key, data, delay=delay, even_if_paused=even_if_paused)
+            lambda behind: behind.trigger_job(
+                key,
+                data,
+                delay=delay,
+                even_if_paused=even_if_paused,
+                debounce_key=debounce_key,
+                keep_waiting=keep_waiting,
+            )
         )
         return AsyncTriggeredExecution._of(self, found)
 

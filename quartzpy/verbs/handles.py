@@ -149,10 +149,11 @@ class ScheduledJob:
 class TriggeredExecution:
     """An execution that is to come: `trigger_job` and `run_again` return it."""
 
-    def __init__(self, verbs: Verbs, key: TriggerKey, job_key: JobKey) -> None:
+    def __init__(self, verbs: Verbs, key: TriggerKey, job_key: JobKey, since: datetime | None = None) -> None:
         self._verbs = verbs
         self._key = key
         self._job_key = job_key
+        self._since = since
 
     @property
     def key(self) -> TriggerKey:
@@ -167,7 +168,7 @@ class TriggeredExecution:
     @property
     def record(self) -> ExecutionRecord | None:
         """What is known of the execution now: waiting, running or ended; None where nothing is."""
-        query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=self._key)
+        query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=self._key, since=self._since)
         return next(iter(self._verbs._usable_store().find_executions(query, 1)), None)
 
     def cancel(self) -> bool:
@@ -187,7 +188,7 @@ class TriggeredExecution:
         Raises:
             WaitTimeoutError: it did not end within `timeout` (None: wait without a limit).
         """
-        query = ExecutionQuery(states=ENDED, trigger_key=self._key)
+        query = ExecutionQuery(states=ENDED, trigger_key=self._key, since=self._since)
         store = self._verbs._usable_store()
 
         def look() -> ExecutionRecord | None:

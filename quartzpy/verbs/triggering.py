@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from quartzpy import typed_data
 from quartzpy.context import repeats
-from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError
+from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError
 from quartzpy.instants import Span, as_span
-from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, checked_key, unique_name
-from quartzpy.states import JobMode
+from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, check_name, checked_key, unique_name
+from quartzpy.states import JobMode, TriggerState
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution
 from quartzpy.verbs.looking import FireRef, LookingVerbs
 from quartzpy.verbs.storing import StoringVerbs
+
+_WAITS = (
+    TriggerState.WAITING,
+    TriggerState.ACQUIRED,
+    TriggerState.BLOCKED,
+    TriggerState.PAUSED,
+    TriggerState.PAUSED_BLOCKED,
+)
 
 
 class TriggeringVerbs(StoringVerbs, LookingVerbs):
@@ -28,6 +37,8 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         *,
         delay: Span | None = None,
         even_if_paused: bool = False,
+        debounce_key: str | None = None,
+        keep_waiting: bool = False,
     ) -> TriggeredExecution:
         """Run a job now, or after `delay`, by a trigger of its own that carries `data`; return a handle to wait for it.
 
@@ -36,13 +47,24 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         refused, unless `even_if_paused` says that it may wait. `data` may be a value of the job's `data_type`, where
         its class is known in this process.
 
+        `debounce_key`: of the calls for this job with the same key, at most one waits for its fire in the whole
+        cluster. A later call takes the place of the one that waits, with its own data and `delay`; with
+        `keep_waiting` the one that waits stays as it is, and the call returns its handle. An execution that has begun
+        does not wait any more. The handle is about the latest execution for the key since the call.
+
         Raises:
             JobNotFoundError: the job is not stored.
             IllegalStateChangeError: it is disabled, or a pause would hold the fire.
             InvalidJobDataError: as in `schedule_job`.
-            InvalidKeyError: `key` is neither a key nor a name.
+            InvalidKeyError: `key` is neither a key nor a name, or `debounce_key` is not a text.
+            InvalidValueError: `keep_waiting` is given without a `debounce_key`.
         """
-        return self._by_hand(checked_key(key, JobKey), data, delay, even_if_paused=even_if_paused)
+        job_key = checked_key(key, JobKey)
+        if debounce_key is None:
+            if keep_waiting:
+                raise InvalidValueError("keep_waiting: needs a debounce_key, which says what a call waits for")
+            return self._by_hand(job_key, data, delay, even_if_paused=even_if_paused)
+        return self._debounced(job_key, data, delay, even_if_paused, debounce_key, keep_waiting)
 
     def run_again(
         self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
@@ -67,8 +89,33 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         data = repeats(record.trigger_key, record.scheduled_fire_time, record.trigger_data)
         return self._by_hand(record.job_key, data, delay, even_if_paused=even_if_paused)
 
+    def _debounced(
+        self,
+        key: JobKey,
+        data: Mapping[str, Any] | Any | None,
+        delay: Span | None,
+        even_if_paused: bool,
+        debounce_key: str,
+        keep_waiting: bool,
+    ) -> TriggeredExecution:
+        check_name(debounce_key, "debounce_key")
+        # One name for all calls with the key: a trigger that waits is replaced by storing another under its name.
+        digest = hashlib.sha256("\0".join((key.group, key.name, debounce_key)).encode()).hexdigest()[:32]
+        trigger_key = TriggerKey(f"MT_debounced_{digest}", MANUAL_TRIGGERS)
+        if keep_waiting:
+            waiting = self._usable_store().triggers([trigger_key]).get(trigger_key)
+            if waiting is not None and waiting.state in _WAITS:
+                return TriggeredExecution(self, trigger_key, key, waiting.progress.next_fire_time)
+        return self._by_hand(key, data, delay, even_if_paused=even_if_paused, replaces=trigger_key)
+
     def _by_hand(
-        self, key: JobKey, data: Mapping[str, Any] | Any | None, delay: Span | None, *, even_if_paused: bool
+        self,
+        key: JobKey,
+        data: Mapping[str, Any] | Any | None,
+        delay: Span | None,
+        *,
+        even_if_paused: bool,
+        replaces: TriggerKey | None = None,
     ) -> TriggeredExecution:
         span = None if delay is None else as_span(delay, "delay")
         store = self._usable_store()
@@ -81,9 +128,10 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
             self._refuse_pause(key)
         data_type = self._job_types.data_type(header.job_type)
         data = typed_data.as_mapping(data, data_type)
-        start = None if span is None else store.now() + span
+        # A name that was used before may have executions in the history: those of this call come from here on.
+        start = store.now() + (span or timedelta(0)) if span is not None or replaces is not None else None
         trigger = SimpleTrigger(
-            f"MT_{unique_name()}",
+            f"MT_{unique_name()}" if replaces is None else replaces.name,
             MANUAL_TRIGGERS,
             job_key=key,
             data=data,
@@ -96,8 +144,8 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         job = None if data_type is None else store.job(key)
         if job is not None:
             self._check_typed_data(job, [trigger])
-        self._store_pairs([(None, [trigger])], replace=False)
-        return TriggeredExecution(self, trigger.key, key)
+        self._store_pairs([(None, [trigger])], replace=replaces is not None)
+        return TriggeredExecution(self, trigger.key, key, None if replaces is None else start)
 
     def _refuse_pause(self, key: JobKey) -> None:
         pauses = self._usable_store().pauses()

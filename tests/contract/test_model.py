@@ -41,6 +41,7 @@ JOBS = {
     "skipping": job("skipping", durable=True, max_concurrent=1, overlap_policy="skip"),
     "buffering": job("buffering", durable=True, max_concurrent=1, overlap_policy="buffer_one"),
     "replacing": job("replacing", durable=True, max_concurrent=2, overlap_policy="cancel_other"),
+    "keyed": job("keyed", durable=True, max_concurrent=1, concurrency_key="customer"),
     "serial-recovering": job("serial-recovering", disallow_concurrent=True, requests_recovery=True),
 }
 TRIGGERS = [f"t{n}" for n in range(8)]
@@ -54,6 +55,7 @@ a_schedule = st.fixed_dictionaries(
         "times": st.sampled_from([1, 2, 12, None]),
         "misfire": st.sampled_from(["smart", "ignore", "fire_all"]),
         "priority": st.sampled_from([1, 5]),
+        "data": st.sampled_from([None, {"customer": "x"}, {"customer": "y"}]),
     }
 ).map(lambda how: {**how, "catch_up_max": 2 if how["misfire"] == "fire_all" else None})
 
@@ -71,7 +73,7 @@ class Virtual:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Three nodes, eight jobs, eight triggers, one store."""
+    """Three nodes, nine jobs, eight triggers, one store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -322,8 +324,8 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def s3_a_job_executes_as_often_at_a_time_as_it_allows(self) -> None:
-        running = Counter(row.job_key for row in self.store._tables.fired.values() if row.counts)
-        assert all(count <= (JOBS[of.name].max_concurrent or 0) for of, count in running.items())
+        running = Counter((row.job_key, row.concurrency_key) for row in self.store._tables.fired.values() if row.counts)
+        assert all(count <= (JOBS[of.name].max_concurrent or 0) for (of, _), count in running.items())
         assert running == self.store._tables._running
 
     @invariant()
@@ -342,11 +344,11 @@ class Cluster(RuleBasedStateMachine):
             assert (row.fire_id is not None) == (row.state is TriggerState.ACQUIRED)
             match row.job.overlap_policy:
                 case WhenFull.BLOCK:
-                    assert tables.is_blocked(row.job) == (row.state in BLOCKED_STATES)
+                    assert tables.is_blocked(row) == (row.state in BLOCKED_STATES)
                 case WhenFull.SKIP:
                     assert row.state not in BLOCKED_STATES
                 case WhenFull.BUFFER_ONE | WhenFull.CANCEL_OTHER:
-                    assert tables.free_slots(row.job) == 0 or row.state not in BLOCKED_STATES
+                    assert tables.free_slots(row) == 0 or row.state not in BLOCKED_STATES
             assert row.progress.next_fire_time is not None
             assert row.catch_up_until is None or row.progress.next_fire_time <= row.catch_up_until
 
@@ -468,7 +470,7 @@ class _Recovery:
 
 TestCluster = Cluster.TestCase
 TestCluster.settings = settings(
-    max_examples=int(os.environ.get("QUARTZPY_MODEL_EXAMPLES", "200")),
+    max_examples=int(os.environ.get("QUARTZPY_MODEL_EXAMPLES", "60")),
     stateful_step_count=50,
     deadline=None,
     database=None,

@@ -1,4 +1,4 @@
-"""What surrounds executions, what jobs find in the scheduler, and jobs that follow others."""
+"""What surrounds executions, and what jobs find in the scheduler."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from quartzpy import JobChain, JobDetail, JobExecutionContext, JobKey, RetryPolicy, Scheduler, SimpleTrigger
-from quartzpy.errors import InvalidListenerError
+from quartzpy import JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.middleware import Middleware
 from quartzpy.states import Outcome
-from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
 SOON = timedelta(seconds=10)
@@ -96,49 +94,3 @@ def test_jobs_find_what_the_program_gave_the_scheduler(make_scheduler: Make) -> 
     scheduler.start()
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
     assert jobs.next_run().scheduler.context == {"limit": 3, "more": "of it"}
-
-
-# --- chains
-
-
-def harness(*links: tuple[str, str, dict[str, Any]]) -> SchedulerHarness:
-    made = SchedulerHarness()
-    chain = JobChain()
-    for first, then, how in links:
-        chain.link(JobKey(first, "DEFAULT"), JobKey(then, "DEFAULT"), **how)
-    made.listeners.add_job_listener(chain)
-    for name in ("recorded", "then", "last"):
-        made.add_job(JobDetail(jobs.Recorded, name, durable=True))
-    failing = JobDetail(jobs.FailingUntil, "failing", data={"attempt": 3}, durable=True, retry=RetryPolicy(attempts=3))
-    made.add_job(failing)
-    return made
-
-
-def names(harness: SchedulerHarness, first: str) -> list[tuple[str, str]]:
-    harness.trigger_job(JobKey(first, "DEFAULT"))
-    done = [*harness.run_pending(), *harness.advance(timedelta(hours=1))]
-    return [(record.job_key.name, str(record.outcome)) for record in done]
-
-
-def test_a_job_follows_another_and_is_followed_itself() -> None:
-    made = harness(("recorded", "then", {"data": {"n": 1}}), ("then", "last", {}))
-    jobs.reset()
-    assert names(made, "recorded") == [(name, "SUCCEEDED") for name in ("recorded", "then", "last")]
-    assert [jobs.next_run().job_data for _ in range(3)] == [{}, {"n": 1}, {}]
-
-
-def test_a_failure_that_is_retried_is_no_end_yet() -> None:
-    made = harness(("failing", "then", {"outcomes": ["FAILED"]}), ("failing", "last", {}))
-    assert names(made, "failing") == [("failing", "FAILED")] * 2 + [("failing", "SUCCEEDED"), ("last", "SUCCEEDED")]
-
-
-def test_only_the_wanted_outcomes_are_followed() -> None:
-    made = harness(("failing", "then", {}), ("failing", "last", {"outcomes": list(Outcome)}))
-    made.modify_job(JobKey("failing", "DEFAULT"), retry=None)
-    assert names(made, "failing") == [("failing", "FAILED"), ("last", "SUCCEEDED")]
-
-
-@pytest.mark.parametrize("wrong", [(), ["WAITING"], ["SUCCEEDED", "succeeded"]])
-def test_a_link_needs_outcomes(wrong: list[str]) -> None:
-    with pytest.raises(InvalidListenerError, match="outcomes: some of SUCCEEDED"):
-        JobChain().link(JobKey("a", "DEFAULT"), JobKey("b", "DEFAULT"), outcomes=wrong)

@@ -69,9 +69,10 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.scheduling",
-                "SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING'"
-                " ELSE t.trigger_state END,\n"
-                "       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END\n",
+                "SET {COPIES},\n"
+                "       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' OR {IS_OTHER_KEY} THEN {_UNHELD}\n"
+                "                            ELSE t.trigger_state END,\n"
+                "       fire_id = {_UNCLAIMED}\n",
                 "SET {COPIES}\n",
             ),
         ),
@@ -217,7 +218,7 @@ CURES = (
             Edit(
                 f"{_SQL}.settling",
                 "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
-                "       placement = s.placement\n",
+                "       placement = s.placement, concurrency_key = s.new_key\n",
                 "       fire_id = t.fire_id\n",
             ),
         ),
@@ -229,10 +230,37 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.settling",
-                '                    THEN {state_of("o", "j")} ELSE',
+                '                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE',
                 "                    THEN o.trigger_state ELSE",
             ),
         ),
         ("tests/facade/test_using.py::test_what_was_paused_before_the_commit_does_not_fire",),
+    ),
+    Sabotage(
+        "i1_a_row_is_changed_before_it_is_held",
+        "a failure that is retried and has changed the data of its job never ends",
+        (Edit(f"{_SQL}.complete", "for name in held_first", "for name in []"),),
+        ("tests/contract/test_contract.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
+    ),
+    Sabotage(
+        "i2_running_executions_of_a_key_are_not_counted",
+        "more executions run for a concurrency key than the limit",
+        (
+            Edit(
+                f"{_SQL}.acquire",
+                "AND f.concurrency_key = d.concurrency_key AND f.state = 'EXECUTING'",
+                "AND f.concurrency_key = d.concurrency_key || 'x' AND f.state = 'EXECUTING'",
+            ),
+        ),
+        ("tests/store_sql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),
+    ),
+    Sabotage(
+        "i3_an_end_does_not_wait_for_its_follower",
+        "a job does not run after another one, because somebody held its row when that ended",
+        (Edit(f"{_SQL}.complete", 'ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"', "pass"),),
+        (
+            "tests/store_sql/test_users_transactions.py"
+            "::test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_does",
+        ),
     ),
 )

@@ -129,9 +129,10 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.complete",
-                '{freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}',
-                '{freed("SELECT z.job_group, z.job_name FROM unnest(%(z_groups)s::text[], %(z_names)s::text[])'
-                ' AS z(job_group, job_name)")}',
+                '{freed("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
+                ' WHERE max_concurrent IS NOT NULL")}',
+                "{freed(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
+                ' FROM unnest(%(z_groups)s::text[], %(z_names)s::text[]) AS z(job_group, job_name)")}',
             ),
             Edit(
                 f"{_SQL}.complete",

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from quartzpy.job import JobDetail
-from quartzpy.keys import RETRYING_JOBS, JobKey
+from quartzpy.keys import CONTINUATIONS, RETRYING_JOBS, JobKey
 from quartzpy.states import CompletionInstruction, JobMode, Outcome
 from quartzpy.store.protocol import FiredTrigger, JobEntry
 from quartzpy.store.queries import TriggerQuery
@@ -141,6 +141,44 @@ def test_a_retry_of_a_job_that_is_being_deleted_waits_and_no_other_completion_do
         if record.trigger.group == RETRYING_JOBS
     ]
     assert sorted(key for key in retries if key) == [FREE, HELD]
+
+
+def test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_does(
+    impatient: SqlJobStore, connect: Connect
+) -> None:
+    store = impatient
+    node = register(store)
+    store.store_jobs([JobEntry(a_job(HELD)), JobEntry(a_job(FREE))], replace=False)
+    for name, follower in (("a", HELD), ("b", FREE)):
+        first = a_job(JobKey(name), continuations=[follower])
+        store.store_jobs([JobEntry(first, [due(first.key, name)])], replace=False)
+    fired = {one.trigger_name: one for one in acquire(store, node).fired}
+    with transaction(connect) as user:
+        store.within(user).delete_jobs([HELD])
+        outcome = store.complete(node, [ended(one) for one in fired.values()])
+        assert set(outcome.deferred) == {fired["a"].fire_id}
+    assert not store.complete(node, [ended(fired["a"])]).deferred
+    after = [record.trigger for record in store.find_triggers(TriggerQuery(), 10)]
+    assert sorted(one.job_key for one in after if one.job_key and one.group == CONTINUATIONS) == [FREE, HELD]
+
+
+def test_a_trigger_of_a_users_transaction_has_the_key_that_its_job_has_when_it_is_settled(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    node = register(store)
+    keyed = {"concurrency_key": "customer"}
+    store.store_jobs([JobEntry(a_job(FREE, **keyed), [due(FREE, "x1", data={"customer": "x"})])], replace=False)
+    [running] = acquire(store, node).fired
+    with connect() as user:
+        user.execute("BEGIN")
+        for name in ("x2", "y1"):
+            store.within(user).store_jobs(
+                [JobEntry(None, [due(FREE, name, data={"customer": name[0]})])], replace=False
+            )
+        user.execute("COMMIT")
+    assert [one.trigger_name for one in acquire(store, node).fired] == ["y1"]
+    store.complete(node, [ended(running)])
+    assert [one.trigger_name for one in acquire(store, node).fired] == ["x2"]
 
 
 def test_an_execution_is_recorded_only_with_its_data(store: SqlJobStore, connect: Connect) -> None:

@@ -138,3 +138,21 @@ def test_wrong_values_of_a_detail_name_the_value(arguments: dict[str, Any], mess
 def test_details_are_values() -> None:
     assert JobDetail(Plain, "x", data={"a": 1}) == JobDetail(Plain, "x", data={"a": 1})
     assert len({JobDetail(Plain, "x", data={"a": 1}), JobDetail(Plain, "x", data={"a": 1})}) == 1
+
+
+def test_a_concurrency_key_is_a_limit_of_one_for_each_value_where_no_other_is_given() -> None:
+    assert JobDetail("report", concurrency_key="customer").max_concurrent == 1
+    assert JobDetail("report", concurrency_key="customer", max_concurrent=3).max_concurrent == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "says"),
+    [
+        ({"concurrency_key": ""}, errors.InvalidKeyError, "concurrency_key"),
+        ({"concurrency_key": 7}, errors.InvalidKeyError, "concurrency_key"),
+        ({"concurrency_key": "customer", "disallow_concurrent": False}, errors.InvalidJobError, "give max_concurrent"),
+    ],
+)
+def test_a_wrong_concurrency_key_is_refused(values: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        JobDetail("report", **values)

@@ -84,6 +84,7 @@ class FiredTrigger:
         load_calendar: Callable[[], Calendar | None],
         node_deaths: int = 0,
         pause_after_failures: int | None = None,
+        continues: bool = False,
     ) -> None:
         self.fire_id = fire_id
         self.trigger_group = trigger_group
@@ -109,6 +110,7 @@ class FiredTrigger:
         self.calendar_revision = calendar_revision
         self.node_deaths = node_deaths
         self.pause_after_failures = pause_after_failures
+        self.continues = continues
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar

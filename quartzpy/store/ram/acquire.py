@@ -20,7 +20,7 @@ from quartzpy.store.protocol import (
     Notification,
     SkippedTrigger,
 )
-from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow, load_job, load_trigger
+from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -58,7 +58,7 @@ def acquire(
     for row, passed in newest_first([(row, passed_by(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
         assert at is not None
-        if tables.is_blocked(row.job):
+        if tables.is_blocked(row):
             tables.move(row, TriggerState.BLOCKED)
             continue
         if at > now or not (row.upcoming.is_complete or len(row.upcoming.instants) > len(passed)):
@@ -92,16 +92,20 @@ _With = TypeVar("_With")
 
 def newest_first(rows: Sequence[tuple[TriggerRow, _With]]) -> list[tuple[TriggerRow, _With]]:
     """These rows, which come in order, with those of jobs whose newest fire takes the place of others turned round."""
-    replacing: dict[JobKey, list[tuple[TriggerRow, _With]]] = {}
+    replacing: dict[tuple[JobKey, str], list[tuple[TriggerRow, _With]]] = {}
     for row, other in rows:
         if row.job.overlap_policy is WhenFull.CANCEL_OTHER:
-            replacing.setdefault(row.job.key, []).append((row, other))
+            replacing.setdefault((row.job.key, row.concurrency_key), []).append((row, other))
     if not replacing:
         return list(rows)
     for some in replacing.values():
         # Highest priority last among equals, as the last is taken first.
         some.sort(key=lambda one: (one[0].entry.at, one[0].bare.priority))
-    return [replacing[row.job.key].pop() if row.job.key in replacing else (row, other) for row, other in rows]
+    ordered = []
+    for row, other in rows:
+        same_limit = replacing.get((row.job.key, row.concurrency_key))
+        ordered.append(same_limit.pop() if same_limit else (row, other))
+    return ordered
 
 
 class Overlaps:
@@ -112,30 +116,35 @@ class Overlaps:
         self._node = node
         self._now = now
         self._took = took
-        self._places: Counter[JobKey] = Counter()
+        self._places: Counter[tuple[JobKey, str]] = Counter()
 
     def may_fire(self, row: TriggerRow, progress: TriggerProgress, upcoming: UpcomingFireTimes) -> bool:
         """Whether it fires; else it is blocked, or skipped and moved on to `progress`, here."""
         job = row.job
-        self._places[job.key] += 1
-        if self._tables.free_slots(job) != 0:
+        place = job.key, row.concurrency_key
+        self._places[place] += 1
+        if self._tables.free_slots(row) != 0:
             return True
-        if job.overlap_policy is WhenFull.CANCEL_OTHER and self._places[job.key] <= (job.limit or 0):
+        if job.overlap_policy is WhenFull.CANCEL_OTHER and self._places[place] <= (job.limit or 0):
             self._tables.move(row, TriggerState.BLOCKED)
-            self._cancel_oldest(job)
+            self._cancel_oldest(row)
         elif job.overlap_policy is WhenFull.BUFFER_ONE and not any(
-            other.state is TriggerState.BLOCKED for other in job.triggers.values()
+            other.state is TriggerState.BLOCKED and other.concurrency_key == row.concurrency_key
+            for other in job.triggers.values()
         ):
             self._tables.move(row, TriggerState.BLOCKED)
         else:
             self._took.skipped.append(_skip(self._tables, self._node, row, progress, upcoming, self._now))
         return False
 
-    def _cancel_oldest(self, job: JobRow) -> None:
+    def _cancel_oldest(self, row: TriggerRow) -> None:
         running = [
             other
             for other in self._tables.fired.values()
-            if other.job_key == job.key and other.counts and not other.cancel_requested
+            if other.job_key == row.job.key
+            and other.concurrency_key == row.concurrency_key
+            and other.counts
+            and not other.cancel_requested
         ]
         if running:
             oldest = min(running, key=lambda other: (other.fire_time, other.fire_id))
@@ -153,7 +162,7 @@ def _eligible(
     passed_over: Collection[int],
 ) -> list[TriggerRow]:
     chosen: list[TriggerRow] = []
-    taken: Counter[JobKey] = Counter()
+    taken: Counter[tuple[JobKey, str]] = Counter()
     of_executor: Counter[str] = Counter()
     of_group: Counter[str] = Counter()
     by_lane = {opening.dispatch_key: opening for opening in available_slots}
@@ -168,12 +177,13 @@ def _eligible(
         of_group[opening.group] += 1
         if of_executor[opening.executor] > opening.workers or of_group[opening.group] > opening.room:
             continue
-        slots = tables.free_slots(row.job) if row.job.overlap_policy is WhenFull.BLOCK else None
+        slots = tables.free_slots(row) if row.job.overlap_policy is WhenFull.BLOCK else None
         if slots is not None:
             # Of one that is full, one trigger: it finds the job full, and is blocked.
-            if taken[row.job.key] >= max(slots, 1):
+            counted = row.job.key, row.concurrency_key
+            if taken[counted] >= max(slots, 1):
                 continue
-            taken[row.job.key] += 1
+            taken[counted] += 1
         chosen.append(row)
         if len(chosen) >= limit:
             break
@@ -242,7 +252,7 @@ def fire_row(
     """Fire a trigger: it moves on to `progress`, and the other triggers of a serial job are blocked."""
     job = row.job
     execution = _fired_row(node, row, fire_id, FiredState.EXECUTING, now)
-    fills_job = job.overlap_policy is WhenFull.BLOCK and tables.free_slots(job) == 1
+    fills_job = job.overlap_policy is WhenFull.BLOCK and tables.free_slots(row) == 1
     previous = row.progress.previous_fire_time
     if progress.next_fire_time is None:
         state = TriggerState.COMPLETE
@@ -271,6 +281,7 @@ def fire_row(
         retry=job.retry,
         timeout=job.timeout,
         pause_after_failures=job.pause_after_failures,
+        continues=bool(job.continuations),
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,
@@ -283,7 +294,7 @@ def fire_row(
     tables.claim(execution)
     if fills_job:
         for sibling in job.triggers.values():
-            if sibling is not row and sibling.state in _BLOCKING:
+            if sibling is not row and sibling.state in _BLOCKING and sibling.concurrency_key == row.concurrency_key:
                 tables.move(sibling, _BLOCKING[sibling.state])
     return execution.fired
 
@@ -309,6 +320,7 @@ def _fired_row(node: Node, row: TriggerRow, fire_id: int, state: FiredState, now
         scheduled_time=scheduled,
         priority=row.bare.priority,
         limited=row.job.limit is not None,
+        concurrency_key=row.concurrency_key,
         requests_recovery=row.job.requests_recovery,
         attempt=row.attempt,
         trigger_data=row.data,

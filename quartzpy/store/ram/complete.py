@@ -11,7 +11,7 @@ from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
 from quartzpy.store.ram.pausing import pause_schedule
-from quartzpy.store.ram.rerun import retry
+from quartzpy.store.ram.rerun import follow, retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -22,8 +22,9 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
     now = tables.now()
     ended: list[Completion] = []
     fenced: set[int] = set()
-    released: set[JobKey] = set()
+    released: set[tuple[JobKey, str]] = set()
     retries: list[TriggerRow] = []
+    followers: list[TriggerRow] = []
     for completion in completions:
         row = tables.fired.get(completion.fired.fire_id)
         if row is None or row.epoch != node.epoch or row.state is not FiredState.EXECUTING:
@@ -44,13 +45,15 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         )
         _store_data(tables, row, completion)
         if row.limited:
-            released.add(row.job_key)
+            released.add((row.job_key, row.concurrency_key))
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:
             retries.append(retry(tables, row, job, completion.retry_after, completion.outcome))
+        elif job is not None:
+            followers += follow(tables, row, job, completion.outcome, completion.result)
         ended.append(completion)
-    unblocked = [*tables.unblock(released), *(row for row in retries if row.state is TriggerState.WAITING)]
+    unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
     paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)

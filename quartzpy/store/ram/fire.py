@@ -29,7 +29,7 @@ def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
             # Blocked by another that fired just now.
             if claim.fire_id in tables.fired:
                 tables.drop(claim)
-        elif claim.scheduled_time > now or tables.is_blocked(row.job):
+        elif claim.scheduled_time > now or tables.is_blocked(row):
             not_due.add(claim.fire_id)
         else:
             passed = passed_by(row, move.following, now)

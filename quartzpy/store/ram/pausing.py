@@ -45,7 +45,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.
             continue
         at = row.progress.next_fire_time
         if row.state in PAUSED_STATES and at is not None:
-            blocked = tables.is_blocked(row.job)
+            blocked = tables.is_blocked(row)
             # What no schedule made is not skipped.
             treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
             tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
@@ -170,5 +170,5 @@ def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
     if row.state is not TriggerState.ERROR:
         raise IllegalStateChangeError(f"trigger {key} is {row.state}, not ERROR; there is nothing to reset")
     row.error = None
-    tables.move(row, tables.state_of_new(key, row.job) if row.progress.next_fire_time else TriggerState.COMPLETE)
+    tables.move(row, tables.state_of_new(row) if row.progress.next_fire_time else TriggerState.COMPLETE)
     return row.progress.next_fire_time

@@ -16,7 +16,7 @@ from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
 from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.fire import give_back
-from quartzpy.store.ram.rerun import recovery
+from quartzpy.store.ram.rerun import follow, recovery
 from quartzpy.store.ram.tables import AFTER_UNBLOCKING, Tables
 from quartzpy.store.records import NodeRecord
 
@@ -127,7 +127,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
     """
     registered = {record.epoch for record in tables.nodes.values()}
     recovered = lost = released = 0
-    unblocked: set[JobKey] = set()
+    unblocked: set[tuple[JobKey, str]] = set()
     suspects: set[JobKey] = set()
     for row in [row for row in tables.fired.values() if row.epoch not in registered]:
         if row.state is FiredState.ACQUIRED:
@@ -135,7 +135,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
             continue
         tables.drop(row)
         if row.limited:
-            unblocked.add(row.job_key)
+            unblocked.add((row.job_key, row.concurrency_key))
         if row.epoch in died:
             suspects.add(row.job_key)
         job = tables.jobs.get(row.job_key)
@@ -145,6 +145,8 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
         else:
             tables.history.append(row.ended(Outcome.TERMINATED, now, error="its node stopped while executing it"))
             lost += 1
+            if job is not None:
+                follow(tables, row, job, Outcome.TERMINATED, None)
     tables.unblock(unblocked)
     for key in suspects & tables.jobs.keys():
         tables.jobs[key].node_deaths += 1
@@ -164,7 +166,7 @@ def _repair(tables: Tables) -> int:
             odd += 1
     for state, freed in AFTER_UNBLOCKING.items():
         for row in list(tables.by_state[state].values()):
-            if row.job.overlap_policy is WhenFull.SKIP or tables.free_slots(row.job) != 0:
+            if row.job.overlap_policy is WhenFull.SKIP or tables.free_slots(row) != 0:
                 tables.move(row, freed)
                 odd += 1
     for row in list(tables.by_state[TriggerState.COMPLETE].values()):

@@ -1,10 +1,12 @@
-"""One-shot triggers that run a job again: after its node died (recovery), or after it failed (retry)."""
+"""One-shot triggers that run a job again (recovery, retry), or after another one (continuation)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from quartzpy.context import milliseconds, repeats
 from quartzpy.job_data import (
@@ -12,9 +14,16 @@ from quartzpy.job_data import (
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
     ORIGINAL_SCHEDULED_FIRE_TIME,
+    PREDECESSOR_FIRE_ID,
+    PREDECESSOR_GROUP,
+    PREDECESSOR_NAME,
+    PREDECESSOR_OUTCOME,
+    PREDECESSOR_RESULT,
+    encode,
 )
-from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -40,6 +49,27 @@ def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome:
     return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, attempt, original)
 
 
+def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result: str | None) -> list[TriggerRow]:
+    """Store a trigger that fires once for each job that runs after an execution which ended so."""
+    stored = []
+    for place, link in enumerate(job.continuations, start=1):
+        target = tables.jobs.get(link.key)
+        if target is None or outcome not in link.outcomes:
+            continue
+        predecessor = {
+            PREDECESSOR_NAME: job.key.name,
+            PREDECESSOR_GROUP: job.key.group,
+            PREDECESSOR_FIRE_ID: row.fire_id,
+            PREDECESSOR_OUTCOME: outcome,
+            PREDECESSOR_RESULT: None if result is None else json.loads(result),
+        }
+        after = replace(row, job_key=target.key, trigger_data=encode(link.data))
+        after.concurrency_key = concurrency_key(target.concurrency_key, target.data, after.trigger_data)
+        name = f"after_{row.fire_id}_{place}"
+        stored.append(_store(tables, after, target, CONTINUATIONS, name, tables.now(), 1, predecessor))
+    return stored
+
+
 def _store(
     tables: Tables,
     row: FiredRow,
@@ -48,7 +78,7 @@ def _store(
     name: str,
     at: datetime,
     attempt: int,
-    original: Mapping[str, str],
+    original: Mapping[str, Any],
 ) -> TriggerRow:
     trigger = SimpleTrigger(
         name=name,
@@ -63,6 +93,7 @@ def _store(
     # One that is repeated in its turn brings the keys of the first original with it.
     again.data = json.dumps({**original, **json.loads(row.trigger_data or "{}")}, ensure_ascii=False)
     again.attempt = attempt
+    again.concurrency_key = row.concurrency_key
     paused = tables.pauses.cover(again.key, job)
     tables.add_trigger(again, TriggerState.PAUSED if paused else TriggerState.WAITING)
     return again

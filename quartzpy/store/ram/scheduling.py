@@ -104,7 +104,7 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
     revision = None if trigger.calendar is None else tables.calendars[trigger.calendar].revision
     horizon = prepared.upcoming if prepared.calendar_revision == revision else UpcomingFireTimes()
     row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon, prepared.schedule_hash)
-    tables.add_trigger(row, tables.state_of_new(row.key, job))
+    tables.add_trigger(row, tables.state_of_new(row))
 
 
 def _has_same_schedule(row: TriggerRow, prepared: PreparedTrigger) -> bool:

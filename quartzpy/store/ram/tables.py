@@ -15,12 +15,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quartzpy.clock import Clock
+from quartzpy.continuation import as_continuations
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
+from quartzpy.states import (
+    PAUSED_STATES,
+    ExecutionState,
+    FiredState,
+    JobMode,
+    Missed,
+    Outcome,
+    TriggerState,
+    WhenFull,
+)
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, PauseNote, StoredCalendar
+from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -60,7 +71,9 @@ class JobRow:
 
     __slots__ = (
         "_detail",
+        "concurrency_key",
         "consecutive_failures",
+        "continuations",
         "data",
         "dispatch_key",
         "job_type",
@@ -85,11 +98,13 @@ class JobRow:
     def become(self, detail: JobDetail) -> None:
         self.job_type = detail.job_type
         self.limit = detail.max_concurrent
+        self.concurrency_key = detail.concurrency_key
         self.overlap_policy = WhenFull(detail.overlap_policy)
         self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
+        self.continuations = as_continuations(detail.continuations)
         self._detail = replace(detail, job=self.job_type, data=None)
 
     @property
@@ -138,6 +153,7 @@ class TriggerRow:
         "bare",
         "catch_up_until",
         "coalesced_fire_times",
+        "concurrency_key",
         "data",
         "error",
         "fire_id",
@@ -184,6 +200,7 @@ class TriggerRow:
 
     def become(self, trigger: Trigger) -> None:
         self.data = encode(trigger.data)
+        self.concurrency_key = concurrency_key(self.job.concurrency_key, self.job.data, self.data)
         self.bare = replace(trigger, data=None)
         own = None if trigger.ignores_misfires else trigger.misfire_threshold
         self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
@@ -222,6 +239,7 @@ class FiredRow:
     scheduled_time: datetime
     priority: int
     limited: bool
+    concurrency_key: str
     requests_recovery: bool
     attempt: int
     trigger_data: str | None
@@ -302,7 +320,7 @@ class Tables:
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
         """Those that are not sent yet."""
-        self._running: Counter[JobKey] = Counter()
+        self._running: Counter[tuple[JobKey, str]] = Counter()
         self._last_number = 0
         self._last_epoch = 0
 
@@ -366,9 +384,20 @@ class Tables:
             self.due.remove(row.job.dispatch_key, row.rule, row.entry)
         if (row.bare.misfire, row.bare.misfire_threshold) != (given.misfire, given.misfire_threshold):
             row.catch_up_until = None
+        key = row.concurrency_key
         row.become(row.bare.with_values_of(given))
         if waits:
             self.due.add(row.job.dispatch_key, row.rule, row.entry)
+        if row.concurrency_key != key:
+            self._wait_for_key(row)
+
+    def _wait_for_key(self, row: TriggerRow) -> None:
+        """Put a trigger that has another concurrency key now into the state that this gives it."""
+        blocked = self.is_blocked(row)
+        if row.state in PAUSED_STATES:
+            self.move(row, TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED)
+        elif row.state in (TriggerState.WAITING, TriggerState.ACQUIRED, TriggerState.BLOCKED):
+            self.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING)
 
     def remove_trigger(self, row: TriggerRow) -> None:
         """Remove a trigger and the claim on it; a fire that runs goes on."""
@@ -404,13 +433,21 @@ class Tables:
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Give a job another definition; its triggers wait where that says, and claims made by the old one are void."""
         was = (job.dispatch_key, job.limit, job.overlap_policy)
+        had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.rule, row.entry)
         job.become(detail)
         for row in waiting:
             self.due.add(job.dispatch_key, row.rule, row.entry)
-        if was != (job.dispatch_key, job.limit, job.overlap_policy):
+        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy)
+        if had_key is not None or job.concurrency_key is not None:
+            for row in job.triggers.values():
+                key = concurrency_key(job.concurrency_key, job.data, row.data)
+                if key != row.concurrency_key:
+                    row.concurrency_key = key
+                    self._wait_for_key(row)
+        if is_other:
             for row in job.triggers.values():
                 if row.state is TriggerState.ACQUIRED:
                     self.move(row, TriggerState.WAITING)
@@ -429,10 +466,10 @@ class Tables:
             if claim is not None and claim.state is FiredState.ACQUIRED:
                 self.drop(claim)
 
-    def state_of_new(self, trigger_key: TriggerKey, job: JobRow) -> TriggerState:
+    def state_of_new(self, row: TriggerRow) -> TriggerState:
         """The state of a trigger that is stored now."""
-        blocked = self.is_blocked(job)
-        if self.pauses.cover(trigger_key, job):
+        blocked = self.is_blocked(row)
+        if self.pauses.cover(row.key, row.job):
             return TriggerState.PAUSED_BLOCKED if blocked else TriggerState.PAUSED
         return TriggerState.BLOCKED if blocked else TriggerState.WAITING
 
@@ -445,35 +482,38 @@ class Tables:
 
     # --- claims and fires
 
-    def free_slots(self, job: JobRow) -> int | None:
-        """How many more executions of this job may run now; None: any number."""
-        return None if job.limit is None else max(0, job.limit - self._running[job.key])
+    def free_slots(self, row: TriggerRow) -> int | None:
+        """The number of executions that the job of a trigger may start now for its concurrency key; None: any."""
+        limit = row.job.limit
+        return None if limit is None else max(0, limit - self._running[row.job.key, row.concurrency_key])
 
-    def is_blocked(self, job: JobRow) -> bool:
-        """Whether as many executions run as this job allows, and all its triggers wait."""
-        return job.overlap_policy is WhenFull.BLOCK and self.free_slots(job) == 0
+    def is_blocked(self, row: TriggerRow) -> bool:
+        """Tell whether a trigger waits because as many executions run as its job allows for its concurrency key."""
+        return row.job.overlap_policy is WhenFull.BLOCK and self.free_slots(row) == 0
 
     def claim(self, row: FiredRow) -> None:
         self.fired[row.fire_id] = row
         if row.counts:
-            self._running[row.job_key] += 1
+            self._running[row.job_key, row.concurrency_key] += 1
 
     def drop(self, row: FiredRow) -> None:
         del self.fired[row.fire_id]
         if row.counts:
-            self._running[row.job_key] -= 1
-            if not self._running[row.job_key]:
-                del self._running[row.job_key]
+            counted = row.job_key, row.concurrency_key
+            self._running[counted] -= 1
+            if not self._running[counted]:
+                del self._running[counted]
 
-    def unblock(self, keys: Iterable[JobKey]) -> list[TriggerRow]:
-        """Release the blocked triggers of jobs that may run again; those that wait again."""
+    def unblock(self, ended: Iterable[tuple[JobKey, str]]) -> list[TriggerRow]:
+        """Release the blocked triggers of jobs that may run again for these concurrency keys.
+
+        Returns those that wait for their next fire time again.
+        """
         waiting = []
-        for key in keys:
-            job = self.jobs.get(key)
-            if job is None or self.is_blocked(job):
-                continue
-            for row in job.triggers.values():
-                if row.state in BLOCKED_STATES:
+        for job_key, key in ended:
+            job = self.jobs.get(job_key)
+            for row in () if job is None else job.triggers.values():
+                if row.state in BLOCKED_STATES and row.concurrency_key == key and not self.is_blocked(row):
                     self.move(row, AFTER_UNBLOCKING[row.state])
                     if row.state is TriggerState.WAITING:
                         waiting.append(row)

@@ -30,12 +30,13 @@ taken AS MATERIALIZED (
     SELECT t.fate, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
            t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
            t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
-           trigger_data,
+           trigger_data, t.concurrency_key,
            t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
            t.misfire_threshold, t.calendar_name,
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
            j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered,
-           j.node_deaths, j.pause_after_failures
+           j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
+           j.continuations::text AS continuations
       FROM moved t
      CROSS JOIN LATERAL (
         SELECT * FROM $job_details o
@@ -63,11 +64,12 @@ siblings AS (
     UPDATE $triggers s
        SET trigger_state = CASE held.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END,
            fire_id = NULL
-      FROM (SELECT DISTINCT job_group, job_name FROM moved WHERE fate = 'FIRE' AND fills_job) AS mine
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM moved WHERE fate = 'FIRE' AND fills_job) AS mine
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.trigger_state, o.fire_id
           FROM $triggers o
          WHERE o.sched_name = %(sched)s AND o.job_group = mine.job_group AND o.job_name = mine.job_name
+           AND o.concurrency_key = mine.concurrency_key
            AND (o.trigger_group, o.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM moved)
            AND o.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
@@ -82,7 +84,7 @@ dropped AS (
 # The same order for both statements that choose among the due triggers of a job with a limit: soonest first, but the
 # newest first where it takes the place of what runs. What is not due yet is not weighed against what is.
 PLACE = """
-row_number() OVER (PARTITION BY d.job_group, d.job_name, d.overlap_policy <> 'block' AND d.fires_now
+row_number() OVER (PARTITION BY d.job_group, d.job_name, d.concurrency_key, d.overlap_policy <> 'block' AND d.fires_now
                        ORDER BY CASE d.overlap_policy WHEN 'cancel_other' THEN d.next_fire_time END DESC,
                                 d.next_fire_time, d.priority DESC) AS place
 """
@@ -93,18 +95,20 @@ CASE WHEN l.place <= l.max_concurrent - l.running THEN 'FIRE'
      WHEN l.overlap_policy = 'buffer_one' AND l.place = greatest(l.max_concurrent - l.running, 0) + 1
           AND NOT EXISTS (SELECT FROM $triggers w
                            WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
-                             AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
+                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
      ELSE 'SKIP' END
 """
 # One execution for each fire that waits to take its place, the longest first; its node is told at the commit.
 CANCEL_OTHERS = """
 told AS (
     UPDATE $fired_triggers f SET cancel_requested = true
-      FROM (SELECT job_group, job_name, count(*) AS wanted
-              FROM moved WHERE fate = 'BLOCK' AND overlap_policy = 'cancel_other' GROUP BY job_group, job_name) AS w
+      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS wanted
+              FROM moved WHERE fate = 'BLOCK' AND overlap_policy = 'cancel_other'
+             GROUP BY job_group, job_name, concurrency_key) AS w
      CROSS JOIN LATERAL (
         SELECT r.fire_id FROM $fired_triggers r
          WHERE r.sched_name = %(sched)s AND r.job_group = w.job_group AND r.job_name = w.job_name
+           AND r.concurrency_key = w.concurrency_key
            AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
          ORDER BY r.fired_time, r.fire_id
          LIMIT w.wanted) AS other
@@ -132,7 +136,7 @@ due AS MATERIALIZED (
              CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
              CROSS JOIN LATERAL (
                 SELECT t.ctid AS row, t.job_group, t.job_name, t.next_fire_time, t.prev_fire_time, t.priority,
-                       t.max_concurrent, t.overlap_policy, t.coalesced_fire_times, late.passed,
+                       t.max_concurrent, t.overlap_policy, t.concurrency_key, t.coalesced_fire_times, late.passed,
                        t.next_fire_time <= node.at
                            AND (t.upcoming_is_complete OR cardinality(t.upcoming) > cardinality(late.passed))
                            AS fires_now
@@ -164,12 +168,13 @@ limited AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM $fired_triggers f
          WHERE f.sched_name = %(sched)s AND f.job_group = d.job_group AND f.job_name = d.job_name
-           AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL) AS r
+           AND f.concurrency_key = d.concurrency_key AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL) AS r
      WHERE d.max_concurrent IS NOT NULL
 ),
 fitting AS (
     SELECT l.*, l.running + count(*) FILTER (WHERE l.fires_now)
-                                OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent AS fills_job
+                                OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
+                                    >= l.max_concurrent AS fills_job
       FROM limited l WHERE l.overlap_policy = 'block' AND l.place <= l.max_concurrent - l.running
 ),
 decisions AS MATERIALIZED (
@@ -218,11 +223,11 @@ moved AS (
 claims AS (
     INSERT INTO $fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
-        requests_recovery, attempt, trigger_data, coalesced_fire_times)
+        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
     SELECT t.given_fire_id, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
            t.job_type, %(instance)s, %(epoch)s::bigint,
            CASE t.fate WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
-           t.max_concurrent, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
+           t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
            CASE t.fate WHEN 'FIRE' THEN t.covered END
       FROM taken t WHERE t.fate <> 'SKIP'
 ),

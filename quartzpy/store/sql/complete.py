@@ -17,6 +17,7 @@ from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql import failures
+from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def freed(jobs: str) -> str:
-    """The SQL that releases the blocked triggers of `jobs`, a query of their groups and names."""
+    """The SQL that releases the blocked triggers of `jobs`, a query of their groups, names and concurrency keys."""
     return f"""
 freed AS (
     UPDATE $triggers t
@@ -35,7 +36,7 @@ freed AS (
         SELECT b.ctid AS row, b.trigger_state
           FROM $triggers b
          WHERE b.sched_name = %(sched)s AND b.job_group = d.job_group AND b.job_name = d.job_name
-           AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           AND b.concurrency_key = d.concurrency_key AND b.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
            FOR NO KEY UPDATE SKIP LOCKED) AS held
      WHERE t.ctid = held.row"""
 
@@ -89,10 +90,10 @@ storable AS MATERIALIZED (
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 stored AS (
-    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{}}')::jsonb
+    UPDATE $job_details j SET job_data = nullif(s.new_data, '{{{{}}}}')::jsonb
       FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
               FROM storable ORDER BY job_group, job_name, place DESC) AS s
-     WHERE j.ctid = s.row
+     WHERE j.ctid = s.row {{after}}
     RETURNING j.job_group, j.job_name
 ),
 """
@@ -116,6 +117,10 @@ _IS_COUNTABLE = """
 _RETRIED = f"""(
     SELECT e.fire_id, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NOT NULL)"""
+# Those that end for good: a failure that is retried is no end yet.
+_ENDING = f"""
+    SELECT e.fire_id, f.job_group, f.job_name, e.outcome FROM ended e {_executing("e", _ITS_JOB)}
+     WHERE e.retry_after IS NULL"""
 _IS_REPEATABLE = "(e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable))"
 _NO_JOB = """
 NOT EXISTS (SELECT FROM $job_details j
@@ -124,17 +129,27 @@ NOT EXISTS (SELECT FROM $job_details j
 
 
 @cache
-def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool) -> str:
+def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool) -> str:
     """The statement that ends executions; with what only some of them need, where one of these does."""
     conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries + [_IS_COUNTABLE] * counts
     ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
     if asks:
         ends += " AND e.fire_id NOT IN (SELECT fire_id FROM held_up)"
+    if continues:
+        ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"
     repeated, retry_at = "", "NULL"
+    waiting = ["SELECT * FROM freed"]
     if retries:
         retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
         retry_at = "CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN $now + retry_after END"
         repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
+        waiting.append("SELECT * FROM retried")
+    if continues:
+        repeated += f"{continued('SELECT * FROM done')} RETURNING trigger_state, next_fire_time),"
+        waiting.append("SELECT * FROM continued")
+    # A row that this statement has changed can no longer be held by it: what is to be held is held before.
+    held_first = ["followers"] * continues + ["repeatable"] * retries + ["countable"] * counts
+    stored = _STORED.format(after="".join(f"AND (SELECT count(*) FROM {name}) >= 0 " for name in held_first))
     # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
     return f"""
 WITH ended AS MATERIALIZED (
@@ -144,9 +159,10 @@ WITH ended AS MATERIALIZED (
         AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
 ),
 {_HELD_UP if asks else ""}
-{_STORED if stores else ""}
 {_COUNTABLE if counts else ""}
+{followers(_ENDING) if continues else ""}
 {repeatable("repeatable", _RETRIED) + "," if retries else ""}
+{stored if stores else ""}
 done AS (
     DELETE FROM $fired_triggers f
      USING ended e {_executing("e", "r.ctid AS row").replace("AS f", "AS own")}
@@ -164,7 +180,7 @@ history AS (
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 ),
-{freed("SELECT DISTINCT job_group, job_name FROM done WHERE max_concurrent IS NOT NULL")}
+{freed("SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
 {repeated}
@@ -180,7 +196,7 @@ gone AS (
      WHERE t.ctid = over.row
 ),
 waiting AS (
-    SELECT next_fire_time FROM (SELECT * FROM freed {"UNION ALL SELECT * FROM retried" if retries else ""}) AS w
+    SELECT next_fire_time FROM ({" UNION ALL ".join(waiting)}) AS w
      WHERE trigger_state = 'WAITING'
 )
 SELECT $now,
@@ -375,6 +391,7 @@ def sends(
                 stores=any(c.job_data is not None for c in completions),
                 retries=any(c.retry_after is not None for c in completions),
                 counts=bool(counted),
+                continues=any(c.fired.continues for c in completions),
             ),
             **counts,
             ask_fire_ids=[c.fired.fire_id for c in asking],

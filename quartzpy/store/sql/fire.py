@@ -28,7 +28,7 @@ wanted AS (
         AS w(fire_id, following, is_complete)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.overlap_policy,
+    SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.overlap_policy, t.concurrency_key,
            t.next_fire_time, t.prev_fire_time AS previous_time, t.priority, true AS fires_now,
            w.fire_id, w.following, w.is_complete, t.coalesced_fire_times,
            CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
@@ -53,13 +53,14 @@ limited AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT count(*) AS running FROM $fired_triggers r
          WHERE r.sched_name = %(sched)s AND r.job_group = d.job_group AND r.job_name = d.job_name
-           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS r
+           AND r.concurrency_key = d.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS r
      WHERE d.max_concurrent IS NOT NULL
 ),
 chosen AS MATERIALIZED (
     SELECT *, 1 AS place, 0 AS running, 'FIRE' AS fate, false AS fills_job FROM ready WHERE max_concurrent IS NULL
     UNION ALL
-    SELECT l.*, 'FIRE', l.running + count(*) OVER (PARTITION BY l.job_group, l.job_name) >= l.max_concurrent
+    SELECT l.*, 'FIRE', l.running + count(*) OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
+                            >= l.max_concurrent
       FROM limited l WHERE l.overlap_policy = 'block' AND l.place <= l.max_concurrent - l.running
     UNION ALL
     SELECT l.*, {OVERLAP}, false FROM limited l WHERE l.overlap_policy <> 'block'
@@ -89,7 +90,9 @@ moved AS (
 ),
 {TAKEN},
 claims AS (
-    UPDATE $fired_triggers f SET state = 'EXECUTING', fired_time = moved.at, coalesced_fire_times = moved.covered
+    UPDATE $fired_triggers f
+       SET state = 'EXECUTING', fired_time = moved.at, coalesced_fire_times = moved.covered,
+           concurrency_key = moved.concurrency_key
       FROM moved WHERE f.fire_id = moved.given_fire_id AND moved.fate = 'FIRE'
 ),
 unclaimed AS (
@@ -190,13 +193,13 @@ SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f
        f.generation, f.scheduled_time, t.prev_fire_time, t.next_fire_time, coalesce(t.upcoming, '{}'),
        coalesce(t.upcoming_is_complete, true), coalesce(t.times_triggered, 1), f.attempt, f.max_concurrent,
        coalesce(t.overlap_policy, 'block'), coalesce(t.placement, j.placement, ''),
-       f.trigger_data::text, coalesce(t.kind, 'simple'),
+       f.trigger_data::text, f.concurrency_key, coalesce(t.kind, 'simple'),
        coalesce(t.schedule, '{"interval_us": 0, "repeat_count": 0}')::text,
        t.description, coalesce(t.start_time, f.scheduled_time), t.end_time, f.priority,
        coalesce(t.misfire_instruction, 'smart'), t.misfire_threshold, t.calendar_name,
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
        j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.coalesced_fire_times,
-       coalesce(j.node_deaths, 0), j.pause_after_failures
+       coalesce(j.node_deaths, 0), j.pause_after_failures, j.concurrency_key, j.continuations::text
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

@@ -85,7 +85,7 @@ WITH held AS (
 UPDATE $triggers t
    SET held_by_mode = held.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
        trigger_state = CASE WHEN held.is_forbidden THEN t.trigger_state
-                            WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED')
+                            WHEN {state_of("t", "t", "t.concurrency_key")} IN ('BLOCKED', 'PAUSED_BLOCKED')
                             THEN 'BLOCKED' ELSE 'WAITING' END,
        misfire_rule = CASE WHEN held.is_forbidden THEN t.misfire_rule
                            WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
@@ -110,7 +110,8 @@ FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND scope 
 
 RESET_FROM_ERROR = f"""
 UPDATE $triggers t
-   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE' ELSE {state_of("t", "t")} END, error = NULL,
+   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE'
+                            ELSE {state_of("t", "t", "t.concurrency_key")} END, error = NULL,
        held_by_mode = {held_by_mode("t")}
  WHERE t.sched_name = %(sched)s AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s
    AND t.trigger_state = 'ERROR'

@@ -19,6 +19,7 @@ from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
 from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
+from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.fire import RELEASE_OTHERS
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
@@ -52,7 +53,7 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
 
 FREE = f"""
 WITH orphans AS MATERIALIZED (
-    SELECT o.fire_id, o.job_group, o.job_name, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+    SELECT o.fire_id, o.job_group, o.job_name, o.state, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
       FROM $fired_triggers o
      WHERE o.sched_name = %(sched)s
        AND NOT EXISTS (SELECT FROM $scheduler_state s
@@ -60,12 +61,19 @@ WITH orphans AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 ),
 {repeatable("repeatable", "(SELECT * FROM orphans WHERE runs_again)")},
+{
+    followers(
+        "SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome"
+        " FROM orphans WHERE state = 'EXECUTING' AND NOT runs_again"
+    )
+}
 taken AS (
     DELETE FROM $fired_triggers f USING orphans o
      WHERE f.fire_id = o.fire_id
        AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
+       AND f.fire_id NOT IN ({UNFOLLOWED})
     RETURNING f.*
 ),
 released AS (
@@ -81,10 +89,17 @@ released AS (
      WHERE t.ctid = held.row
     RETURNING t.trigger_name
 ),
-{freed("SELECT DISTINCT job_group, job_name FROM taken WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'")}
+{
+    freed(
+        "SELECT DISTINCT job_group, job_name, concurrency_key FROM taken"
+        " WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'"
+    )
+}
 ),
 {again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
     RETURNING trigger_name
+),
+{continued("SELECT *, 'TERMINATED' AS outcome, NULL AS result FROM taken")}
 ),
 died_of AS (
     UPDATE $job_details j SET node_deaths = j.node_deaths + 1
@@ -163,6 +178,7 @@ STUCK = """
            ELSE t.overlap_policy = 'skip' OR coalesce(t.max_concurrent, 1000000) > (
                SELECT count(*) FROM $fired_triggers f
                 WHERE f.sched_name = t.sched_name AND f.job_group = t.job_group AND f.job_name = t.job_name
+                  AND f.concurrency_key = t.concurrency_key
                   AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
            END
 """

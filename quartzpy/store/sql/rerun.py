@@ -29,13 +29,17 @@ _SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::tex
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """How a kind of repetition is stored, as SQL over the fired row `f`."""
+    """A kind of one-shot trigger, as SQL over the fired row `f`.
+
+    `identity` are the columns by which `f` is joined with the job that the trigger fires.
+    """
 
     group: str
     name: str
     at: str
     attempt: str
     original: str
+    identity: str = "fire_id"
 
 
 RECOVERY = Again(
@@ -88,11 +92,12 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, kind, schedule, trigger_state, held_by_mode,
+        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('$fire_ids'), '{kind.group}', {kind.name},
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, 'simple',
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN {_GROUP_IS_PAUSED.format(group=kind.group)} OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
@@ -100,5 +105,5 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
-      JOIN {jobs} AS j ON j.fire_id = f.fire_id
+      JOIN {jobs} AS j USING ({kind.identity})
         ON CONFLICT DO NOTHING"""

@@ -11,6 +11,7 @@ from typing import Any
 from quartzpy import job_data
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json
+from quartzpy.continuation import continuations_from_text
 from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -96,6 +97,7 @@ def job(
     durable: bool,
     max_concurrent: int | None,
     overlap_policy: str,
+    concurrency_key: str | None,
     placement: str,
     persist_data: bool,
     requests_recovery: bool,
@@ -103,6 +105,7 @@ def job(
     timeout: timedelta | None,
     pause_after_failures: int | None,
     data: str | None,
+    continuations: str | None,
 ) -> JobDetail:
     """A job from its columns."""
     where = placement_from_text(placement)
@@ -114,6 +117,7 @@ def job(
         durable=durable,
         max_concurrent=max_concurrent,
         overlap_policy=overlap_policy,
+        concurrency_key=concurrency_key,
         persist_data=persist_data,
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
@@ -123,6 +127,7 @@ def job(
         execution_group=where.group or None,
         requires=where.requires,
         data=job_data.decode(data) or None,
+        continuations=continuations_from_text(continuations),
     )
 
 
@@ -149,10 +154,10 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
     (
         fate, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
         previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,
-        trigger_data, kind,
+        trigger_data, _, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths, pause_after_failures,
+        coalesced_fire_times, node_deaths, pause_after_failures, key_entry, continuations,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -186,6 +191,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         coalesced_fire_times=tuple(coalesced_fire_times or ()),
         node_deaths=node_deaths,
         pause_after_failures=pause_after_failures,
+        continues=continuations is not None,
         retry=retry,
         timeout=timeout,
         persists_data=persists_data,
@@ -195,8 +201,9 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         load_trigger=partial(load_trigger, trigger_data),
         load_calendar=load_calendar,
         load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy, placement,
+            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
+            key_entry, placement,
             persists_data,
-            requests_recovery, retry, timeout, pause_after_failures, stored_data,
+            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations,
         ),
     )  # fmt: skip

@@ -32,10 +32,12 @@ from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import (
     COPIES,
     IS_ORDINARY,
+    IS_OTHER_KEY,
     OUT_OF_DATE,
     SETTLE_NEW,
     STILL_ORDINARY,
     held_by_mode,
+    key_of,
     state_of,
 )
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
@@ -45,24 +47,28 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, placement, persists_data, requests_recovery, retry_policy, timeout,
-       pause_after_failures, job_data)
+       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout,
+       pause_after_failures, job_data, continuations)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.pause_after, w.data::jsonb
+       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.pause_after, w.data::jsonb,
+       w.continuations::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
-              %(limits)s::int[], %(overlap_policy)s::text[], %(placements)s::text[], %(persists)s::bool[],
+              %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(placements)s::text[],
+              %(persists)s::bool[],
               %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(pause_after)s::int[],
-              %(data)s::text[])
-       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, placement, persists,
-            recovery, retry, timeout, pause_after, data)
+              %(data)s::text[], %(continuations)s::text[])
+       AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
+            placement, persists,
+            recovery, retry, timeout, pause_after, data, continuations)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
-       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
-       excluded.placement,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+       concurrency_key = excluded.concurrency_key, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
+       continuations = excluded.continuations,
        job_data = CASE WHEN %(keeps_data)s::bool
                          OR (%(keeps_persisted)s::bool AND j.persists_data AND excluded.persists_data)
                        THEN j.job_data ELSE excluded.job_data END,
@@ -76,18 +82,32 @@ COMPARE_JOBS = """
 SELECT j.job_group, j.job_name,
        (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
            IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement)
+           -- The data, which the values of its key come from, may be another.
+           OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(overlap_policy)s::text[],
-              %(placements)s::text[]) AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
+              %(placements)s::text[], %(concurrency_keys)s::text[])
+       AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  ORDER BY j.job_group, j.job_name
    FOR NO KEY UPDATE OF j
 """
 
-# A claim was made for what the job was before, perhaps by a node that does not know what it is now: it is void.
+# The state and the claim of a trigger once nothing holds it.
+_UNHELD = """
+CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' WHEN 'BLOCKED' THEN 'WAITING' WHEN 'PAUSED_BLOCKED' THEN 'PAUSED'
+                     ELSE t.trigger_state END
+"""
+_UNCLAIMED = "CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END"
+
+# A claim was made for what the job was before, perhaps by a node that does not know what it is now: it is void. A
+# trigger that is blocked waits for executions with its former concurrency key, so it waits no longer; where executions
+# with the new one fill the job, the next node that tries to claim the trigger blocks it.
 _COPY_JOB = f"""
 UPDATE $triggers t
-   SET {COPIES}, trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
-       fire_id = CASE t.trigger_state WHEN 'ACQUIRED' THEN NULL ELSE t.fire_id END
+   SET {COPIES},
+       trigger_state = CASE WHEN t.trigger_state = 'ACQUIRED' OR {IS_OTHER_KEY} THEN {_UNHELD}
+                            ELSE t.trigger_state END,
+       fire_id = {_UNCLAIMED}
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS w(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
 """
@@ -143,24 +163,31 @@ _PROGRESS = (
     *("start_time", "generation", "coalesced_fire_times", "attempt", "fire_id", "error", "held_by_mode"),
     *("paused_at", "paused_by", "pause_reason"),
 )
+_KEPT = {
+    "trigger_state": f"CASE WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state ELSE {_UNHELD} END",
+    "fire_id": f"CASE WHEN t.concurrency_key = excluded.concurrency_key THEN t.fire_id ELSE {_UNCLAIMED} END",
+}
 _KEEP_PROGRESS = ", ".join(
-    f"{name} = CASE WHEN {SAME_SCHEDULE} THEN t.{name} ELSE excluded.{name} END" for name in _PROGRESS
+    f"{name} = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT.get(name, f't.{name}')} ELSE excluded.{name} END"
+    for name in _PROGRESS
 )
 
 # A trigger whose schedule did not change keeps its progress, its pause and its misfires; it keeps its generation, too,
 # which is below that of all others here. Rows that exist are not returned where they may not be replaced: fewer rows
 # come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. All
 # programs take the rows in the same order, so that two that store the same do not deadlock.
+_KEY = key_of("w.data::jsonb", "j")
 STORE_TRIGGERS = f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, overlap_policy, placement, description, kind, schedule, trigger_state, held_by_mode,
+       max_concurrent, overlap_policy, placement,
+       concurrency_key, description, kind, schedule, trigger_state, held_by_mode,
        next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data, schedule_hash)
 SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.max_concurrent, j.overlap_policy, j.placement, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
-       {held_by_mode("w")}, w.next_fire_time,
+       j.max_concurrent, j.overlap_policy, j.placement, {_KEY}, w.description, w.kind, w.schedule::jsonb,
+       {state_of("w", "j", _KEY)}, {held_by_mode("w")}, w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
        w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb, w.hash
   FROM before
@@ -184,7 +211,8 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        catch_up_until = CASE WHEN {SAME_SCHEDULE} AND {_SAME_MISFIRE} THEN t.catch_up_until END,
        job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       placement = excluded.placement, description = excluded.description, kind = excluded.kind,
+       placement = excluded.placement, concurrency_key = excluded.concurrency_key,
+       description = excluded.description, kind = excluded.kind,
        end_time = excluded.end_time, priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
        job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
@@ -294,6 +322,7 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
         "limits": [job.max_concurrent for job in jobs],
         "overlap_policy": [str(job.overlap_policy) for job in jobs],
         "placements": [job.placement.as_text() for job in jobs],
+        "concurrency_keys": [job.concurrency_key for job in jobs],
     }
 
 
@@ -314,6 +343,7 @@ def _jobs(
         timeouts=[job.timeout for job in jobs],
         pause_after=[job.pause_after_failures for job in jobs],
         data=[job_data.encode(job.data) for job in jobs],
+        continuations=[job.continuations_text for job in jobs],
     )
 
 

@@ -11,6 +11,20 @@ from __future__ import annotations
 from quartzpy.keys import UNSCHEDULED_GROUPS
 from quartzpy.store.sql.misfire import USUAL_RULE
 
+# A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
+MAX_KEY_LENGTH = 60
+
+
+def key_of(data: str, job: str) -> str:
+    """Return the SQL for the concurrency key of a trigger that has `data` (a jsonb) and belongs to `job`."""
+    return f"""
+CASE WHEN {job}.concurrency_key IS NULL THEN ''
+     ELSE (SELECT CASE WHEN length(k.value) <= {MAX_KEY_LENGTH} THEN k.value ELSE md5(k.value) END
+             FROM (SELECT coalesce((coalesce({job}.job_data, '{{}}') || coalesce({data}, '{{}}'))
+                                   ->> {job}.concurrency_key, '') AS value) AS k) END
+"""
+
+
 # What a trigger that is stored now may do. Its own fire does not block it anew: `t` is the table or the new row.
 UNSCHEDULED = f"({', '.join(repr(group) for group in UNSCHEDULED_GROUPS)})"
 # The mode of its job, or manual mode, keeps a trigger from firing.
@@ -34,7 +48,7 @@ CASE WHEN {GROUP_IS_PAUSED}
 CASE WHEN {{job}}.overlap_policy = 'block' AND {{job}}.max_concurrent <= (
               SELECT count(*) FROM $fired_triggers f
                WHERE f.sched_name = %(sched)s AND f.job_group = {{row}}.job_group AND f.job_name = {{row}}.job_name
-                 AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
+                 AND f.concurrency_key = {{key}} AND f.state = 'EXECUTING' AND f.max_concurrent IS NOT NULL)
      THEN '_BLOCKED' ELSE '' END
 """
 # Nothing is paused, limited or by hand only: asked once a statement, not once a row.
@@ -50,9 +64,9 @@ CASE WHEN {ORDINARY} THEN 'WAITING'
 """
 
 
-def state_of(row: str, job: str) -> str:
-    """The SQL that says the state of a new trigger `row` of `job`."""
-    return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job)})")
+def state_of(row: str, job: str, key: str) -> str:
+    """Return the SQL for the state of a new trigger `row` of `job` that has the concurrency key `key`."""
+    return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job, key=f'({key})')})")
 
 
 def held_by_mode(row: str) -> str:
@@ -60,32 +74,36 @@ def held_by_mode(row: str) -> str:
     return f"(NOT {ORDINARY} AND NOT {GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
 
 
+_KEY = key_of("t.job_data", "j")
+IS_OTHER_KEY = f"t.concurrency_key <> {_KEY}"
 COPIES = (
     "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
-    " placement = j.placement"
+    f" placement = j.placement, concurrency_key = {_KEY}"
 )
 """The SQL, for SET, that copies what a trigger has of its job `j`."""
 
-OUT_OF_DATE = """
+_OTHER_JOB = """
 (t.job_type, t.max_concurrent, t.overlap_policy, t.placement)
     IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
 """
+OUT_OF_DATE = f"({_OTHER_JOB} OR {IS_OTHER_KEY})"
 
 # Under the lock: what was stored a moment ago, against the pauses, the running jobs and the jobs of this moment.
 SETTLE_NEW = f"""
-UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, held_by_mode = {held_by_mode("t")}, {COPIES}
+UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode = {held_by_mode("t")}, {COPIES}
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row, o.job_group, o.job_name FROM $triggers o
      WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
      LIMIT 1) AS own
  CROSS JOIN LATERAL (
-    SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement FROM $job_details d
+    SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.job_data
+      FROM $job_details d
      WHERE d.sched_name = %(sched)s AND d.job_group = own.job_group AND d.job_name = own.job_name
      LIMIT 1) AS j
  WHERE t.ctid = own.row
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-   AND (t.trigger_state <> {state_of("t", "j")} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
+   AND (t.trigger_state <> {state_of("t", "j", _KEY)} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
 """
 
 # The same for what transactions of users stored and committed since. A row that somebody holds is settled later.
@@ -93,19 +111,20 @@ SETTLE = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {USUAL_RULE},
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
-       placement = s.placement
-  FROM (SELECT o.row, j.*,
+       placement = s.placement, concurrency_key = s.new_key
+  FROM (SELECT o.row, j.*, {key_of("o.job_data", "j")} AS new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-                    THEN {state_of("o", "j")} ELSE o.trigger_state END AS new_state,
+                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE o.trigger_state END AS new_state,
                {held_by_mode("o")} AS new_hold
-          FROM (SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state
+          FROM (SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state, n.job_data
                   FROM $triggers n
                  WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'
                  ORDER BY n.next_fire_time
                  LIMIT 500
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement FROM $job_details d
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.job_data
+              FROM $job_details d
              WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1) AS j) AS s
  WHERE t.ctid = s.row
@@ -122,5 +141,5 @@ SELECT 1 / count(*)
                        AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
              JOIN $job_details j
                ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
-            WHERE {OUT_OF_DATE})) AS so
+            WHERE {_OTHER_JOB})) AS so
 """

@@ -58,6 +58,8 @@ job_details = Table(
     Column("max_concurrent", Integer),
     # What fires do when so many run.
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
+    # The entry of the data whose value max_concurrent holds for; NULL: it holds for the whole job.
+    Column("concurrency_key", Name),
     # The executor, group and labels that it asks for; empty where it runs anywhere.
     Column("placement", Text, nullable=False, server_default=text("''")),
     Column("persists_data", Boolean, nullable=False),
@@ -75,6 +77,8 @@ job_details = Table(
     # The failed executions since the last success; counted only where pause_after_failures is set.
     Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
     Column("job_data", JSONB),
+    # The jobs that run after it, and after which outcomes.
+    Column("continuations", JSONB),
     PrimaryKeyConstraint("sched_name", "job_group", "job_name", name="qrtz_job_details_pkey"),
     CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
     CheckConstraint(_one_of("mode", JobMode), name="qrtz_job_details_mode_check"),
@@ -117,6 +121,8 @@ triggers = Table(
     Column("job_type", Name, nullable=False),
     Column("max_concurrent", Integer),
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
+    # The value that the job's concurrency_key has in the data of this trigger; empty where it has none.
+    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     Column("placement", Text, nullable=False, server_default=text("''")),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
@@ -290,6 +296,7 @@ fired_triggers = Table(
     Column("scheduled_time", Instant, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("max_concurrent", Integer),
+    Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     Column("requests_recovery", Boolean, nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     # Somebody asked this execution to stop.
@@ -307,6 +314,7 @@ Index(
     fired_triggers.c.sched_name,
     fired_triggers.c.job_group,
     fired_triggers.c.job_name,
+    fired_triggers.c.concurrency_key,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent IS NOT NULL"),
 )
 # Two executions of a job that disallows them cannot be committed, whatever the code does.
@@ -315,6 +323,7 @@ Index(
     fired_triggers.c.sched_name,
     fired_triggers.c.job_group,
     fired_triggers.c.job_name,
+    fired_triggers.c.concurrency_key,
     unique=True,
     postgresql_where=text("state = 'EXECUTING' AND max_concurrent = 1"),
 )

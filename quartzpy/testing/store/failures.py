@@ -135,3 +135,13 @@ def test_the_limit_is_stored_with_the_job(store: Harness) -> None:
     stored = store.store.job(job_key())
     assert stored is not None
     assert stored.pause_after_failures is None
+
+
+def test_a_failure_whose_job_stores_its_data_is_counted_too(store: Harness) -> None:
+    node = store.node()
+    store.schedule(careful(1, persist_data=True), every(1))
+    [fired] = store.fire_due(node)
+    outcome = store.complete(node, fired, outcome=FAILED, job_data='{"n": 1}')
+    assert not outcome.deferred
+    assert set(outcome.paused) == {job_key()}
+    assert store.job_data(job_key()) == {"n": 1}

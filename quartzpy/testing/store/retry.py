@@ -183,3 +183,14 @@ def test_a_snoozed_execution_runs_again_as_the_same_attempt(store: Harness) -> N
     # The attempt after one that failed counts on from there.
     store.complete(node, again, outcome=Outcome.FAILED, retry_after=timedelta())
     assert store.fire_one(node).attempt == 2
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_failure_that_is_retried_stores_its_data(store: Harness, batch: int) -> None:
+    node = store.node()
+    store.schedule(job(durable=True, persist_data=True), *[once(f"t{n}") for n in range(batch)])
+    outcome = store.complete(
+        node, *store.fire_due(node), outcome=Outcome.FAILED, retry_after=DELAY, job_data='{"n": 1}'
+    )
+    assert not outcome.deferred
+    assert store.job_data(job_key()) == {"n": 1}

@@ -1,0 +1,128 @@
+"""One job after another: the jobs that the cluster runs when an execution has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple
+
+from quartzpy.errors import InvalidJobError
+from quartzpy.job_data import decode, encode
+from quartzpy.keys import JobKey
+from quartzpy.states import Outcome
+from quartzpy.texts import quoted, reason
+
+FOLLOWED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED, Outcome.TERMINATED)
+"""The outcomes that a continuation can wait for: a fire that was skipped is no execution."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A job that runs after another one: `JobDetail(extract, continuations=[Continuation("load")])`.
+
+    Whenever an execution of the first job ends with one of `outcomes`, the transaction that records its end stores a
+    trigger that fires `job` once, at once, with `data`. So each end is followed exactly once, whichever nodes die. A
+    failure that is retried is no end yet. `context.predecessor` tells the second job which execution it follows, and
+    what that returned.
+
+    `job`: a key, or a name in the group DEFAULT. A job that is not stored when the first one ends does not run.
+    """
+
+    job: JobKey | str
+    outcomes: Sequence[str] = (Outcome.SUCCEEDED,)
+    _: KW_ONLY
+    data: Mapping[str, Any] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        """Check all values.
+
+        Raises:
+            InvalidJobError, InvalidKeyError, InvalidJobDataError: a value is wrong.
+        """
+        if isinstance(self.job, str):
+            object.__setattr__(self, "job", JobKey(self.job))
+        elif not isinstance(self.job, JobKey):
+            raise InvalidJobError(f"continuation: job must be a JobKey or a name (got {quoted(self.job)})")
+        if isinstance(self.outcomes, str) or not isinstance(self.outcomes, Sequence):
+            raise InvalidJobError(f"continuation: outcomes must be a sequence (got {quoted(self.outcomes)})")
+        wanted = tuple(one for one in FOLLOWED if one in self.outcomes)
+        if not wanted or len(wanted) < len(set(self.outcomes)):
+            raise InvalidJobError(
+                f"continuation: outcomes must be some of {', '.join(FOLLOWED)} (got {quoted(self.outcomes)})"
+            )
+        object.__setattr__(self, "outcomes", wanted)
+        encode(self.data)
+        object.__setattr__(self, "data", dict(self.data) if self.data else None)
+
+    @property
+    def key(self) -> JobKey:
+        """The key of the job that runs after the other."""
+        assert isinstance(self.job, JobKey)
+        return self.job
+
+
+class Predecessor(NamedTuple):
+    """The execution that a job runs after."""
+
+    job_key: JobKey
+    fire_id: int
+    outcome: Outcome
+    result: Any
+    """The value that its job returned; None where it returned nothing or did not end by itself."""
+
+
+def as_continuations(given: object) -> tuple[Continuation, ...]:
+    """Return the continuations of a job, each given as a `Continuation`, a key or a name.
+
+    Raises:
+        InvalidJobError: not a sequence of those, or one job is given twice for the same outcome.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence) or isinstance(given, JobKey):
+        raise InvalidJobError(
+            f'continuations: a sequence of jobs, like [Continuation("load")], is needed (got {quoted(given)})'
+        )
+    made = tuple(one if isinstance(one, Continuation) else Continuation(one) for one in given)
+    seen: set[tuple[JobKey, str]] = set()
+    for one in made:
+        for outcome in one.outcomes:
+            if (one.key, outcome) in seen:
+                raise InvalidJobError(f"continuations: job {one.key} is given twice for the outcome {outcome}")
+            seen.add((one.key, outcome))
+    return made
+
+
+def continuations_as_text(continuations: Sequence[Continuation]) -> str | None:
+    """Return the JSON that is stored; None where there is no continuation."""
+    if not continuations:
+        return None
+    return json.dumps(
+        [
+            {
+                "job_group": one.key.group,
+                "job_name": one.key.name,
+                "outcomes": list(one.outcomes),
+                "data": json.loads(encode(one.data) or "{}"),
+            }
+            for one in continuations
+        ]
+    )
+
+
+def continuations_from_text(text: str | None) -> tuple[Continuation, ...]:
+    """Return the continuations of stored JSON.
+
+    Raises:
+        InvalidJobError: the text is not what `continuations_as_text` writes.
+    """
+    try:
+        return tuple(
+            Continuation(
+                JobKey(one["job_name"], one["job_group"]),
+                one["outcomes"],
+                data=decode(json.dumps(one["data"])) or None,
+            )
+            for one in json.loads(text or "[]")
+        )
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidJobError(f"continuations: what is stored cannot be read: {reason(error)}") from error
