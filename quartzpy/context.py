@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.continuation import Predecessor
-from quartzpy.errors import InvalidValueError, JobCancelledError, LeaseLostError
+from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
+from quartzpy.instants import Span, as_instant, as_span
 from quartzpy.job_data import (
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
@@ -29,6 +30,7 @@ from quartzpy.job_data import (
 )
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.states import Outcome
+from quartzpy.texts import check_description
 from quartzpy.typed_data import build
 
 if TYPE_CHECKING:
@@ -302,6 +304,29 @@ class JobExecutionContext:
         if self.cancelled:
             raise JobCancelledError("this execution was asked to stop")
 
+    def snooze(self, delay: Span, reason: str = "") -> NoReturn:
+        """End this execution now, and run it again after `delay`: what it needs is not there yet.
+
+        The execution is SNOOZED in the history, with the reason as its error. That is neither a success nor a failure:
+        the number of the attempt stays, and a retry policy is not used up. What the job changed in its own data is
+        stored as after a success. The next run has the same data, `nominal_fire_time` and `execution_key`; there is
+        one even if the trigger is paused or deleted meanwhile, unless the job is.
+
+        Raises:
+            InvalidValueError: `delay` is no span of time, or below zero.
+            JobSnoozedError: always else. A job that catches it goes on.
+        """
+        raise JobSnoozedError(_reason(reason), delay=as_span(delay, "delay", InvalidValueError))
+
+    def snooze_until(self, instant: datetime, reason: str = "") -> NoReturn:
+        """End this execution now, and run it again at `instant`, at once where that is past. See `snooze`.
+
+        Raises:
+            InvalidValueError: `instant` is no datetime with a time zone.
+            JobSnoozedError: always else. A job that catches it goes on.
+        """
+        raise JobSnoozedError(_reason(reason), until=as_instant(instant, "instant", InvalidValueError))
+
     @property
     def lease_lost(self) -> bool:
         """True if another node may be running this job by now.
@@ -360,6 +385,11 @@ class JobExecutionContext:
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value that `put` stored under `key` in this execution, or `default`."""
         return self._scratch.get(key, default)
+
+
+def _reason(reason: str) -> str:
+    check_description(reason, InvalidValueError, "reason")
+    return reason
 
 
 def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:

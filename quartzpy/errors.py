@@ -49,6 +49,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 
 class QuartzpyError(Exception):
     """Base of all errors that quartzpy raises on purpose."""
@@ -252,6 +254,24 @@ class JobTimeoutError(QuartzpyError):
     """What an execution failed with that took longer than its job's timeout."""
 
 
+class JobSnoozedError(QuartzpyError):
+    """Ends an execution whose job asked to run again later. `context.snooze` and `context.snooze_until` raise it.
+
+    Either `delay` or `until` is set. The message is the reason that the job gave.
+    """
+
+    def __init__(self, reason: str = "", *, delay: timedelta | None = None, until: datetime | None = None) -> None:
+        super().__init__(reason)
+        self.delay = delay
+        self.until = until
+
+    def delay_from(self, now: datetime) -> timedelta:
+        """Return the time from `now` to the next run; zero where that is past."""
+        if self.until is not None:
+            return max(self.until - now, timedelta())
+        return self.delay or timedelta()
+
+
 class LeaseLostError(QuartzpyError):
     """This node's epoch was declared dead: whatever this execution writes no longer counts."""
 
@@ -297,6 +317,22 @@ class RemoteJobExecutionError(RemoteJobError, JobExecutionError):
     def __init__(self, message: str, *, error_type: str, type_names: frozenset[str], **flags: bool) -> None:
         super().__init__(message, error_type=error_type, type_names=type_names)
         JobExecutionError.__init__(self, message, **flags)
+
+
+class RemoteJobSnoozedError(RemoteJobError, JobSnoozedError):
+    """Stands for a `JobSnoozedError`, and asks for the same."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_type: str,
+        type_names: frozenset[str],
+        delay: timedelta | None,
+        until: datetime | None,
+    ) -> None:
+        super().__init__(message, error_type=error_type, type_names=type_names)
+        JobSnoozedError.__init__(self, message, delay=delay, until=until)
 
 
 class RemoteJobCancelledError(RemoteJobError, JobCancelledError):

@@ -64,7 +64,10 @@ def _state(seen: Situation) -> list[str]:
         case TriggerState.PAUSED:
             return [f"It is paused{_why_paused(seen)}. Once it is resumed, its next fire time is {_instant(seen)}."]
         case TriggerState.PAUSED_BLOCKED:
-            return [f"It is paused{_why_paused(seen)}, and its job is also at its concurrency limit.", *_limit(seen)]
+            return [
+                f"It is paused{_why_paused(seen)}, and its job is also at its concurrency limit.",
+                *_limit(seen),
+            ]
         case TriggerState.BLOCKED:
             return ["Its job is at its concurrency limit; the trigger waits until an execution ends.", *_limit(seen)]
         case TriggerState.COMPLETE:
@@ -168,7 +171,11 @@ def _why_paused(seen: Situation) -> str:
         reasons.append(f"its group {seen.trigger.key.group!r} is paused")
     if seen.job_group_paused and seen.trigger.job_key is not None:
         reasons.append(f"the group {seen.trigger.job_key.group!r} of its job is paused")
-    return f", because {' and '.join(reasons)}" if reasons else ""
+    trigger = seen.trigger
+    since = f" since {trigger.paused_at.isoformat(timespec='seconds')}" if trigger.paused_at else ""
+    by = f" by {trigger.paused_by}" if trigger.paused_by else ""
+    reason = f" ({trigger.pause_reason})" if trigger.pause_reason else ""
+    return f"{since}{by}{reason}{', because ' if reasons else ''}{' and '.join(reasons)}"
 
 
 def _limit(seen: Situation) -> list[str]:

@@ -144,6 +144,7 @@ def job(
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,
+    pause_after_failures: int | None = None,
     executor: str | None = None,
     execution_group: str | None = None,
     requires: Sequence[str] = (),

@@ -45,11 +45,12 @@ if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 MAX_CONCURRENT = 10_000
+MAX_FAILURES = 1_000_000
 _NOT_GIVEN: Any = object()
 """Default values that are distinguishable from an explicit False or "block"."""
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
-    *("retry", "timeout", "executor", "execution_group", "requires"),
+    *("retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
 )
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
@@ -225,6 +226,8 @@ class JobDetail:
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
+    - `pause_after_failures`: the triggers of the job's schedule are paused once this number of executions in a row have
+      failed. An execution that is retried does not count before its last attempt has failed.
 
     Placement: `executor` names the worker pool (a setting of the nodes; None is the default pool), `execution_group` is
     the group whose limit on each node applies, and `requires` are the labels that a node must have. Nodes that cannot
@@ -250,6 +253,7 @@ class JobDetail:
     continuations: Sequence[Continuation | JobKey | str] = field(default=(), kw_only=True)
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
+    pause_after_failures: int | None = None
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -312,6 +316,9 @@ class JobDetail:
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
             )
+        most = self.pause_after_failures
+        if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
+            raise InvalidJobError(f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None (got {most!r})")
         if self.overlap_policy not in list(OverlapPolicy):
             raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {self.overlap_policy!r})")
         object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))

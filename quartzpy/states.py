@@ -90,6 +90,8 @@ class Outcome(StrEnum):
     """Somebody asked it to stop, and it did."""
     SKIPPED = "SKIPPED"
     """Not run: its job's limit was reached, or a listener vetoed it."""
+    SNOOZED = "SNOOZED"
+    """The job asked to run again later (`context.snooze`): it has neither succeeded nor failed."""
     TERMINATED = "TERMINATED"
     """Its node stopped or was declared dead."""
 
@@ -107,6 +109,7 @@ class ExecutionState(StrEnum):
     FAILED = Outcome.FAILED
     SKIPPED = Outcome.SKIPPED
     CANCELLED = Outcome.CANCELLED
+    SNOOZED = Outcome.SNOOZED
     TERMINATED = Outcome.TERMINATED
 
 
@@ -170,6 +173,8 @@ class CompletionInstruction(StrEnum):
             return None
         return TriggerState.ERROR if self is self.SET_ALL_JOB_TRIGGERS_ERROR else TriggerState.COMPLETE
 
+
+PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 
 PUBLIC: dict[TriggerState, PublicState] = {
     TriggerState.WAITING: PublicState.NORMAL,

@@ -43,15 +43,15 @@ def reason(error: BaseException) -> str:
     return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
 
 
-def check_description(description: object, error: type[InvalidValueError]) -> None:
-    """Check that a description is None, or a text that can be stored. Raises `error`."""
-    if description is None:
+def check_description(text: object, error: type[InvalidValueError], subject: str = "description") -> None:
+    """Check that a description is None, or a text that can be stored. Raises `error`; `subject` opens its message."""
+    if text is None:
         return
-    if not isinstance(description, str):
-        raise error(f"description: must be str (got {type(description).__name__})")
-    if len(description) > MAX_DESCRIPTION_LENGTH:
-        raise error(f"description: {len(description)} characters, at most {MAX_DESCRIPTION_LENGTH}")
-    check_storable(description, "description", error)
+    if not isinstance(text, str):
+        raise error(f"{subject}: must be str (got {type(text).__name__})")
+    if len(text) > MAX_DESCRIPTION_LENGTH:
+        raise error(f"{subject}: {len(text)} characters, at most {MAX_DESCRIPTION_LENGTH}")
+    check_storable(text, subject, error)
 
 
 def storable_text(text: str) -> str:

@@ -40,7 +40,7 @@ CREATE TABLE qrtz_executions (
     result JSONB,
     retry_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
-    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED'))
+    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED'))
 );
 
 CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
@@ -97,6 +97,8 @@ CREATE TABLE qrtz_job_details (
     mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
     owner VARCHAR(200),
     node_deaths INTEGER DEFAULT 0 NOT NULL,
+    pause_after_failures INTEGER,
+    consecutive_failures INTEGER DEFAULT 0 NOT NULL,
     job_data JSONB,
     continuations JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
@@ -208,6 +210,9 @@ CREATE TABLE qrtz_triggers (
     owner VARCHAR(200),
     schedule_hash BIGINT,
     held_by_mode BOOLEAN DEFAULT false NOT NULL,
+    paused_at TIMESTAMP WITH TIME ZONE,
+    paused_by VARCHAR(200),
+    pause_reason TEXT,
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),

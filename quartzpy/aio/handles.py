@@ -42,9 +42,9 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         """
         return await self._run(lambda behind: behind.next_fire_time)
 
-    async def pause(self) -> None:
-        """Pause all triggers that the job has now. Raises JobNotFoundError if the job is no longer stored."""
-        return await self._run(lambda behind: behind.pause())
+    async def pause(self, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
+        return await self._run(lambda behind: behind.pause(reason=reason, by=by))
 
     async def resume(self, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""
@@ -105,7 +105,7 @@ class AsyncTriggeredExecution(AsyncMirror[TriggeredExecution]):
         return self._behind.job_key
 
     async def record(self) -> ExecutionRecord | None:
-        """The current record of the execution: waiting, running or ended; None if nothing is known of it."""
+        """What is known of the execution now: waiting, running or ended; None where nothing is."""
         return await self._run(lambda behind: behind.record)
 
     async def cancel(self) -> bool:

@@ -43,14 +43,46 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """The registry in which this scheduler looks up job types."""
         return await self._run(lambda behind: behind.job_types)
 
-    async def pause_trigger(self, key: TriggerRef) -> None:
-        """Pause a trigger: it does not fire until it is resumed.
+    async def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
+        """Skip the next `count` fires of a trigger, and return its next fire time after them.
+
+        The schedule stays as it is: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
+        node has claimed, is the next one; an execution that has begun goes on. The state of the trigger stays too: a
+        paused trigger stays paused. Where no fire is left, the result is None, and the trigger becomes COMPLETE: it
+        stays stored with its job, and listeners get `TriggerFinalized`.
 
         Raises:
             TriggerNotFoundError: it is not stored.
             InvalidKeyError: `key` is neither a key nor a name.
+            InvalidValueError: `count` is no number from 1 to 10,000.
+            IllegalStateChangeError: the trigger fired at each of several tries, so that nothing was skipped.
         """
-        return await self._run(lambda behind: behind.pause_trigger(key))
+        return await self._run(lambda behind: behind.skip_next(key, count))
+
+    async def skip_until(self, key: TriggerRef, instant: datetime) -> datetime | None:
+        """Skip all fires of a trigger before `instant`, and return its next fire time, at `instant` or later.
+
+        Nothing changes where the next fire time is not before `instant`. All else is as in `skip_next`.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
+            InvalidValueError: `instant` is no datetime with a time zone.
+        """
+        return await self._run(lambda behind: behind.skip_until(key, instant))
+
+    async def pause_trigger(self, key: TriggerRef, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause a trigger: it does not fire until it is resumed.
+
+        `reason`, a sentence, and `by`, a name, are stored with the trigger. Its record and `why` show them until it is
+        resumed. A reason that is given for a trigger which is paused already replaces the old one.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+            InvalidValueError: `reason` or `by` is no text, or too long.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        return await self._run(lambda behind: behind.pause_trigger(key, reason=reason, by=by))
 
     async def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
         """Resume a trigger; `missed` decides how the fires that it missed are treated (see `Missed`).
@@ -62,14 +94,15 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """
         return await self._run(lambda behind: behind.resume_trigger(key, missed=missed))
 
-    async def pause_job(self, key: JobRef) -> None:
-        """Pause all triggers that a job has now.
+    async def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause all triggers that a job has now; `reason` and `by` as in `pause_trigger`.
 
         Raises:
             JobNotFoundError: it is not stored.
+            InvalidValueError: `reason` or `by` is no text, or too long.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        return await self._run(lambda behind: behind.pause_job(key))
+        return await self._run(lambda behind: behind.pause_job(key, reason=reason, by=by))
 
     async def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers of a job; `missed` as in `resume_trigger`.
@@ -81,28 +114,39 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """
         return await self._run(lambda behind: behind.resume_job(key, missed=missed))
 
-    async def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
+    async def pause_trigger_group(
+        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+    ) -> set[str]:
         """Pause groups of triggers, including triggers that are stored later; return the groups.
 
-        A group that is given by its name is paused even if it has no triggers yet.
+        A group that is given by its name is paused even if it has no trigger yet. `reason` and `by` are stored with the
+        triggers that there are now; see `pause_trigger`.
         """
-        return await self._run(lambda behind: behind.pause_trigger_group(group))
+        return await self._run(lambda behind: behind.pause_trigger_group(group, reason=reason, by=by))
 
     async def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
         """Resume groups of triggers; return the groups. `missed` as for `resume_trigger`."""
         return await self._run(lambda behind: behind.resume_trigger_group(group, missed=missed))
 
-    async def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause all triggers of the jobs in these groups, also those that are stored later; return the groups."""
-        return await self._run(lambda behind: behind.pause_job_group(group))
+    async def pause_job_group(
+        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+    ) -> set[str]:
+        """Pause all triggers of the jobs of groups, including those that are stored later; return the groups.
+
+        `reason` and `by` as in `pause_trigger_group`.
+        """
+        return await self._run(lambda behind: behind.pause_job_group(group, reason=reason, by=by))
 
     async def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
         """Resume all triggers of the jobs in these groups; return the groups. `missed` as for `resume_trigger`."""
         return await self._run(lambda behind: behind.resume_job_group(group, missed=missed))
 
-    async def pause_all(self) -> set[str]:
-        """Pause everything, also triggers that are stored later, until `resume_all`; return the trigger groups."""
-        return await self._run(lambda behind: behind.pause_all())
+    async def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
+        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers.
+
+        `reason` and `by` as in `pause_trigger_group`.
+        """
+        return await self._run(lambda behind: behind.pause_all(reason=reason, by=by))
 
     async def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
         """End `pause_all` and every pause of a group, a trigger or a job; return the trigger groups.
@@ -567,6 +611,43 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """
         found = await self._run(lambda behind: behind.run_again(fire_id, delay=delay, even_if_paused=even_if_paused))
         return AsyncTriggeredExecution._of(self, found)
+
+    async def backfill_times(
+        self, key: TriggerRef, since: datetime, until: datetime, *, max_runs: int = 1000
+    ) -> list[datetime]:
+        """Return the instants that `backfill` would run a job for, and run nothing.
+
+        They are the fire times of the trigger from `since` until before `until`, without those that its calendar
+        excludes. A cron trigger is followed also before its start time; the schedule of any other begins there.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored.
+            InvalidValueError: `since` or `until` is no datetime with a time zone, `until` is not after `since`, or
+                there are more than `max_runs` instants.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        return await self._run(lambda behind: behind.backfill_times(key, since, until, max_runs=max_runs))
+
+    async def backfill(
+        self, key: TriggerRef, since: datetime, until: datetime, *, max_runs: int = 1000, even_if_paused: bool = False
+    ) -> list[AsyncTriggeredExecution]:
+        """Run the job of a trigger once for each instant of `backfill_times`; return the handles, in that order.
+
+        All runs are stored at once, or none is, as triggers in the group MANUAL_TRIGGERS that are due now and carry the
+        trigger's data. They start in the order of their instants and run as many at a time as the job's
+        `max_concurrent` allows; with an `overlap_policy` that skips or coalesces, fires beyond that limit get no run.
+        `context.nominal_fire_time` is the instant, and `context.execution_key` is that of the fire at that instant,
+        so that a job which did its work then can tell. The trigger itself stays as it is, and instants that it has
+        fired at are run again: choose the span for what is missing. Executions come with the lowest priority.
+
+        Raises:
+            IllegalStateChangeError: the job is disabled, or a pause would hold the fires and `even_if_paused` is false.
+            Others as `backfill_times` and `trigger_job`.
+        """
+        found = await self._run(
+            lambda behind: behind.backfill(key, since, until, max_runs=max_runs, even_if_paused=even_if_paused)
+        )
+        return [AsyncTriggeredExecution._of(self, one) for one in found]
 
     async def schedule_job(
         self,

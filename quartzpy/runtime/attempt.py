@@ -20,6 +20,7 @@ from quartzpy.errors import (
     InvalidValueError,
     JobCancelledError,
     JobExecutionError,
+    JobSnoozedError,
     JobTimeoutError,
     LeaseLostError,
     OutcomeUnknownError,
@@ -265,6 +266,8 @@ class Attempt:
             completion.outcome = Outcome.SKIPPED
         elif self._is_cancelled():
             completion.outcome = Outcome.CANCELLED
+        elif isinstance(self._error, JobSnoozedError):
+            self._snooze(completion, self._error)
         elif self._error is not None:
             self._fail(completion, self._error)
         return completion
@@ -349,6 +352,13 @@ class Attempt:
         timed_out = JobTimeoutError(f"took longer than its timeout of {self._fired.timeout}")
         timed_out.__cause__ = error
         return timed_out
+
+    def _snooze(self, completion: Completion, asked: JobSnoozedError) -> None:
+        completion.outcome = Outcome.SNOOZED
+        completion.result = None
+        completion.error = str(asked) or None
+        completion.retry_after = asked.delay_from(completion.ended_at)
+        self._error = None
 
     def _fail(self, completion: Completion, error: BaseException) -> None:
         completion.outcome = Outcome.FAILED

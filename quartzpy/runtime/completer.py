@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
+from quartzpy.keys import JobKey
 from quartzpy.runtime.error_text import describe
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import refill_of
@@ -56,6 +57,7 @@ class Completer(Service):
         epoch_lost: Callable[[Execution], None],
         watch: StoreWatch | None = None,
         recorded_some: Callable[[], None] = lambda: None,
+        paused: Callable[[JobKey], None] = lambda key: None,
     ) -> None:
         super().__init__(name, watch=watch)
         self._store = store
@@ -65,6 +67,7 @@ class Completer(Service):
         self._takes_more = takes_more
         self._epoch_lost = epoch_lost
         self._recorded_some = recorded_some
+        self._paused = paused
         self._queue: deque[_Item] = deque()
         self._postponed: list[_Postponed] = []
         self._numbers = count()
@@ -209,6 +212,8 @@ class Completer(Service):
         self._unfinished.difference_update(outcome.deferred)
         self._try_later(deferred, LOCKED_ROW_REST)
         self._done([item for item in batch if item[0].fired.fire_id not in outcome.deferred])
+        for key in outcome.paused:
+            self._paused(key)
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events import NodesRecovered, SchedulerError
+from quartzpy.events import JobPaused, NodesRecovered, SchedulerError
 from quartzpy.job import JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.keys import JobKey
@@ -132,6 +132,7 @@ class Engine:
             epoch_lost=lambda execution: self._on_epoch_lost(execution.epoch),
             watch=watch,
             recorded_some=self._announcer.announce,
+            paused=self._paused,
         )
         common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._on_epoch_lost, "watch": watch}
         self._scheduler = SchedulerThread(
@@ -291,6 +292,10 @@ class Engine:
 
     def _unblocked(self, earliest: datetime) -> None:
         self.scheduling_changed(earliest)
+
+    def _paused(self, key: JobKey) -> None:
+        logger.warning("job %s is paused: too many executions in a row have failed (pause_after_failures)", key)
+        self._listeners.post(JobPaused(key))
 
     def _recovered(self, outcome: RecoveryOutcome) -> None:
         logger.warning(

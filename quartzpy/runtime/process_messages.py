@@ -21,9 +21,11 @@ from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.errors import (
     JobCancelledError,
     JobExecutionError,
+    JobSnoozedError,
     RemoteJobCancelledError,
     RemoteJobError,
     RemoteJobExecutionError,
+    RemoteJobSnoozedError,
 )
 from quartzpy.job import Job, JobDetail
 from quartzpy.job_data import decode, encode
@@ -147,6 +149,8 @@ def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, 
         "is_cancelled": isinstance(error, JobCancelledError),
         "is_task_cancelled": isinstance(error, asyncio.CancelledError),
     }
+    if isinstance(error, JobSnoozedError):
+        written["snoozed"] = encode({"delay": error.delay, "until": error.until})
     if isinstance(error, JobExecutionError):
         written["flags"] = {flag: bool(getattr(error, flag)) for flag in _FLAGS}
         if error.__cause__ is not None and not is_cause:
@@ -157,8 +161,8 @@ def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, 
 def error_from_json(written: dict[str, Any]) -> BaseException:
     """Return the exception that the node raises for an error in the child.
 
-    It has the message of the original, and its traceback as a note. A `JobExecutionError`, a `JobCancelledError` and an
-    `asyncio.CancelledError` keep their types; any other error becomes a `RemoteJobError`.
+    It has the message of the original, and its traceback as a note. A `JobExecutionError`, a `JobSnoozedError`, a
+    `JobCancelledError` and an `asyncio.CancelledError` keep their types; any other error becomes a `RemoteJobError`.
     """
     error: BaseException
     names: dict[str, Any] = {"error_type": written["type"], "type_names": frozenset(written["names"])}
@@ -167,6 +171,8 @@ def error_from_json(written: dict[str, Any]) -> BaseException:
         error = asyncio.CancelledError(message)
     elif written["is_cancelled"]:
         error = RemoteJobCancelledError(message, **names)
+    elif "snoozed" in written:
+        error = RemoteJobSnoozedError(message, **names, **decode(written["snoozed"]))
     elif "flags" in written:
         error = RemoteJobExecutionError(message, **names, **written["flags"])
         if "cause" in written:

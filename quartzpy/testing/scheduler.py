@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidValueError
-from quartzpy.events import Event, JobSkipped, TriggerFinalized, TriggerMisfired
+from quartzpy.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.instants import Span, as_span
 from quartzpy.job import JobTypes, checked_defaults, job_types
 from quartzpy.job_factory import JobFactory, new_instance
@@ -252,7 +252,8 @@ class SchedulerHarness(SchedulingVerbs):
         unrecorded = [one for one in completions if not one.is_recorded]
         for completion in unrecorded:
             completion.refill = refill_of(fired)
-        self._store.complete(self._node, unrecorded)
+        for key in self._store.complete(self._node, unrecorded).paused:
+            self._tell(JobPaused(key))
         return [one for each in completions if (one := self._store.execution(each.fired.fire_id)) is not None]
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:

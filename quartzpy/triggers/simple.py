@@ -129,6 +129,11 @@ class SimpleTrigger(Trigger):
         following = self._included_from(self._fire_time_after(fired_at, self.anchor), calendar)
         return TriggerProgress(following, fired_at, times)
 
+    def skipping_to(self, progress: TriggerProgress, following: datetime | None) -> TriggerProgress:
+        # Skipped fires are among those that the trigger was given: no later ones take their place.
+        skipped = 0 if following is None else self._missed(progress, following)
+        return TriggerProgress(following, progress.previous_fire_time, progress.times_triggered + skipped)
+
     def _instruction(self) -> SimpleMisfire:
         """The instruction with SMART and the double meaning of FIRE_NOW resolved."""
         match SimpleMisfire(self.misfire):

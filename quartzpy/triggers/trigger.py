@@ -262,6 +262,10 @@ class Trigger(ABC):
             instants.append(progress.next_fire_time)
         return instants
 
+    def skipping_to(self, progress: TriggerProgress, following: datetime | None) -> TriggerProgress:
+        """Return the progress of a trigger that skips all fires before `following`, or all that are left for None."""
+        return replace(progress, next_fire_time=following)
+
     def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
         """Return the fire time that follows from the end of an execution, for kinds of which `follows_end` is true."""
         raise NotImplementedError

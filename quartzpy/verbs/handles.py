@@ -63,9 +63,9 @@ class ScheduledJob:
         times = [record.progress.next_fire_time for record in records if record is not None]
         return min((at for at in times if at is not None), default=None)
 
-    def pause(self) -> None:
-        """Pause all triggers that the job has now. Raises JobNotFoundError if the job is no longer stored."""
-        self._verbs.pause_job(self._key)
+    def pause(self, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause all triggers that the job has now; values and errors as in `Scheduler.pause_job`."""
+        self._verbs.pause_job(self._key, reason=reason, by=by)
 
     def resume(self, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers; `missed` and errors as for `Scheduler.resume_job`."""

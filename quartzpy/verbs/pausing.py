@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.events import (
     JobPaused,
     JobResumed,
@@ -15,9 +16,11 @@ from quartzpy.events import (
     TriggersPaused,
     TriggersResumed,
 )
-from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
+from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import JobMode, Missed, missed_of
+from quartzpy.store.protocol import PauseNote
+from quartzpy.texts import check_description
 from quartzpy.verbs.base import Verbs
 
 A_MOMENT = timedelta(seconds=1)
@@ -26,16 +29,20 @@ A_MOMENT = timedelta(seconds=1)
 class PausingVerbs(Verbs):
     """Pausing and resuming by key, by group and altogether; the modes of jobs; triggers in error."""
 
-    def pause_trigger(self, key: TriggerRef) -> None:
+    def pause_trigger(self, key: TriggerRef, *, reason: str | None = None, by: str | None = None) -> None:
         """Pause a trigger: it does not fire until it is resumed.
+
+        `reason`, a sentence, and `by`, a name, are stored with the trigger. Its record and `why` show them until it is
+        resumed. A reason that is given for a trigger which is paused already replaces the old one.
 
         Raises:
             TriggerNotFoundError: it is not stored.
+            InvalidValueError: `reason` or `by` is no text, or too long.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        key = checked_key(key, TriggerKey)
+        key, note = checked_key(key, TriggerKey), _note(reason, by)
         self._require_trigger(key)
-        self._usable_store().pause_triggers([key])
+        self._usable_store().pause_triggers([key], note)
         self._tell(TriggerPaused(key))
 
     def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
@@ -51,16 +58,17 @@ class PausingVerbs(Verbs):
         self._resumed(self._usable_store().resume_triggers([key], treatment))
         self._tell(TriggerResumed(key))
 
-    def pause_job(self, key: JobRef) -> None:
-        """Pause all triggers that a job has now.
+    def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
+        """Pause all triggers that a job has now; `reason` and `by` as in `pause_trigger`.
 
         Raises:
             JobNotFoundError: it is not stored.
+            InvalidValueError: `reason` or `by` is no text, or too long.
             InvalidKeyError: `key` is neither a key nor a name.
         """
-        key = checked_key(key, JobKey)
+        key, note = checked_key(key, JobKey), _note(reason, by)
         self._require_job(key)
-        self._usable_store().pause_jobs([key])
+        self._usable_store().pause_jobs([key], note)
         self._tell(JobPaused(key))
 
     def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
@@ -76,13 +84,16 @@ class PausingVerbs(Verbs):
         self._resumed(self._usable_store().resume_jobs([key], treatment))
         self._tell(JobResumed(key))
 
-    def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
+    def pause_trigger_group(
+        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+    ) -> set[str]:
         """Pause groups of triggers, including triggers that are stored later; return the groups.
 
-        A group that is given by its name is paused even if it has no triggers yet.
+        A group that is given by its name is paused even if it has no trigger yet. `reason` and `by` are stored with the
+        triggers that there are now; see `pause_trigger`.
         """
-        matcher = as_group_matcher(group)
-        groups = self._usable_store().pause_trigger_groups(matcher)
+        matcher, note = as_group_matcher(group), _note(reason, by)
+        groups = self._usable_store().pause_trigger_groups(matcher, note)
         self._tell(TriggersPaused(matcher))
         return groups
 
@@ -95,10 +106,15 @@ class PausingVerbs(Verbs):
         self._tell(TriggersResumed(matcher))
         return groups
 
-    def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause all triggers of the jobs in these groups, also those that are stored later; return the groups."""
-        matcher = as_group_matcher(group)
-        groups = self._usable_store().pause_job_groups(matcher)
+    def pause_job_group(
+        self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
+    ) -> set[str]:
+        """Pause all triggers of the jobs of groups, including those that are stored later; return the groups.
+
+        `reason` and `by` as in `pause_trigger_group`.
+        """
+        matcher, note = as_group_matcher(group), _note(reason, by)
+        groups = self._usable_store().pause_job_groups(matcher, note)
         self._tell(JobsPaused(matcher))
         return groups
 
@@ -111,11 +127,15 @@ class PausingVerbs(Verbs):
         self._tell(JobsResumed(matcher))
         return groups
 
-    def pause_all(self) -> set[str]:
-        """Pause everything, also triggers that are stored later, until `resume_all`; return the trigger groups."""
+    def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
+        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers.
+
+        `reason` and `by` as in `pause_trigger_group`.
+        """
+        note = _note(reason, by)
         store = self._usable_store()
         groups = set(store.trigger_group_names())
-        store.pause_all()
+        store.pause_all(note)
         self._tell(TriggersPaused(None))
         return groups
 
@@ -208,3 +228,8 @@ class PausingVerbs(Verbs):
 
 def _matched(matcher: GroupMatcher, *groups: Iterable[str]) -> set[str]:
     return {group for some in groups for group in some if matcher.matches(group)}
+
+
+def _note(reason: str | None, by: str | None) -> PauseNote:
+    check_description(reason, InvalidValueError, "reason")
+    return PauseNote(reason, None if by is None else check_name(by, "by"))

@@ -25,15 +25,16 @@ from quartzpy.keys import (
 )
 from quartzpy.store.protocol import JobStore
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.backfilling import BackfillVerbs
 from quartzpy.verbs.calendars import CalendarVerbs
 from quartzpy.verbs.handles import ScheduledJob
 from quartzpy.verbs.pausing import PausingVerbs
+from quartzpy.verbs.skipping import SkippingVerbs
 from quartzpy.verbs.storing import Pairs
 from quartzpy.verbs.syncing import SyncVerbs
-from quartzpy.verbs.triggering import TriggeringVerbs
 
 
-class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
+class SchedulingVerbs(BackfillVerbs, SyncVerbs, CalendarVerbs, PausingVerbs, SkippingVerbs):
     """All verbs on jobs and triggers. Each verb takes effect completely or not at all.
 
     A verb that names one job, trigger or calendar takes its key, its name in the group DEFAULT, or an object that has

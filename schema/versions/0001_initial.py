@@ -65,7 +65,7 @@ def upgrade() -> None:
         sa.Column("result", JSONB(), nullable=True),
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint(
-            "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'TERMINATED')",
+            "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED')",
             name="qrtz_executions_outcome_check",
         ),
         sa.PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
@@ -155,6 +155,8 @@ def upgrade() -> None:
         sa.Column("mode", sa.String(length=10), server_default=sa.text("'ENABLED'"), nullable=False),
         sa.Column("owner", Name, nullable=True),
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("pause_after_failures", sa.Integer(), nullable=True),
+        sa.Column("consecutive_failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("continuations", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),
@@ -301,6 +303,9 @@ def upgrade() -> None:
         sa.Column("owner", Name, nullable=True),
         sa.Column("schedule_hash", sa.BigInteger(), nullable=True),
         sa.Column("held_by_mode", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("paused_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("paused_by", sa.String(length=200), nullable=True),
+        sa.Column("pause_reason", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL"
             " WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END",

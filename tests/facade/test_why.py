@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -89,7 +90,7 @@ def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:
 def test_it_is_paused(client: Scheduler, pause: Callable[[Scheduler], object], said: str) -> None:
     client.schedule_job(JobDetail(jobs.Recorded, "job"), later())
     pause(client)
-    assert client.why(KEY)[0].startswith(said)
+    assert re.sub(" since [^ ,.]+", "", client.why(KEY)[0]).startswith(said)
 
 
 def test_its_job_runs(scheduler: Scheduler) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -78,6 +78,17 @@ def test_claiming_and_firing_a_batch_that_is_due_is_one_round_trip_and_completin
             outcome = remote.complete(node, ended)
         assert not outcome.fenced
         assert not outcome.deferred
+
+
+def test_counting_failures_and_pausing_their_job_takes_no_round_trip_more(remote: SqlJobStore, proxy: Proxy) -> None:
+    node = register(remote)
+    warm(remote, node)
+    job = JOB.with_values({"pause_after_failures": BATCH})
+    remote.store_jobs([JobEntry(job, [prepared(f"t{n}") for n in range(BATCH)])], replace=True)
+    _, _, ended = take(remote, node)
+    with flights(proxy, 1):
+        outcome = remote.complete(node, [replace(one, outcome=Outcome.FAILED) for one in ended])
+    assert set(outcome.paused) == {JOB.key}
 
 
 def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.keys import CONTINUATIONS, RETRYING_JOBS, JobKey
-from quartzpy.states import CompletionInstruction, JobMode
+from quartzpy.states import CompletionInstruction, JobMode, Outcome
 from quartzpy.store.protocol import FiredTrigger, JobEntry
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.store.sql.store import SqlJobStore
@@ -248,3 +249,27 @@ def test_a_jobs_own_transaction_waits_for_the_row_of_the_job(store: SqlJobStore,
     job = store.job(fired.job_key)
     assert job is not None
     assert job.data == {"n": 1}
+
+
+def test_a_failure_is_counted_once_its_jobs_row_is_free_and_no_other_completion_waits(
+    impatient: SqlJobStore, connect: Connect
+) -> None:
+    store = impatient
+    node = register(store)
+    store.store_jobs(
+        [
+            JobEntry(a_job(HELD, pause_after_failures=1), [due(HELD, "a")]),
+            JobEntry(a_job(FREE, pause_after_failures=1), [due(FREE, "b")]),
+        ],
+        replace=False,
+    )
+    fired = {one.trigger_name: one for one in acquire(store, node).fired}
+    failed = {name: replace(ended(one), outcome=Outcome.FAILED) for name, one in fired.items()}
+    with transaction(connect) as user:
+        store.within(user).modify_job(HELD, lambda one: one.with_values({"pause_after_failures": 2}), keeps_data=True)
+        outcome = store.complete(node, list(failed.values()))
+        assert set(outcome.deferred) == {fired["a"].fire_id}
+        assert set(outcome.paused) == {FREE}
+    outcome = store.complete(node, [failed["a"]])
+    assert not outcome.deferred
+    assert set(outcome.paused) == {HELD}

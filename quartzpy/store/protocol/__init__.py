@@ -45,7 +45,14 @@ from quartzpy.store.protocol.outcomes import (
     Repairs,
 )
 from quartzpy.store.protocol.queries import QueryStore
-from quartzpy.store.protocol.scheduling import JobEntry, SchedulingStore, StoredCalendar, TriggerMove
+from quartzpy.store.protocol.scheduling import (
+    NO_NOTE,
+    JobEntry,
+    PauseNote,
+    SchedulingStore,
+    StoredCalendar,
+    TriggerMove,
+)
 
 _T = TypeVar("_T")
 
@@ -73,6 +80,7 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol)
 __all__ = [
     "MANY",
     "MAX_NODE_DEATHS",
+    "NO_NOTE",
     "AcquiredTrigger",
     "Acquisition",
     "AvailableSlots",
@@ -93,6 +101,7 @@ __all__ = [
     "MisfireOutcome",
     "Node",
     "Notification",
+    "PauseNote",
     "QueryStore",
     "Reconciliation",
     "RecoveryOutcome",

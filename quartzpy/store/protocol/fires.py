@@ -83,6 +83,7 @@ class FiredTrigger:
         load_job: Callable[[], JobDetail],
         load_calendar: Callable[[], Calendar | None],
         node_deaths: int = 0,
+        pause_after_failures: int | None = None,
         continues: bool = False,
     ) -> None:
         self.fire_id = fire_id
@@ -108,6 +109,7 @@ class FiredTrigger:
         self.trigger_data = trigger_data
         self.calendar_revision = calendar_revision
         self.node_deaths = node_deaths
+        self.pause_after_failures = pause_after_failures
         self.continues = continues
         self._load_trigger = load_trigger
         self._load_job = load_job

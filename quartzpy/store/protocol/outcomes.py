@@ -113,13 +113,15 @@ class CompletionOutcome:
 
     `fenced`: the node had lost the claim, and nothing of that completion was stored. `deferred`: another transaction
     has locked the job's row; the node tries again later. `earliest_unblocked` is the soonest fire time of the triggers
-    that were unblocked.
+    that were unblocked. `paused` are the jobs that were paused because `pause_after_failures` executions in a row have
+    failed.
     """
 
     now: datetime
     fenced: Collection[int] = ()
     deferred: Collection[int] = ()
     earliest_unblocked: datetime | None = None
+    paused: Collection[JobKey] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,26 @@ class StoredCalendar:
 
 @dataclass(frozen=True, slots=True)
 class TriggerMove:
-    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read."""
+    """A change of a trigger's fire times, to be made only if the trigger is still as it was when it was read.
+
+    With `releases_claim` the change is also made while a node has claimed the trigger: the claim becomes void, and that
+    node does not fire it.
+    """
 
     seen: TriggerRecord
     to: PreparedTrigger
+    releases_claim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PauseNote:
+    """Why triggers are paused, and who paused them."""
+
+    reason: str | None = None
+    by: str | None = None
+
+
+NO_NOTE = PauseNote()
 
 
 class SchedulingStore(Protocol):
@@ -138,15 +154,19 @@ class SchedulingStore(Protocol):
     def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
         """Change the fire times of triggers, but not their states. Return the keys of those that were changed.
 
-        A trigger that has changed since it was read, or that is claimed, is left alone. A trigger without a fire time
-        becomes COMPLETE; it and its job remain stored.
+        A trigger that has changed since it was read is left alone, and so is one that is claimed, unless the move
+        releases the claim. A trigger without a fire time becomes COMPLETE; it and its job remain stored.
         """
         ...
 
     # --- pausing
 
-    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
-        """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED."""
+    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
+        """Pause triggers: WAITING and ACQUIRED become PAUSED, and BLOCKED becomes PAUSED_BLOCKED.
+
+        The note and the instant are stored with each trigger until it is resumed. A note with a reason replaces the
+        one of a trigger that is paused already; the instant of its pause stays.
+        """
         ...
 
     def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
@@ -157,7 +177,7 @@ class SchedulingStore(Protocol):
         """
         ...
 
-    def pause_jobs(self, keys: Collection[JobKey]) -> None:
+    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
         """Pause all triggers that these jobs have now."""
         ...
 
@@ -165,7 +185,7 @@ class SchedulingStore(Protocol):
         """Resume all triggers of these jobs, as `resume_triggers` does."""
         ...
 
-    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
         """Pause the groups that match, and remember them for triggers that are stored later; return the groups.
 
         A matcher EQUALS pauses its group even if the group does not exist yet.
@@ -176,7 +196,7 @@ class SchedulingStore(Protocol):
         """Resume the triggers of the groups that match, and forget that the groups are paused."""
         ...
 
-    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
         """Pause all triggers of the jobs of the groups that match, as `pause_trigger_groups` does."""
         ...
 
@@ -184,7 +204,7 @@ class SchedulingStore(Protocol):
         """Resume the triggers of the jobs of the groups that match, and forget that the groups are paused."""
         ...
 
-    def pause_all(self) -> None:
+    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
         """Pause all triggers, including those that are stored later, until `resume_all`."""
         ...
 

@@ -280,6 +280,7 @@ def fire_row(
         coalesced_fire_times=_coalesced(row.coalesced_fire_times, coalesced_fire_times),
         retry=job.retry,
         timeout=job.timeout,
+        pause_after_failures=job.pause_after_failures,
         continues=bool(job.continuations),
         persists_data=job.persists_data,
         job_data=job.data,

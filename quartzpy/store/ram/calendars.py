@@ -49,7 +49,7 @@ def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
             continue
         if row.progress.next_fire_time != one.seen.progress.next_fire_time:
             continue
-        if row.state in (TriggerState.ACQUIRED, TriggerState.COMPLETE):
+        if row.state is TriggerState.COMPLETE or (row.state is TriggerState.ACQUIRED and not one.releases_claim):
             continue
         moved.add(row.key)
         if one.to.progress.next_fire_time is None:
@@ -61,7 +61,6 @@ def move(tables: Tables, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 missed_policy=Missed.MISFIRE,
             )
         else:
-            tables.move(
-                row, row.state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE
-            )
+            state = TriggerState.WAITING if row.state is TriggerState.ACQUIRED else row.state
+            tables.move(row, state, progress=one.to.progress, upcoming=one.to.upcoming, missed_policy=Missed.MISFIRE)
     return moved

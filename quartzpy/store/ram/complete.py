@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification
+from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
+from quartzpy.store.ram.pausing import pause_schedule
 from quartzpy.store.ram.rerun import follow, retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.store.records import ExecutionRecord
@@ -48,15 +49,39 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         if job is not None and completion.outcome is Outcome.SUCCEEDED:
             job.node_deaths = 0
         if completion.retry_after is not None and job is not None:
-            retries.append(retry(tables, row, job, completion.retry_after))
+            retries.append(retry(tables, row, job, completion.retry_after, completion.outcome))
         elif job is not None:
             followers += follow(tables, row, job, completion.outcome, completion.result)
         ended.append(completion)
     unblocked = [*tables.unblock(released), *(row for row in retries + followers if row.state is TriggerState.WAITING)]
+    paused = _count_failures(tables, ended)
     for completion in ended:
         _end_trigger(tables, completion)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
-    return CompletionOutcome(now, fenced=frozenset(fenced), earliest_unblocked=min(times, default=None))
+    return CompletionOutcome(now, fenced=frozenset(fenced), earliest_unblocked=min(times, default=None), paused=paused)
+
+
+def _count_failures(tables: Tables, ended: Sequence[Completion]) -> set[JobKey]:
+    """Count failures in a row of jobs that ask for it; pause those that have reached their limit, and return them."""
+    grown: dict[JobKey, bool] = {}
+    for completion in ended:
+        job = tables.jobs.get(completion.fired.job_key)
+        if job is None or completion.fired.pause_after_failures is None or completion.retry_after is not None:
+            continue
+        if completion.outcome is Outcome.SUCCEEDED:
+            job.consecutive_failures = 0
+            grown[job.key] = False
+        elif completion.outcome is Outcome.FAILED:
+            job.consecutive_failures += 1
+            grown[job.key] = True
+    paused = set()
+    for key in (key for key, has_failed_last in grown.items() if has_failed_last):
+        job = tables.jobs[key]
+        if job.pause_after_failures is not None and job.consecutive_failures >= job.pause_after_failures:
+            note = PauseNote(f"{job.consecutive_failures} executions in a row failed", "pause_after_failures")
+            if pause_schedule(tables, job, note):
+                paused.add(key)
+    return paused
 
 
 def _was_recorded(tables: Tables, node: Node, fire_id: int) -> bool:

@@ -9,13 +9,15 @@ from typing import Any
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import PUBLIC, FiredState, PublicState
-from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRow, load_trigger
+from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState
+from quartzpy.store.protocol import NO_NOTE
+from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_trigger
 from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 
 
 def trigger_record(row: TriggerRow) -> TriggerRecord:
     """Return the record of a trigger's row."""
+    paused_at, note = row.pause if row.pause and row.state in PAUSED_STATES else (None, NO_NOTE)
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
@@ -32,6 +34,9 @@ def trigger_record(row: TriggerRow) -> TriggerRecord:
         priority=row.bare.priority,
         description=row.bare.description,
         schedule_hash=row.schedule_hash,
+        paused_at=paused_at,
+        paused_by=note.by,
+        pause_reason=note.reason,
     )
 
 

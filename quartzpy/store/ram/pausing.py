@@ -8,8 +8,9 @@ from datetime import datetime
 from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import JobMode, Missed, TriggerState
-from quartzpy.store.ram.tables import PAUSED_STATES, Pauses, Tables, TriggerRow
+from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
+from quartzpy.store.protocol import NO_NOTE, PauseNote
+from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
 
 _PAUSING = {
     TriggerState.WAITING: TriggerState.PAUSED,
@@ -18,13 +19,17 @@ _PAUSING = {
 }
 
 
-def _pause(tables: Tables, rows: Iterable[TriggerRow], *, by_mode: bool = False) -> None:
+def _pause(tables: Tables, rows: Iterable[TriggerRow], note: PauseNote = NO_NOTE, *, by_mode: bool = False) -> None:
     """Pause triggers and drop the claims on them, so that no claimed one fires any more."""
+    now = tables.now()
     for row in list(rows):
         if row.state in _PAUSING:
             tables.move(row, _PAUSING[row.state])
             row.held_by_mode = by_mode
-        elif not by_mode:
+            row.pause = None if by_mode else (now, note)
+        elif row.state in PAUSED_STATES and not by_mode:
+            if row.held_by_mode or note.reason is not None:
+                row.pause = (row.pause[0] if row.pause else now, note)
             row.held_by_mode = False
 
 
@@ -33,6 +38,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.
     times = []
     now = tables.now()
     for row in list(rows):
+        row.pause = None
         if tables.pauses.forbid(row.key, row.job):
             # The pause ends, and only the job's mode keeps the trigger paused.
             row.held_by_mode = row.state in PAUSED_STATES
@@ -70,26 +76,33 @@ def _matched(matcher: GroupMatcher, keys: Iterable[TriggerKey] | Iterable[JobKey
     return named | {key.group for key in keys if matcher.matches(key.group)}
 
 
-def pause_triggers(tables: Tables, keys: Collection[TriggerKey]) -> None:
-    _pause(tables, _of_keys(tables, keys))
+def pause_triggers(tables: Tables, keys: Collection[TriggerKey], note: PauseNote) -> None:
+    _pause(tables, _of_keys(tables, keys), note)
 
 
 def resume_triggers(tables: Tables, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
     return _resume(tables, _of_keys(tables, keys), missed)
 
 
-def pause_jobs(tables: Tables, keys: Collection[JobKey]) -> None:
-    _pause(tables, _of_jobs(tables, keys))
+def pause_schedule(tables: Tables, job: JobRow, note: PauseNote) -> bool:
+    """Pause the triggers of a job that a schedule made; return whether any was not paused before."""
+    rows = [row for row in job.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS and row.state in _PAUSING]
+    _pause(tables, rows, note)
+    return bool(rows)
+
+
+def pause_jobs(tables: Tables, keys: Collection[JobKey], note: PauseNote) -> None:
+    _pause(tables, _of_jobs(tables, keys), note)
 
 
 def resume_jobs(tables: Tables, keys: Collection[JobKey], missed: Missed) -> datetime | None:
     return _resume(tables, _of_jobs(tables, keys), missed)
 
 
-def pause_trigger_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
+def pause_trigger_groups(tables: Tables, matcher: GroupMatcher, note: PauseNote) -> set[str]:
     groups = _matched(matcher, tables.triggers)
     tables.pauses.trigger_groups |= groups
-    _pause(tables, _of_trigger_groups(tables, matcher))
+    _pause(tables, _of_trigger_groups(tables, matcher), note)
     return groups
 
 
@@ -98,10 +111,10 @@ def resume_trigger_groups(tables: Tables, matcher: GroupMatcher, missed: Missed)
     return _resume(tables, _of_trigger_groups(tables, matcher), missed)
 
 
-def pause_job_groups(tables: Tables, matcher: GroupMatcher) -> set[str]:
+def pause_job_groups(tables: Tables, matcher: GroupMatcher, note: PauseNote) -> set[str]:
     groups = _matched(matcher, tables.jobs)
     tables.pauses.job_groups |= groups
-    _pause(tables, _of_job_groups(tables, matcher))
+    _pause(tables, _of_job_groups(tables, matcher), note)
     return groups
 
 
@@ -110,10 +123,10 @@ def resume_job_groups(tables: Tables, matcher: GroupMatcher, missed: Missed) -> 
     return _resume(tables, _of_job_groups(tables, matcher), missed)
 
 
-def pause_all(tables: Tables) -> None:
+def pause_all(tables: Tables, note: PauseNote) -> None:
     tables.pauses.everything = True
     tables.pauses.trigger_groups |= {key.group for key in tables.triggers}
-    _pause(tables, tables.triggers.values())
+    _pause(tables, tables.triggers.values(), note)
 
 
 def resume_all(tables: Tables, missed: Missed) -> datetime | None:

@@ -41,11 +41,12 @@ def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
     _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
 
 
-def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta) -> TriggerRow:
-    """Store a one-shot trigger for the next attempt at a failed execution."""
+def retry(tables: Tables, row: FiredRow, job: JobRow, after: timedelta, outcome: Outcome) -> TriggerRow:
+    """Store a trigger that fires once, for the next attempt at an execution that failed, or that was snoozed."""
     original = repeats(row.trigger_key, row.scheduled_time, {})
+    attempt = row.attempt + (outcome is Outcome.FAILED)
     name = f"retry_{row.attempt}_{row.fire_id}"
-    return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, row.attempt + 1, original)
+    return _store(tables, row, job, RETRYING_JOBS, name, tables.now() + after, attempt, original)
 
 
 def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result: str | None) -> list[TriggerRow]:

@@ -24,6 +24,7 @@ from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
+    NO_NOTE,
     Acquisition,
     AvailableSlots,
     CheckIn,
@@ -39,6 +40,7 @@ from quartzpy.store.protocol import (
     MisfireOutcome,
     Node,
     Notification,
+    PauseNote,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -351,41 +353,41 @@ class RamJobStore:
         with self._lock:
             return calendars.move(self._tables, moves)
 
-    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
+    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
         with self._lock:
-            pausing.pause_triggers(self._tables, keys)
+            pausing.pause_triggers(self._tables, keys, note)
 
     def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
             return pausing.resume_triggers(self._tables, keys, missed)
 
-    def pause_jobs(self, keys: Collection[JobKey]) -> None:
+    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
         with self._lock:
-            pausing.pause_jobs(self._tables, keys)
+            pausing.pause_jobs(self._tables, keys, note)
 
     def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
             return pausing.resume_jobs(self._tables, keys, missed)
 
-    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
+    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
         with self._lock:
-            return pausing.pause_trigger_groups(self._tables, matcher)
+            return pausing.pause_trigger_groups(self._tables, matcher, note)
 
     def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
             return pausing.resume_trigger_groups(self._tables, matcher, missed)
 
-    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
+    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
         with self._lock:
-            return pausing.pause_job_groups(self._tables, matcher)
+            return pausing.pause_job_groups(self._tables, matcher, note)
 
     def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
             return pausing.resume_job_groups(self._tables, matcher, missed)
 
-    def pause_all(self) -> None:
+    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
         with self._lock:
-            pausing.pause_all(self._tables)
+            pausing.pause_all(self._tables, note)
 
     def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:

@@ -20,8 +20,17 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
-from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, OverlapPolicy, TriggerState
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
+from quartzpy.states import (
+    PAUSED_STATES,
+    ExecutionState,
+    FiredState,
+    JobMode,
+    Missed,
+    Outcome,
+    OverlapPolicy,
+    TriggerState,
+)
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, PauseNote, StoredCalendar
 from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
@@ -34,7 +43,6 @@ HISTORY = 10_000
 BLOCKED_STATES = (TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED)
 _NEVER_LATE = MisfireRule(True, None)
 _LATE_AT_ONCE = MisfireRule(False, timedelta())
-PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)
 AFTER_UNBLOCKING = {
     TriggerState.BLOCKED: TriggerState.WAITING,
     TriggerState.PAUSED_BLOCKED: TriggerState.PAUSED,
@@ -64,6 +72,7 @@ class JobRow:
     __slots__ = (
         "_detail",
         "concurrency_key",
+        "consecutive_failures",
         "continuations",
         "data",
         "dispatch_key",
@@ -83,6 +92,7 @@ class JobRow:
         self.triggers: dict[TriggerKey, TriggerRow] = {}
         self.mode = JobMode.ENABLED
         self.node_deaths = 0
+        self.consecutive_failures = 0
         self.become(detail)
 
     def become(self, detail: JobDetail) -> None:
@@ -112,6 +122,10 @@ class JobRow:
     @property
     def timeout(self) -> timedelta | None:
         return self._detail.timeout
+
+    @property
+    def pause_after_failures(self) -> int | None:
+        return self._detail.pause_after_failures
 
     def load(self) -> JobDetail:
         return load_job(self._detail, self.data)
@@ -149,6 +163,7 @@ class TriggerRow:
         "key",
         "missed_policy",
         "owner",
+        "pause",
         "progress",
         "schedule_hash",
         "state",
@@ -169,6 +184,8 @@ class TriggerRow:
         self.generation = generation
         self.schedule_hash = schedule_hash
         self.held_by_mode = False
+        self.pause: tuple[datetime, PauseNote] | None = None
+        """When and why a verb paused it last; it means something only while it is paused."""
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE

@@ -62,20 +62,22 @@ SELECT calendar_name, revision FROM $calendars
 _RULE = f"CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule ELSE {USUAL_RULE} END"
 MOVE = f"""
 WITH held AS MATERIALIZED (
-    SELECT w.*
+    SELECT w.*, t.fire_id AS claim
       FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
-                  %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[])
-           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, upcoming, is_complete)
+                  %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[], %(times)s::bigint[],
+                  %(releases)s::bool[])
+           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, upcoming, is_complete, times, releases)
       JOIN $triggers t
         ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
        AND t.generation = w.generation AND t.next_fire_time = w.seen
-       AND t.trigger_state NOT IN ('ACQUIRED', 'COMPLETE')
+       AND t.trigger_state <> 'COMPLETE' AND (w.releases OR t.trigger_state <> 'ACQUIRED')
        FOR UPDATE OF t
 ),
 moved AS (
     UPDATE $triggers t
        SET next_fire_time = h.next_fire_time, upcoming = h.upcoming::timestamptz[],
-           upcoming_is_complete = h.is_complete,
+           upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
+           trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
 {caught_up("h.next_fire_time", otherwise=_RULE)}
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
@@ -84,11 +86,15 @@ moved AS (
 ),
 over AS (
     UPDATE $triggers t
-       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true,
+           times_triggered = h.times, fire_id = NULL
       FROM held h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL
     RETURNING t.trigger_group, t.trigger_name
+),
+released AS (
+    DELETE FROM $fired_triggers f USING held h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'
 )
 SELECT * FROM moved UNION ALL SELECT * FROM over
 """
@@ -158,6 +164,8 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 next=[to.progress.next_fire_time for to in targets],
                 upcoming=[to.upcoming.instants for to in targets],
                 complete=[to.upcoming.is_complete for to in targets],
+                times=[to.progress.times_triggered for to in targets],
+                releases=[one.releases_claim for one in moves],
             )
         )[0].rows
         transaction.commit(news(session))

@@ -11,9 +11,12 @@ import logging
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
+from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.sql import failures
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
@@ -95,6 +98,22 @@ stored AS (
 ),
 """
 _IS_STORED = "(NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored))"
+# Jobs whose failures are counted: an execution waits where somebody else holds its job's row.
+_COUNTABLE = f"""
+countable AS MATERIALIZED (
+    SELECT f.job_group, f.job_name
+      FROM unnest(%(count_fire_ids)s::bigint[]) AS e(fire_id)
+{_executing("e", _ITS_JOB)}
+     CROSS JOIN LATERAL (
+        SELECT FROM $job_details o
+         WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+"""
+_IS_COUNTABLE = """
+(e.fire_id <> ALL(%(count_fire_ids)s::bigint[])
+ OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))
+"""
 _RETRIED = f"""(
     SELECT e.fire_id, f.job_group, f.job_name FROM ended e {_executing("e", _ITS_JOB)}
      WHERE e.retry_after IS NOT NULL)"""
@@ -110,9 +129,9 @@ NOT EXISTS (SELECT FROM $job_details j
 
 
 @cache
-def complete_statement(*, asks: bool, stores: bool, retries: bool, continues: bool) -> str:
+def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool) -> str:
     """The statement that ends executions; with what only some of them need, where one of these does."""
-    conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries
+    conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries + [_IS_COUNTABLE] * counts
     ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
     if asks:
         ends += " AND e.fire_id NOT IN (SELECT fire_id FROM held_up)"
@@ -129,7 +148,7 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool, continues: bo
         repeated += f"{continued('SELECT * FROM done')} RETURNING trigger_state, next_fire_time),"
         waiting.append("SELECT * FROM continued")
     # A row that this statement has changed can no longer be held by it: what is to be held is held before.
-    held_first = ["followers"] * continues + ["repeatable"] * retries
+    held_first = ["followers"] * continues + ["repeatable"] * retries + ["countable"] * counts
     stored = _STORED.format(after="".join(f"AND (SELECT count(*) FROM {name}) >= 0 " for name in held_first))
     # A declared trigger (it has an owner) stays when it has ended: else it would be stored anew by the next sync.
     return f"""
@@ -140,6 +159,7 @@ WITH ended AS MATERIALIZED (
         AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
 ),
 {_HELD_UP if asks else ""}
+{_COUNTABLE if counts else ""}
 {followers(_ENDING) if continues else ""}
 {repeatable("repeatable", _RETRIED) + "," if retries else ""}
 {stored if stores else ""}
@@ -338,11 +358,14 @@ def complete(
 ) -> CompletionOutcome:
     """End executions; see `JobStore.complete`."""
     flight = sends(session, node, completions, wakes_others=wakes_others)
-    now, done, twice, earliest, _ = session.locked(*flight)[0].rows[0]
+    results = session.locked(*flight)
+    now, done, twice, earliest, _ = results[0].rows[0]
+    is_counted = any(failures.counts(c) for c in completions)
+    paused = tuple(JobKey(name, group) for group, name in results[1].rows) if is_counted else ()
     for fire_id in twice:
         logger.error("the instant of fire %s was executed before; please report this", fire_id)
     if len(done) == len(completions):
-        return CompletionOutcome(now, earliest_unblocked=earliest)
+        return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused)
     missing = {c.fired.fire_id for c in completions}.difference(done)
     held, recorded = session.read_one(UNFINISHED, fire_ids=list(missing), epoch=node.epoch)[0]
     return CompletionOutcome(
@@ -350,6 +373,7 @@ def complete(
         fenced=missing.difference(held, recorded),
         deferred=frozenset(held),
         earliest_unblocked=earliest,
+        paused=paused,
     )
 
 
@@ -358,14 +382,18 @@ def sends(
 ) -> list[Send]:
     """Return the statements that end executions, to be sent under TRIGGER_ACCESS."""
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
+    counted = [c for c in completions if failures.counts(c)]
+    counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
     return [
         session.send(
             complete_statement(
                 asks=bool(asking),
                 stores=any(c.job_data is not None for c in completions),
                 retries=any(c.retry_after is not None for c in completions),
+                counts=bool(counted),
                 continues=any(c.fired.continues for c in completions),
             ),
+            **counts,
             ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,
@@ -383,6 +411,8 @@ def sends(
             retries=[c.retry_after for c in completions],
             results=[c.result for c in completions],
         ),
+        # Its result is the second of the flight; see `complete`.
+        *([failures.count(session, counted)] if counted else []),
         *_follow_ups(session, node, completions),
     ]
 

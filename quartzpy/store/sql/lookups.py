@@ -10,7 +10,7 @@ from typing import Any
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import PUBLIC, ExecutionState, PublicState, TriggerState
+from quartzpy.states import PAUSED_STATES, PUBLIC, ExecutionState, PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
 from quartzpy.store.records import ExecutionRecord, Pauses, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
@@ -19,8 +19,8 @@ from quartzpy.triggers.trigger import TriggerProgress
 
 JOB_COLUMNS = """
 j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.concurrency_key,
-       j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.job_data::text,
-       j.continuations::text
+       j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.pause_after_failures,
+       j.job_data::text, j.continuations::text
 """
 JOBS = f"""
 SELECT {JOB_COLUMNS}
@@ -33,7 +33,8 @@ TRIGGER = """
 SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-       t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash
+       t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
+       t.paused_at, t.paused_by, t.pause_reason
   FROM {source} t
 """
 _TRIGGER = TRIGGER.format(source="$triggers")
@@ -145,7 +146,9 @@ def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetai
 def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
     """Return a row of `TRIGGERS` as a record."""
     name, group, job_group, job_name, *columns = row[:14]
-    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until, schedule_hash = row[14:]
+    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until, schedule_hash = row[14:24]
+    is_paused = TriggerState(state) in PAUSED_STATES
+    paused_at, paused_by, pause_reason = row[24:27] if is_paused else (None, None, None)
     return TriggerRecord(
         key=TriggerKey(name, group),
         job_key=JobKey(job_name, job_group),
@@ -162,6 +165,9 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
         priority=columns[5],
         description=columns[2],
         schedule_hash=schedule_hash,
+        paused_at=paused_at,
+        paused_by=paused_by,
+        pause_reason=pause_reason,
     )
 
 

@@ -12,6 +12,7 @@ from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
+from quartzpy.store.protocol import NO_NOTE, PauseNote
 from quartzpy.store.records import JobHeader
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
@@ -41,7 +42,10 @@ TREATED = f"%(missed)s::text <> 'misfire' AND t.next_fire_time < $now AND {SCHED
 # A trigger that only a mode pauses can be paused by name as well: then the end of the mode does not resume it.
 _MAY_BE_PAUSED = """
 (t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
- OR (t.held_by_mode AND NOT %(by_mode)s::bool AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')))
+ OR (t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
+     AND ((t.held_by_mode AND NOT %(by_mode)s::bool)
+          OR (%(reason)s::text IS NOT NULL
+              AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (%(reason)s::text, %(by)s::text)))))
 """
 _PAUSE = """
 WITH held AS (
@@ -55,6 +59,10 @@ paused AS (
        SET trigger_state = CASE WHEN t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
                                 THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
            fire_id = NULL, held_by_mode = %(by_mode)s::bool,
+           paused_at = CASE WHEN %(by_mode)s::bool THEN NULL
+                            WHEN t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED') THEN coalesce(t.paused_at, $now)
+                            ELSE $now END,
+           paused_by = %(by)s::text, pause_reason = %(reason)s::text,
            misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
       FROM held
      WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
@@ -76,7 +84,7 @@ WITH held AS (
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
-   SET held_by_mode = held.is_forbidden,
+   SET held_by_mode = held.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
        trigger_state = CASE WHEN held.is_forbidden THEN t.trigger_state
                             WHEN {state_of("t", "t", "t.concurrency_key")} IN ('BLOCKED', 'PAUSED_BLOCKED')
                             THEN 'BLOCKED' ELSE 'WAITING' END,
@@ -145,9 +153,16 @@ def _keys(keys: Collection[TriggerKey] | Collection[JobKey]) -> dict[str, Any]:
     return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
 
 
-def _pause(session: SqlSession, which: str, values: dict[str, Any], *remember: Send, by_mode: bool = False) -> None:
+def _pause(
+    session: SqlSession,
+    which: str,
+    values: dict[str, Any],
+    *remember: Send,
+    note: PauseNote = NO_NOTE,
+    by_mode: bool = False,
+) -> None:
     waiting, skipping = _STATEMENTS["pause", which]
-    values = {**values, "by_mode": by_mode}
+    values = {**values, "by_mode": by_mode, "reason": note.reason, "by": note.by}
 
     def work(transaction: Transaction) -> None:
         transaction.send(*remember, session.send(waiting, **values))
@@ -176,29 +191,29 @@ def _resume(
     return session.transaction(work)
 
 
-def pause_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> None:
-    _pause(session, BY_TRIGGER, _keys(keys))
+def pause_triggers(session: SqlSession, keys: Collection[TriggerKey], note: PauseNote) -> None:
+    _pause(session, BY_TRIGGER, _keys(keys), note=note)
 
 
 def resume_triggers(session: SqlSession, keys: Collection[TriggerKey], missed: Missed) -> datetime | None:
     return _resume(session, BY_TRIGGER, _keys(keys), missed=missed)
 
 
-def pause_jobs(session: SqlSession, keys: Collection[JobKey]) -> None:
-    _pause(session, BY_JOB, _keys(keys))
+def pause_jobs(session: SqlSession, keys: Collection[JobKey], note: PauseNote) -> None:
+    _pause(session, BY_JOB, _keys(keys), note=note)
 
 
 def resume_jobs(session: SqlSession, keys: Collection[JobKey], missed: Missed) -> datetime | None:
     return _resume(session, BY_JOB, _keys(keys), missed=missed)
 
 
-def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher) -> set[str]:
+def pause_groups(session: SqlSession, scope: str, matcher: GroupMatcher, note: PauseNote) -> set[str]:
     """Pause the triggers of groups (`scope` TRIGGER) or of the jobs of groups (JOB), and remember the groups."""
     of_jobs = scope == JOB_SCOPE
     existing = [row[0] for row in session.read_one(JOB_GROUPS if of_jobs else TRIGGER_GROUPS)]
     groups = matched_groups(matcher, existing)
     remember = session.send(REMEMBER, scope=scope, names=sorted(groups))
-    _pause(session, BY_JOB_GROUP if of_jobs else BY_TRIGGER_GROUP, match_values(matcher), remember)
+    _pause(session, BY_JOB_GROUP if of_jobs else BY_TRIGGER_GROUP, match_values(matcher), remember, note=note)
     return groups
 
 
@@ -208,7 +223,7 @@ def resume_groups(session: SqlSession, scope: str, matcher: GroupMatcher, missed
     return _resume(session, which, values, session.send(FORGET, scope=scope, **values), missed=missed)
 
 
-def pause_all(session: SqlSession) -> None:
+def pause_all(session: SqlSession, note: PauseNote) -> None:
     groups = [row[0] for row in session.read_one(TRIGGER_GROUPS)]
     _pause(
         session,
@@ -216,6 +231,7 @@ def pause_all(session: SqlSession) -> None:
         {},
         session.send(REMEMBER, scope=ALL_SCOPE, names=["*"]),
         session.send(REMEMBER, scope=TRIGGER_SCOPE, names=groups),
+        note=note,
     )
 
 

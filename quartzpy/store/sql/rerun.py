@@ -57,7 +57,8 @@ RETRY = Again(
     group=RETRYING_JOBS,
     name="'retry_' || f.attempt || '_' || f.fire_id",
     at="$now + f.retry_after",
-    attempt="f.attempt + 1",
+    # One that was snoozed has not used up an attempt.
+    attempt="f.attempt + (f.outcome = 'FAILED')::int",
     original=f"""
         '{RETRIED_NAME}', f.trigger_name,
         '{RETRIED_GROUP}', f.trigger_group,

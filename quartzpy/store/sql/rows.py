@@ -103,6 +103,7 @@ def job(
     requests_recovery: bool,
     retry: str | None,
     timeout: timedelta | None,
+    pause_after_failures: int | None,
     data: str | None,
     continuations: str | None,
 ) -> JobDetail:
@@ -121,6 +122,7 @@ def job(
         requests_recovery=requests_recovery,
         retry=RetryPolicy.from_text(retry) if retry else None,
         timeout=timeout,
+        pause_after_failures=pause_after_failures,
         executor=where.executor or None,
         execution_group=where.group or None,
         requires=where.requires,
@@ -155,7 +157,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         trigger_data, _, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths, key_entry, continuations,
+        coalesced_fire_times, node_deaths, pause_after_failures, key_entry, continuations,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -188,6 +190,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         placement=placement,
         coalesced_fire_times=tuple(coalesced_fire_times or ()),
         node_deaths=node_deaths,
+        pause_after_failures=pause_after_failures,
         continues=continuations is not None,
         retry=retry,
         timeout=timeout,
@@ -201,6 +204,6 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
             job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
             key_entry, placement,
             persists_data,
-            requests_recovery, retry, timeout, stored_data, continuations,
+            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations,
         ),
     )  # fmt: skip

@@ -47,19 +47,19 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout, job_data,
-       continuations)
+       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout,
+       pause_after_failures, job_data, continuations)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.data::jsonb,
+       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.pause_after, w.data::jsonb,
        w.continuations::jsonb
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
               %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(placements)s::text[],
               %(persists)s::bool[],
-              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[],
-              %(continuations)s::text[])
+              %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(pause_after)s::int[],
+              %(data)s::text[], %(continuations)s::text[])
        AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
             placement, persists,
-            recovery, retry, timeout, data, continuations)
+            recovery, retry, timeout, pause_after, data, continuations)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
@@ -67,7 +67,8 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
        concurrency_key = excluded.concurrency_key, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
-       timeout = excluded.timeout, continuations = excluded.continuations,
+       timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
+       continuations = excluded.continuations,
        job_data = CASE WHEN %(keeps_data)s::bool
                          OR (%(keeps_persisted)s::bool AND j.persists_data AND excluded.persists_data)
                        THEN j.job_data ELSE excluded.job_data END,
@@ -160,6 +161,7 @@ CASE WHEN {_SAME_MISFIRE} OR t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') T
 _PROGRESS = (
     *("trigger_state", "next_fire_time", "prev_fire_time", "upcoming", "upcoming_is_complete", "times_triggered"),
     *("start_time", "generation", "coalesced_fire_times", "attempt", "fire_id", "error", "held_by_mode"),
+    *("paused_at", "paused_by", "pause_reason"),
 )
 _KEPT = {
     "trigger_state": f"CASE WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state ELSE {_UNHELD} END",
@@ -339,6 +341,7 @@ def _jobs(
         recovery=[job.requests_recovery for job in jobs],
         retries=[job.retry.as_text() if job.retry else None for job in jobs],
         timeouts=[job.timeout for job in jobs],
+        pause_after=[job.pause_after_failures for job in jobs],
         data=[job_data.encode(job.data) for job in jobs],
         continuations=[job.continuations_text for job in jobs],
     )

@@ -26,6 +26,7 @@ from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
+    NO_NOTE,
     Acquisition,
     AvailableSlots,
     CheckIn,
@@ -41,6 +42,7 @@ from quartzpy.store.protocol import (
     MisfireOutcome,
     Node,
     Notification,
+    PauseNote,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
@@ -371,32 +373,32 @@ class SqlJobStore:
     def clear(self) -> None:
         scheduling.clear(self._session)
 
-    def pause_triggers(self, keys: Collection[TriggerKey]) -> None:
-        pausing.pause_triggers(self._session, keys)
+    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
+        pausing.pause_triggers(self._session, keys, note)
 
     def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_triggers(self._session, keys, missed)
 
-    def pause_jobs(self, keys: Collection[JobKey]) -> None:
-        pausing.pause_jobs(self._session, keys)
+    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
+        pausing.pause_jobs(self._session, keys, note)
 
     def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_jobs(self._session, keys, missed)
 
-    def pause_trigger_groups(self, matcher: GroupMatcher) -> set[str]:
-        return pausing.pause_groups(self._session, pausing.TRIGGER_SCOPE, matcher)
+    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
+        return pausing.pause_groups(self._session, pausing.TRIGGER_SCOPE, matcher, note)
 
     def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_groups(self._session, pausing.TRIGGER_SCOPE, matcher, missed)
 
-    def pause_job_groups(self, matcher: GroupMatcher) -> set[str]:
-        return pausing.pause_groups(self._session, pausing.JOB_SCOPE, matcher)
+    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
+        return pausing.pause_groups(self._session, pausing.JOB_SCOPE, matcher, note)
 
     def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_groups(self._session, pausing.JOB_SCOPE, matcher, missed)
 
-    def pause_all(self) -> None:
-        pausing.pause_all(self._session)
+    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
+        pausing.pause_all(self._session, note)
 
     def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_all(self._session, missed)

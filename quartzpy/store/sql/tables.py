@@ -72,6 +72,10 @@ job_details = Table(
     Column("owner", Name),
     # The number of nodes that died while executing the job since its last success.
     Column("node_deaths", Integer, nullable=False, server_default=text("0")),
+    # Its triggers are paused after this number of failed executions in a row; NULL: never.
+    Column("pause_after_failures", Integer),
+    # The failed executions since the last success; counted only where pause_after_failures is set.
+    Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
     Column("job_data", JSONB),
     # The jobs that run after it, and after which outcomes.
     Column("continuations", JSONB),
@@ -156,6 +160,10 @@ triggers = Table(
     Column("schedule_hash", BigInteger),
     # The trigger is PAUSED only because of its job's mode or of manual mode: ending that mode resumes it.
     Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
+    # Of the last pause by a verb; they mean something only while it is PAUSED or PAUSED_BLOCKED.
+    Column("paused_at", Instant),
+    Column("paused_by", Name),
+    Column("pause_reason", Text),
     # The scheduler comes last, because only the due index may begin with it: without statistics, or with those of an
     # emptied table, the planner would use any other such index instead, which is as slow as a full scan.
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),

@@ -15,7 +15,18 @@ from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, job, job_k
 EVERY = frozenset(ExecutionState)
 INVOICE = "invoice"
 """A second job type: what is scheduled is found by its type."""
-NEWEST_FIRST = ["enqueued", "processing", "skipped", "cancelled", "failed", "succeeded", "terminated", "soon", "late"]
+NEWEST_FIRST = [
+    "enqueued",
+    "processing",
+    "snoozed",
+    "skipped",
+    "cancelled",
+    "failed",
+    "succeeded",
+    "terminated",
+    "soon",
+    "late",
+]
 
 
 @pytest.fixture
@@ -31,6 +42,8 @@ def world(store: Harness) -> Harness:
         fired = store.fire_one(alive)
         store.clock.advance(SECOND)
         store.complete(alive, fired, outcome=outcome, error="traceback" if outcome is Outcome.FAILED else None)
+    store.schedule(job("waits"), once("snoozed", store.clock.now()))
+    store.complete(alive, store.fire_one(alive), outcome=Outcome.SNOOZED)
     store.clock.advance(SECOND)
     store.schedule(job("runs"), once("processing", at(9)))
     store.fire_one(alive)
@@ -74,7 +87,7 @@ def test_one_state_is_found_alone(world: Harness, state: ExecutionState) -> None
 
 def test_without_a_query_they_are_those_that_ended(world: Harness) -> None:
     found = world.store.find_executions(HISTORY, 100)
-    assert [record.trigger_key.name for record in found] == NEWEST_FIRST[2:7]
+    assert [record.trigger_key.name for record in found] == NEWEST_FIRST[2:8]
     assert {record.state for record in found} == ENDED
     assert [record.outcome for record in found] == [Outcome(record.state) for record in found]
 

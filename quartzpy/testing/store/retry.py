@@ -168,6 +168,23 @@ def test_what_only_is_claimed_cannot_be_asked_to_stop(store: Harness) -> None:
     assert not store.store.request_cancel(claim.fire_id)
 
 
+def test_a_snoozed_execution_runs_again_as_the_same_attempt(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), once(data={"a": 1}))
+    first = store.fire_one(node)
+    store.complete(node, first, outcome=Outcome.SNOOZED, error="not yet", retry_after=timedelta(seconds=10))
+    [record] = store.history()
+    assert (record.state, record.error, record.retry_at) == ("SNOOZED", "not yet", at(10))
+    assert not record.exhausted
+    assert store.fire_due(node) == []
+    store.clock.set(at(10))
+    again = store.fire_one(node)
+    assert (again.attempt, again.job_key) == (1, first.job_key)
+    # The attempt after one that failed counts on from there.
+    store.complete(node, again, outcome=Outcome.FAILED, retry_after=timedelta())
+    assert store.fire_one(node).attempt == 2
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_a_failure_that_is_retried_stores_its_data(store: Harness, batch: int) -> None:
     node = store.node()
