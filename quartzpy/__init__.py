@@ -29,6 +29,7 @@ from quartzpy.jobs import NoOpJob
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
+from quartzpy.paging import Page, Query
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
@@ -42,6 +43,7 @@ from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.handles import ScheduledJob, TriggeredExecution
 
 __all__ = [
     "AllOf",
@@ -81,10 +83,13 @@ __all__ = [
     "KeyMatcher",
     "MonthlyCalendar",
     "NoOpJob",
+    "Page",
     "PublicState",
     "QuartzpyError",
+    "Query",
     "RecurrenceTrigger",
     "RetryPolicy",
+    "ScheduledJob",
     "Scheduler",
     "SchedulerConfig",
     "SchedulerHealth",
@@ -96,6 +101,7 @@ __all__ = [
     "Trigger",
     "TriggerKey",
     "TriggerListener",
+    "TriggeredExecution",
     "WeeklyCalendar",
     "at",
     "cron",

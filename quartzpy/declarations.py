@@ -1,4 +1,4 @@
-"""Jobs and triggers declared in TOML or YAML: text to definitions, each wrong word named with the nearest right one.
+"""Reads jobs and triggers that are declared in TOML or YAML; names each wrong word with the nearest right one.
 
     [[job]]
     type = "app.jobs:NightlyReport"
@@ -12,8 +12,8 @@
       expression = "0 0 2 ? * MON-FRI"
       time_zone = "Europe/Berlin"
 
-The words are those of `JobDetail`, `RetryPolicy` and the classes of triggers. A trigger without a name is called after
-its job; spans of time are texts such as "5s".
+The words are those of `JobDetail`, `RetryPolicy` and the classes of triggers. A trigger may be a cron text alone, as in
+`trigger = ["0 0 2 * * ?"]`. One without a name takes the job's name and group; spans of time are texts such as "5s".
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from quartzpy.definitions import as_trigger, bound
 from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
 from quartzpy.function_job import ARGS, KWARGS
 from quartzpy.instants import as_instant
@@ -131,6 +132,7 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
             raise SettingsError(f"{where}: {word} is missing, or no text")
     where = f"{where} ({table['name']})"
     triggers = table.pop("trigger", [])
+    triggers = [triggers] if isinstance(triggers, str) else triggers
     if not isinstance(triggers, list):
         raise SettingsError(f"{where}: trigger is a list of tables ([[job.trigger]])")
     name = table.pop("type")
@@ -138,7 +140,8 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
         if not _loaded(name, types):
             raise InvalidJobError(f"type {quoted(name)} is registered by no module; it is module:class, or a type_name")
         job = JobDetail(types.find(name), **_job_values(table, where))
-        return job, [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
+        given = [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
+        return job, bound(given, job.key)
     except SettingsError:
         raise
     except (QuartzpyError, ImportError, TypeError) as error:
@@ -168,6 +171,8 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
+    if isinstance(given, str):
+        return as_trigger(given)
     if not isinstance(given, Mapping):
         raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
     values = dict(given)
@@ -181,7 +186,7 @@ def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
             values[word] = as_instant(value, word)
         elif isinstance(value, list):
             values[word] = tuple(value)
-    return kind(**{"name": job.name, "group": job.group, **values})
+    return kind(**{"group": job.group, **values})
 
 
 def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:

@@ -240,6 +240,14 @@ class JobCancelledError(QuartzpyError):
     """Raised by `context.raise_if_cancelled()` in a job that was asked to stop."""
 
 
+class PluginStartError(QuartzpyError):
+    """A plugin cannot do its work, and the scheduler is not to start without it."""
+
+
+class WaitTimeoutError(QuartzpyError, TimeoutError):
+    """What a handle waited for did not come within its timeout."""
+
+
 class JobTimeoutError(QuartzpyError):
     """What an execution failed with that took longer than its job's timeout."""
 

@@ -30,12 +30,14 @@ def installed_version() -> str:
         return "0+unknown"
 
 
-def make_store(url: str, config: SchedulerConfig) -> JobStore:
-    """The store that a URL names.
+def make_store(url: str | JobStore, config: SchedulerConfig) -> JobStore:
+    """Return the store that a URL names, or the store that is given.
 
     Raises:
-        SettingsError: it names none.
+        SettingsError: it is neither a store nor the URL of one.
     """
+    if isinstance(url, JobStore):
+        return url
     if not isinstance(url, str) or not url:
         raise SettingsError("url: postgresql+psycopg://user@host/database, or memory://, is needed")
     if url == IN_MEMORY:
@@ -65,10 +67,12 @@ def plugin_of(given: Plugin | str) -> Plugin:
 class Scheduler(BaseScheduler):
     """A scheduler on the database at `url`: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
-    `memory://` keeps everything in this process. The settings are those of `SchedulerConfig`; nothing is
+    `memory://` keeps everything in this process; a `JobStore` of your own can be given instead of a URL.
+    The settings are those of `SchedulerConfig`; nothing is
     connected before the first call that needs it. `job_factory` makes the instances of jobs (see
     `quartzpy.job_factory`); `middleware` surrounds executions (see `quartzpy.middleware`); `plugins` live with the
-    scheduler (see `quartzpy.plugins`); `context` is what jobs find in `context.scheduler.context`.
+    scheduler (see `quartzpy.plugins`); `context` is what jobs find in `context.scheduler.context`;
+    `job_defaults` are values of `JobDetail` for jobs that do not give them (`JobDetail.with_defaults` has the rule).
 
     Raises:
         SettingsError: a wrong URL, an unknown setting, a wrong value.
@@ -76,12 +80,13 @@ class Scheduler(BaseScheduler):
 
     def __init__(
         self,
-        url: str,
+        url: str | JobStore,
         *,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         config = SchedulerConfig.of(settings)
@@ -95,6 +100,7 @@ class Scheduler(BaseScheduler):
             middleware=middleware,
             plugins=[plugin_of(one) for one in plugins],
             context=context,
+            job_defaults=job_defaults,
         )
 
     @classmethod
@@ -106,6 +112,7 @@ class Scheduler(BaseScheduler):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
         """A scheduler from what is set outside the program: `Scheduler.from_config()`.
@@ -131,5 +138,6 @@ class Scheduler(BaseScheduler):
             middleware=middleware,
             plugins=plugins,
             context=context,
+            job_defaults=job_defaults,
             **found,
         )

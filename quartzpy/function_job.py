@@ -13,6 +13,7 @@ from quartzpy.instants import Span
 from quartzpy.job import Job, JobDetail, import_path
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED
 from quartzpy.retry import RetryPolicy
+from quartzpy.texts import quoted
 
 ARGS, KWARGS = "args", "kwargs"
 _P = ParamSpec("_P")
@@ -29,6 +30,12 @@ class JobFunction(Generic[_P, _R]):
         self._signature = inspect.signature(function)
         self._defaults = defaults
         self._context_name = _context_parameter(function, self._signature)
+        self._named = frozenset(
+            name
+            for name, parameter in self._signature.parameters.items()
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            and name not in (self._context_name, ARGS, KWARGS)
+        )
         self.job_class = self._new_class(type_name)
         """The subclass of `Job` that calls it."""
 
@@ -42,18 +49,26 @@ class JobFunction(Generic[_P, _R]):
         *,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> JobDetail:
         """A `JobDetail` that calls the function with these arguments (JSON-able, as all job data).
 
         `options` are those of `JobDetail`, over those of the decorator. A parameter that is annotated with
-        `JobExecutionContext`, or named `context`, is given the execution's context. The arguments may also be given,
-        or changed, by a trigger's data: `{"kwargs": {...}}`.
+        `JobExecutionContext`, or named `context`, is given the execution's context. `data` is further job data: its
+        items that are named like parameters are passed to the function, too. A trigger's data may give or change
+        them, or the arguments as a whole: `{"region": "eu"}`, `{"kwargs": {...}}`.
 
         Raises:
             InvalidJobDataError: the function does not take such arguments.
         """
-        data = {ARGS: list(args), KWARGS: dict(kwargs or {})}
+        data = {**(data or {}), ARGS: list(args), KWARGS: dict(kwargs or {})}
+        unknown = sorted(data.keys() - self._named - {ARGS, KWARGS}) if self._context_name is None else []
+        if unknown:
+            raise InvalidJobDataError(
+                f"{self.job_class.type_name}{self._signature}: data has {', '.join(map(quoted, unknown))}, which is no"
+                " parameter; only a function that takes the context can read other data"
+            )
         try:
             self._bound(data, None)
         except TypeError as error:
@@ -61,7 +76,7 @@ class JobFunction(Generic[_P, _R]):
         return JobDetail(self.job_class, name, group, data=data, **{**self._defaults, **options})
 
     def _bound(self, data: Mapping[str, Any], context: JobExecutionContext | None) -> inspect.BoundArguments:
-        kwargs = dict(data.get(KWARGS, {}))
+        kwargs = {**data.get(KWARGS, {}), **{name: data[name] for name in self._named if name in data}}
         if self._context_name is not None:
             kwargs[self._context_name] = context
         return self._signature.bind(*data.get(ARGS, ()), **kwargs)

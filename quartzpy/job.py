@@ -19,6 +19,7 @@ from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
     InvalidJobTypeError,
+    InvalidValueError,
     UnknownJobTypeError,
 )
 from quartzpy.instants import Converted, Span, as_span
@@ -36,13 +37,22 @@ from quartzpy.main_module import importable_name
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
-from quartzpy.texts import check_description
-from quartzpy.typed_data import as_mapping, checked_type
+from quartzpy.texts import check_description, quoted
+from quartzpy.typed_data import as_mapping, checked_type, own_type
 
 if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 MAX_CONCURRENT = 10_000
+_NOT_GIVEN: Any = object()
+"""The default of values that a job's own False or "block" can be told from."""
+DEFAULTABLE = (
+    *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
+    *("retry", "timeout", "executor", "execution_group", "requires"),
+)
+"""The values of a `JobDetail` for which a scheduler can have defaults (`job_defaults`)."""
+_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": WhenFull.BLOCK}
+_ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
 
 _JobType = TypeVar("_JobType", bound="type[Job]")
 
@@ -219,11 +229,11 @@ class JobDetail:
     group: str = DEFAULT_GROUP
     description: str | None = field(default=None, kw_only=True)
     data: Mapping[str, Any] | Any | None = field(default=None, kw_only=True, hash=False)
-    durable: bool = field(default=False, kw_only=True)
-    requests_recovery: bool = field(default=False, kw_only=True)
+    durable: bool = field(default=_NOT_GIVEN, kw_only=True)
+    requests_recovery: bool = field(default=_NOT_GIVEN, kw_only=True)
     disallow_concurrent: bool | None = field(default=None, kw_only=True)
     max_concurrent: int | None = field(default=None, kw_only=True)
-    overlap_policy: str = field(default=WhenFull.BLOCK, kw_only=True)
+    overlap_policy: str = field(default=_NOT_GIVEN, kw_only=True)
     persist_data: bool | None = field(default=None, kw_only=True)
     retry: RetryPolicy | None = field(default=None, kw_only=True)
     executor: str | None = field(default=None, kw_only=True)
@@ -239,11 +249,15 @@ class JobDetail:
             InvalidJobTypeError, InvalidKeyError, InvalidJobDataError, InvalidJobError: a value is wrong.
         """
         given = object.__setattr__
+        given(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
+        for name, value in _FALLBACKS.items():
+            if getattr(self, name) is _NOT_GIVEN:
+                given(self, name, value)
         job_type_of(self.job)
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
         check_description(self.description, InvalidJobError)
-        given(self, "data", as_mapping(self.data, job_types.data_type(self.job)))
+        given(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
         self._check_limits()
@@ -260,6 +274,14 @@ class JobDetail:
         placement = Placement.of(self.executor, self.execution_group, self.requires)
         given(self, "executor", placement.executor or None)
         given(self, "requires", placement.requires)
+
+    def _says(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not _NOT_GIVEN and value is not None and not (name == "requires" and not value)
+
+    def _data_type(self) -> type[Any] | None:
+        # A job that is given by its name is checked when it is stored, by the scheduler's own registry.
+        return self.job.data_type if isinstance(self.job, type) else own_type(self.data)
 
     def _check_limits(self) -> None:
         limit = self.max_concurrent
@@ -289,6 +311,21 @@ class JobDetail:
         """Where it may run."""
         return Placement(self.executor or "", self.execution_group or "", tuple(self.requires))
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
+        """This job with a scheduler's defaults for the values that it does not give itself.
+
+        The rule is: what the class's decorators say, over it the scheduler's defaults, over these the values that were
+        passed to `JobDetail`. None counts as not given.
+        """
+        said: frozenset[str] = self._given  # type: ignore[attr-defined]
+        taken = said | _ONE_LIMIT if said & _ONE_LIMIT else said
+        missing = {name: value for name, value in defaults.items() if name not in taken}
+        if not missing:
+            return self
+        changed = self.with_values(missing)
+        object.__setattr__(changed, "_given", said)
+        return changed
+
     def with_values(self, changes: Mapping[str, Any]) -> JobDetail:
         """This job with other values; its key stays.
 
@@ -313,3 +350,25 @@ class JobDetail:
     def job_type(self) -> str:
         """The registered name that is stored."""
         return job_type_of(self.job)
+
+
+def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a scheduler's defaults for jobs, checked.
+
+    Raises:
+        InvalidJobError: a name that cannot have a default, or a wrong value.
+    """
+    if defaults is None:
+        return {}
+    if not isinstance(defaults, Mapping):
+        raise InvalidJobError(f"job_defaults: a mapping of values of JobDetail is needed (got {quoted(defaults)})")
+    for name in defaults:
+        if name not in DEFAULTABLE:
+            near = difflib.get_close_matches(str(name), DEFAULTABLE, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(DEFAULTABLE)}"
+            raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
+    try:
+        JobDetail("job-defaults", "job-defaults", **defaults)
+    except InvalidValueError as error:
+        raise InvalidJobError(f"job_defaults: {error}") from error
+    return dict(defaults)

@@ -6,11 +6,12 @@ because keys are printed in terminals, logs and pages.
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from quartzpy.errors import InvalidKeyError
 from quartzpy.texts import quoted
@@ -112,18 +113,70 @@ class TriggerKey(Key):
         check_name(self.name, "trigger name")
 
 
+class HasJobKey(Protocol):
+    """Anything with a `key` that is a job's: a `JobDetail`, a handle, a record."""
+
+    @property
+    def key(self) -> JobKey:
+        """The job's key."""
+        ...
+
+
+class HasTriggerKey(Protocol):
+    """Anything with a `key` that is a trigger's: a trigger, a record."""
+
+    @property
+    def key(self) -> TriggerKey:
+        """The trigger's key."""
+        ...
+
+
+JobRef: TypeAlias = JobKey | str | HasJobKey
+"""Names one job: its key, its name in the group DEFAULT, or something that has the key."""
+TriggerRef: TypeAlias = TriggerKey | str | HasTriggerKey
+"""Names one trigger, as `JobRef` names a job."""
+
 _Key = TypeVar("_Key", bound=Key)
 
 
 def checked_key(key: object, kind: type[_Key]) -> _Key:
-    """Return `key` where it is of this kind. Raises InvalidKeyError: a text, or the key of something else."""
+    """Return the key that `key` stands for: a key of this kind, a name in the group DEFAULT, or something with a `key`.
+
+    Raises:
+        InvalidKeyError: it is none of these, or the key of something else.
+    """
     if isinstance(key, kind):
         return key
-    raise InvalidKeyError(f"key: a {kind.__name__} is needed, as {kind.__name__}(name, group) (got {quoted(key)})")
+    if isinstance(key, str):
+        return kind(key)
+    own = None if isinstance(key, type) else getattr(key, "key", None)
+    if isinstance(own, kind):
+        return own
+    what = kind.__name__.removesuffix("Key").lower()
+    raise InvalidKeyError(
+        f'key: the name of a {what} or its key is needed, as "nightly" or {kind.__name__}("nightly", "reports")'
+        f" (got {quoted(own if isinstance(own, Key) else key)})"
+    )
 
 
 def checked_keys(keys: object, kind: type[_Key]) -> list[_Key]:
-    """The keys in a collection, each checked. Raises InvalidKeyError."""
+    """Return the keys that the members of a collection stand for. Raises InvalidKeyError, as `checked_key` does."""
     if isinstance(keys, Key | str) or not isinstance(keys, Iterable):
         raise InvalidKeyError(f"keys: a collection of {kind.__name__} is needed (got {quoted(keys)})")
     return [checked_key(key, kind) for key in keys]
+
+
+def nearest(key: _Key, stored: Collection[_Key]) -> _Key | None:
+    """Return the stored key that was probably meant by one that is not stored.
+
+    Name and group may have been swapped, the group may be another one, or a letter may be wrong.
+    """
+    for other in sorted(stored):
+        if (other.name, other.group) == (key.group, key.name):
+            return other
+    by_name = sorted(other for other in stored if other.name == key.name)
+    if by_name:
+        return by_name[0]
+    texts = {str(other): other for other in stored}
+    near = difflib.get_close_matches(str(key), texts, n=1, cutoff=0.75)
+    return texts[near[0]] if near else None

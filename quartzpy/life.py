@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
+from quartzpy.errors import NodeUnhealthyError, PluginStartError, SchedulerStateError, SettingsError
 from quartzpy.events import (
     Event,
     SchedulerInStandby,
@@ -23,7 +23,7 @@ from quartzpy.events import (
 )
 from quartzpy.execution_log import ExecutionLogger
 from quartzpy.instants import as_span
-from quartzpy.job import JobTypes
+from quartzpy.job import JobTypes, checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging
@@ -59,6 +59,7 @@ class SchedulerLife(SchedulingVerbs):
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin] = (),
         context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
         """Objects of this process that jobs reach as `context.scheduler.context` (Quartz's `SchedulerContext`)."""
@@ -69,6 +70,7 @@ class SchedulerLife(SchedulingVerbs):
         self._config = config
         self._clock = clock
         self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
         self._version = version
         self.listeners = Listeners()
         """The listeners of this scheduler; add yours here."""
@@ -143,8 +145,16 @@ class SchedulerLife(SchedulingVerbs):
             elif not standby:
                 self._node.resume()
         if is_first:
-            self._each_plugin("start")
+            try:
+                self._each_plugin("start")
+            except PluginStartError:
+                self.shutdown(wait=False)
+                raise
         self.listeners.emit(SchedulerStarted())
+
+    def _rest(self, seconds: float) -> None:
+        if self._shut_down.wait(seconds):
+            raise SchedulerStateError("the scheduler was shut down meanwhile")
 
     def _each_plugin(self, method: str) -> None:
         for plugin in self._plugins:

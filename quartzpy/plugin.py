@@ -7,6 +7,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from quartzpy.errors import PluginStartError
+
 if TYPE_CHECKING:
     from quartzpy.scheduler import BaseScheduler
 
@@ -25,7 +27,12 @@ class Plugin(Protocol):
         ...
 
     def start(self) -> None:
-        """Called once, when the scheduler has started. What it raises is logged."""
+        """Called once, when the scheduler has started. What it raises is logged.
+
+        Raises:
+            PluginStartError: the scheduler must not run without what the plugin failed to do: it is shut down, and
+                `Scheduler.start` raises the error.
+        """
         ...
 
     def shutdown(self) -> None:
@@ -34,7 +41,11 @@ class Plugin(Protocol):
 
 
 def call_plugin(plugin: Plugin, method: str) -> None:
-    """Call a method of a plugin: whatever it raises is logged, and while it takes long that is logged too."""
+    """Call a method of a plugin; log whatever it raises, and that it takes long.
+
+    Raises:
+        PluginStartError: the plugin raised it.
+    """
     name = type(plugin).__qualname__
     slow = threading.Timer(
         SLOW_AFTER, logger.warning, ("plugin %s: %s still runs after %s s", name, method, SLOW_AFTER)
@@ -44,6 +55,8 @@ def call_plugin(plugin: Plugin, method: str) -> None:
         slow.start()
     try:
         getattr(plugin, method)()
+    except PluginStartError:
+        raise
     except KeyboardInterrupt:
         # Perhaps the user's own, who waits for the call that this is part of.
         raise

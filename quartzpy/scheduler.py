@@ -57,7 +57,7 @@ class BaseScheduler(SchedulerLife):
         return self._inside(self._usable_store().within(connection))
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock)
+        return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
 
     # --- the whole cluster
 

@@ -1,22 +1,46 @@
-"""From declared jobs and triggers, and those that are stored, to what has to be done: a plan. Pure."""
+"""Compares declared jobs and triggers with those that are stored, and plans what has to be done. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
 
-from quartzpy.errors import InvalidTriggerError
+from quartzpy.differences import Difference, job_differences, persists_data, trigger_differences
+from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import quoted
+from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger
 
 Definitions = Sequence[tuple[JobDetail, Sequence[Trigger]]]
 
 
+class Existing(StrEnum):
+    """How `Scheduler.sync` treats jobs and triggers that are stored already."""
+
+    UPDATE = "update"
+    """They become as they are declared."""
+    KEEP = "keep"
+    """They stay as they are: the first registration wins."""
+
+    @classmethod
+    def of(cls, given: str) -> Self:
+        """Return the member of this name. Raises InvalidValueError: there is none."""
+        try:
+            return cls(given)
+        except ValueError:
+            raise InvalidValueError(f"existing: {' or '.join(cls)} (got {quoted(given)})") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done with one job or trigger: "+" stored, "~" replaced, "-" removed. `what` names the differences."""
+    """The change of one job or trigger: "+" stored, "~" replaced, "-" removed. `what` names the differences."""
 
     sign: str
     kind: str
@@ -29,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What `Scheduler.sync` does, or did. As text, one line for each change."""
+    """The changes that `Scheduler.sync` makes, or made. As text, it has one line for each change."""
 
     changes: tuple[Change, ...]
     unchanged: int
@@ -37,66 +61,105 @@ class SyncPlan:
     """Jobs and triggers to be stored; None where the job is unchanged, and has triggers that are not."""
     keep_data: frozenset[JobKey] = field(default=frozenset(), repr=False)
     """Jobs that are replaced all but their data, which they keep themselves."""
+    outdated_by: str | None = None
+    """The version that declared the owner's jobs last, where it is newer: then nothing is changed."""
 
     def keys(self, sign: str, kind: str) -> list[JobKey | TriggerKey]:
         """Return the keys of the changes of one sign (`+`, `~`, `-`) and kind (`job`, `trigger`)."""
         return [change.key for change in self.changes if (change.sign, change.kind) == (sign, kind)]
 
     def __bool__(self) -> bool:
-        """Whether there is anything to do."""
+        """Tell whether there is anything to do."""
         return bool(self.changes)
 
     def __str__(self) -> str:
+        if self.outdated_by is not None:
+            return f"nothing: version {self.outdated_by} is newer"
         return "\n".join([*map(str, self.changes), f"{self.unchanged} unchanged"])
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is stored of the declared jobs and triggers, and what the owner has besides."""
+    """The declared jobs and triggers that are stored, all that the owner declared before, and in which version."""
 
     jobs: Mapping[JobKey, JobDetail]
-    triggers: Mapping[TriggerKey, Trigger]
+    triggers: Mapping[TriggerKey, TriggerRecord]
     owned_jobs: frozenset[JobKey]
     owned_triggers: frozenset[TriggerKey]
+    version: str | None = None
 
 
-def checked(definitions: Iterable[tuple[JobDetail, Trigger | Iterable[Trigger]]]) -> Definitions:
-    """The definitions, triggers bound to their jobs.
+_NUMBER = 2
+_VERSION_PART = re.compile(r"\d+|[^\d.+_-]+")
+
+
+def version_text(version: object) -> str | None:
+    """Return a version as it is stored; None for None.
+
+    Raises:
+        InvalidValueError: it is neither a number nor a text with a digit or letter.
+    """
+    if version is None:
+        return None
+    if isinstance(version, int | float | str) and not isinstance(version, bool):
+        text = str(version).strip()
+        if _VERSION_PART.search(text):
+            return text
+    raise InvalidValueError(f'version: a number or a text such as "2.10.1" (got {quoted(version)})')
+
+
+def outdated(version: str, than: str) -> bool:
+    """Tell whether a version is older than another. Numbers in them count as numbers: "2.9" is older than "2.10"."""
+    return _version_key(version) < _version_key(than)
+
+
+def _version_key(version: str) -> list[tuple[int, int, str]]:
+    # A word such as "rc" is older than a number in its place, and than nothing: 2.0rc1 comes before 2.0.
+    words = [
+        (_NUMBER, int(part), "") if part.isdigit() else (0, 0, part) for part in _VERSION_PART.findall(version.lower())
+    ]
+    key: list[tuple[int, int, str]] = []
+    for part in [*words, (1, 0, "")]:
+        # 2.0 is 2, also before a word.
+        while part[0] != _NUMBER and key and key[-1] == (_NUMBER, 0, ""):
+            key.pop()
+        key.append(part)
+    return key
+
+
+def check_definitions(definitions: Definitions) -> None:
+    """Check what is declared as a whole.
 
     Raises:
         InvalidTriggerError: a key is declared twice, or a job has no trigger and is not durable.
     """
-    pairs = []
-    for job, given in definitions:
-        triggers = [given] if isinstance(given, Trigger) else list(given)
+    for job, triggers in definitions:
         if not triggers and not job.durable:
-            raise InvalidTriggerError(f"job {job.key} has no trigger and is not durable: it would go at once")
-        pairs.append((job, [trigger.bound_to(job.key) for trigger in triggers]))
+            raise InvalidTriggerError(f"job {job.key} has no trigger and is not durable: it would be deleted at once")
     declared: list[tuple[str, list[JobKey | TriggerKey]]] = [
-        ("job", [job.key for job, _ in pairs]),
-        ("trigger", [trigger.key for _, triggers in pairs for trigger in triggers]),
+        ("job", [job.key for job, _ in definitions]),
+        ("trigger", [trigger.key for _, triggers in definitions for trigger in triggers]),
     ]
     for kind, keys in declared:
         for key, times in Counter(keys).items():
             if times > 1:
                 raise InvalidTriggerError(f"sync: {kind} {key} is declared twice")
-    return pairs
 
 
-def plan(wanted: Definitions, stored: Stored, *, prune: bool) -> SyncPlan:
-    """What makes the store as it is declared."""
+def plan(wanted: Definitions, stored: Stored, *, prune: bool, existing: Existing = Existing.UPDATE) -> SyncPlan:
+    """Return the changes that make the store as it is declared."""
     changes: list[Change] = []
     store: list[tuple[JobDetail | None, list[Trigger]]] = []
     keep_data: set[JobKey] = set()
     unchanged = 0
     for job, triggers in wanted:
-        change = _job_change(job, stored)
-        changed = [(trigger, _trigger_change(trigger, stored)) for trigger in triggers]
+        change = _allowed(_job_change(job, stored), existing)
+        changed = [(trigger, _allowed(_trigger_change(trigger, stored), existing)) for trigger in triggers]
         found = [one for one in (change, *(one for _, one in changed)) if one is not None]
         unchanged += 1 + len(triggers) - len(found)
         if found:
             store.append((job if change else None, [trigger for trigger, one in changed if one is not None]))
-            if _keeps_data(job, stored):
+            if persists_data(job, stored.jobs.get(job.key)):
                 keep_data.add(job.key)
             changes += found
     if prune:
@@ -104,44 +167,28 @@ def plan(wanted: Definitions, stored: Stored, *, prune: bool) -> SyncPlan:
     return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data))
 
 
-def _keeps_data(job: JobDetail, stored: Stored) -> bool:
-    known = stored.jobs.get(job.key)
-    return bool(known and known.persist_data and job.persist_data)
+def _allowed(change: Change | None, existing: Existing) -> Change | None:
+    return None if change is not None and change.sign == "~" and existing is Existing.KEEP else change
 
 
 def _job_change(job: JobDetail, stored: Stored) -> Change | None:
     known = stored.jobs.get(job.key)
     if known is None:
         return Change("+", "job", job.key)
-    # What the job itself keeps in its data is its own.
-    left_out = {"job", "data"} if _keeps_data(job, stored) else {"job"}
-    different = [one.name for one in fields(job) if one.name not in left_out and _differs(job, known, one.name)]
-    if job.job_type != known.job_type:
-        different.insert(0, "job")
-    return _change("job", job.key, different, job.key in stored.owned_jobs)
+    return _change("job", job.key, job_differences(job, known), job.key in stored.owned_jobs)
 
 
 def _trigger_change(trigger: Trigger, stored: Stored) -> Change | None:
     known = stored.triggers.get(trigger.key)
     if known is None:
         return Change("+", "trigger", trigger.key)
-    owned = trigger.key in stored.owned_triggers
-    if type(known) is not type(trigger):
-        return _change("trigger", trigger.key, ["kind"], owned)
-    # One that begins when it is stored has begun.
-    wanted = replace(trigger, start_time=known.start_time) if trigger.start_time is None else trigger
-    different = [one.name for one in fields(wanted) if one.compare and _differs(wanted, known, one.name)]
-    return _change("trigger", trigger.key, different, owned)
+    different = trigger_differences(trigger, known.trigger, schedule_hash(trigger), known.schedule_hash)
+    return _change("trigger", trigger.key, different, trigger.key in stored.owned_triggers)
 
 
-def _differs(one: object, other: object, name: str) -> bool:
-    left, right = getattr(one, name), getattr(other, name)
-    return bool((left or None) != (right or None)) if name == "data" else bool(left != right)
-
-
-def _change(kind: str, key: JobKey | TriggerKey, different: list[str], owned: bool) -> Change | None:
+def _change(kind: str, key: JobKey | TriggerKey, different: list[Difference], owned: bool) -> Change | None:
     if different:
-        return Change("~", kind, key, ", ".join(different))
+        return Change("~", kind, key, ", ".join(one.name for one in different))
     return None if owned else Change("~", kind, key, "owner")
 
 

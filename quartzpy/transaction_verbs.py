@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.errors import SchedulerStateError
 from quartzpy.events import Event
+from quartzpy.job import JobTypes
 from quartzpy.store.protocol import JobStore
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
@@ -14,16 +18,28 @@ from quartzpy.verbs.scheduling import SchedulingVerbs
 class TransactionVerbs(SchedulingVerbs):
     """Made by `Scheduler.using`; of no more use when the transaction has ended."""
 
-    def __init__(self, store: JobStore, config: SchedulerConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        config: SchedulerConfig,
+        clock: Clock,
+        job_types: JobTypes,
+        job_defaults: Mapping[str, Any],
+    ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
+        self._job_types = job_types
+        self._job_defaults = job_defaults
 
     def _usable_store(self) -> JobStore:
         return self._store
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock)
+        return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
+
+    def _rest(self, seconds: float) -> None:
+        raise SchedulerStateError("what a transaction schedules runs after its commit; wait for it by the scheduler")
 
     def _tell(self, event: Event) -> None:
         """Nobody is told of what may yet be rolled back."""

@@ -37,6 +37,14 @@ def checked_type(data_type: object, job: str) -> type[Any]:
     )
 
 
+def own_type(data: Any) -> type[Any] | None:
+    """Return the type of a value that says itself what its fields are; None for a mapping, and for all others."""
+    cls = type(data)
+    if isinstance(data, Mapping | type):
+        return None
+    return cls if _is_model(cls) or dataclasses.is_dataclass(cls) else None
+
+
 def as_mapping(data: Any, data_type: type[Any] | None) -> Any:
     """What is stored for `data`: the fields of a value of `data_type`, and a mapping as it is.
 

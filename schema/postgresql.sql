@@ -135,6 +135,13 @@ CREATE TABLE qrtz_misfires (
 
 CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, id);
 
+CREATE TABLE qrtz_owners (
+    sched_name VARCHAR(200) NOT NULL,
+    owner VARCHAR(200) NOT NULL,
+    version TEXT NOT NULL,
+    CONSTRAINT qrtz_owners_pkey PRIMARY KEY (sched_name, owner)
+);
+
 CREATE TABLE qrtz_paused_trigger_groups (
     sched_name VARCHAR(200) NOT NULL,
     scope VARCHAR(8) NOT NULL,
@@ -195,6 +202,8 @@ CREATE TABLE qrtz_triggers (
     fire_id BIGINT,
     error TEXT,
     owner VARCHAR(200),
+    schedule_hash BIGINT,
+    held_by_mode BOOLEAN DEFAULT false NOT NULL,
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.store.sql import migrations
 from tests.chaos.options import add_chaos_option
+from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
 from tests.database import TEMPLATE, Server, empty_tables, server
 from tests.ha import options as ha
@@ -32,6 +33,7 @@ settings.load_profile("quartzpy")
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_conformance_option(parser)
     add_chaos_option(parser)
+    add_restart_option(parser)
     add_protocol_option(parser)
     ha.add_ha_option(parser)
 

@@ -139,7 +139,6 @@ class Engine:
             **common,
             capacity=self._capacity,
             hand_over=self._hand_over,
-            cancelled=self._stop_local,
             running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
@@ -326,10 +325,6 @@ class Engine:
         group_was_full = self._capacity.give_back(placement)
         if self._executors.of(placement).pool.release() or group_was_full:
             self._scheduler.wakeup.set()
-
-    def _stop_local(self, fire_ids: Collection[int]) -> None:
-        if fire_ids:
-            self._runner.interrupt(lambda execution: execution.fired.fire_id in fire_ids)
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         return ProcessWorkers(

@@ -35,7 +35,7 @@ class KnownTypes:
 
     def learn(self) -> None:
         """Import the modules of waiting job types where that is allowed, and publish what this node can run now."""
-        waiting = self._store.waiting_lanes()
+        waiting = self._store.waiting_dispatch_keys()
         names = {dispatch_key.job_type for dispatch_key in waiting}
         unknown = frozenset(name for name in names if not self._knows(name))
         if unknown - self._unknown and self._capacity.runs_jobs:

@@ -63,7 +63,6 @@ class SchedulerThread(EpochService):
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
         hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
-        cancelled: Callable[[Collection[int]], None],
         running: Callable[[Epoch], Collection[int]],
         disown: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
@@ -79,7 +78,6 @@ class SchedulerThread(EpochService):
         self._capacity = capacity
         self._config = config
         self._hand_over = hand_over
-        self._cancelled = cancelled
         self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
@@ -161,7 +159,6 @@ class SchedulerThread(EpochService):
         self._store_time.learn(took.now, asked_at)
         self._start(took.fired, epoch)
         self._skipped(took.skipped)
-        self._cancelled(took.cancelled)
         self._held.extend(took.acquired)
         self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)
         opened = self._capacity.learn(took.placed)
@@ -225,7 +222,6 @@ class SchedulerThread(EpochService):
         self._not_fired.again(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
-        self._cancelled(firing.cancelled)
 
     def _moves(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
         """Where these claims go. What this node cannot compute it leaves to others; what nobody can goes to ERROR."""

@@ -35,6 +35,24 @@ class NodeRecord:
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What is paused for triggers that come later, too."""
+
+    everything: bool
+    trigger_groups: frozenset[str]
+    job_groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The jobs and triggers that an owner declared, and the version of the program that did so last."""
+
+    jobs: frozenset[JobKey]
+    triggers: frozenset[TriggerKey]
+    version: str | None = None
+
+
 @dataclass(frozen=True)
 class TriggerRecord:
     """A stored trigger: what it is, and how far it has got.
@@ -60,6 +78,8 @@ class TriggerRecord:
     calendar: str | None = None
     priority: int = 5
     description: str | None = None
+    schedule_hash: int | None = field(default=None, repr=False)
+    """Identifies the schedule as it was declared; see `quartzpy.triggers.schedule_hash`."""
 
     @property
     def next_fire_time(self) -> datetime | None:

@@ -14,7 +14,7 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidValueError
 from quartzpy.events import Event, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.instants import Span, as_span
-from quartzpy.job import JobTypes, job_types
+from quartzpy.job import JobTypes, checked_defaults, job_types
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
@@ -65,6 +65,7 @@ class SchedulerHarness(SchedulingVerbs):
         middleware: Sequence[Middleware] = (),
         context: Mapping[str, Any] | None = None,
         database: Engine | Connection | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
@@ -74,6 +75,7 @@ class SchedulerHarness(SchedulingVerbs):
         self._config = SchedulerConfig.of({"name": INSTANCE_ID, **settings})
         self._store = TransactionalStore(self.clock, database)
         self._job_types = job_types
+        self._job_defaults = checked_defaults(job_defaults)
         self._node = self._store.register(
             INSTANCE_ID,
             host="testing",
@@ -232,7 +234,9 @@ class SchedulerHarness(SchedulingVerbs):
     def _dispatch_keys(self) -> list[DispatchKey]:
         """Return all that triggers wait for, of jobs that are known here: whatever they ask for, they run here."""
         names = set(self._job_types.names())
-        return sorted(dispatch_key for dispatch_key in self._store.waiting_lanes() if dispatch_key.job_type in names)
+        return sorted(
+            dispatch_key for dispatch_key in self._store.waiting_dispatch_keys() if dispatch_key.job_type in names
+        )
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
         execution = Execution(fired, self._epoch)
@@ -291,7 +295,9 @@ class SchedulerHarness(SchedulingVerbs):
         scheduled by them stays.
         """
         self._usable_store()
-        return TransactionVerbs(self._store.within(connection), self._config, self._clock)
+        return TransactionVerbs(
+            self._store.within(connection), self._config, self._clock, self._job_types, self._job_defaults
+        )
 
     # --- what the verbs need
 
@@ -308,6 +314,9 @@ class SchedulerHarness(SchedulingVerbs):
 
     def _changed(self, earliest: datetime | None) -> None:
         """Do nothing: what was scheduled runs when the clock is moved."""
+
+    def _rest(self, seconds: float) -> None:
+        self.advance(timedelta(seconds=seconds))
 
     def _inside(self, store: JobStore) -> SchedulingVerbs:
         return self

@@ -223,6 +223,19 @@ class Trigger(ABC):
         copied.__dict__.update(self.__dict__, **values)
         return copied
 
+    def with_values_of(self, other: Trigger) -> Self:
+        """This trigger with the description, priority, data and misfire handling of another."""
+        return replace(
+            self,
+            description=other.description,
+            priority=other.priority,
+            data=other.data,
+            misfire=other.misfire,
+            misfire_threshold=other.misfire_threshold,
+            catch_up_max=other.catch_up_max,
+            catch_up_within=other.catch_up_within,
+        )
+
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly after `instant`, between start and end, without asking calendars."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import TriggerNeverFiresError
+from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HORIZON = 8
@@ -36,6 +37,15 @@ class PreparedTrigger:
     upcoming: UpcomingFireTimes
     calendar_revision: int | None = None
     """Of the calendar that it was computed from; None where it names none."""
+    schedule_hash: int | None = None
+    """Identifies the schedule as it was declared; None for a trigger that nobody declared."""
+    starts_when_stored: bool = False
+    """The declared trigger has no start time of its own."""
+
+    @property
+    def declared(self) -> Trigger:
+        """The trigger as it was declared."""
+        return replace(self.trigger, start_time=None) if self.starts_when_stored else self.trigger
 
 
 def look_ahead(
@@ -57,7 +67,14 @@ def prepare(
     anchored = trigger.anchored(now)
     try:
         progress = anchored.first_progress(calendar)
-        return PreparedTrigger(anchored, progress, look_ahead(anchored, progress, calendar), calendar_revision)
+        return PreparedTrigger(
+            anchored,
+            progress,
+            look_ahead(anchored, progress, calendar),
+            calendar_revision,
+            schedule_hash(trigger),
+            starts_when_stored=trigger.start_time is None,
+        )
     except OverflowError:
         raise TriggerNeverFiresError(
             f"trigger {anchored.label} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"

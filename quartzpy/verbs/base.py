@@ -1,35 +1,80 @@
-"""What all verbs rest on: a store that is ready, and who is to hear of what was done."""
+"""The base of all verbs: a store that is ready, and listeners that hear of what was done."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
+from quartzpy.errors import JobNotFoundError, TriggerNotFoundError
 from quartzpy.events import Event
+from quartzpy.job import JobTypes
+from quartzpy.keys import JobKey, Key, TriggerKey, nearest
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import PublicState
 from quartzpy.store.protocol import JobStore
 
 
 class Verbs(ABC):
-    """Where verbs act."""
+    """Verbs on one store. A verb that names one job or trigger raises an error where that is not stored."""
 
     _config: SchedulerConfig
     _clock: Clock
+    _job_types: JobTypes
+    _job_defaults: Mapping[str, Any]
 
     @abstractmethod
     def _usable_store(self) -> JobStore:
-        """The store, ready to be asked."""
+        """Return the store, opened."""
 
     @abstractmethod
     def _changed(self, earliest: datetime | None) -> None:
-        """Something may fire from `earliest` on."""
+        """Wake this node: something may fire from `earliest` on."""
 
     @abstractmethod
     def _tell(self, event: Event) -> None:
-        """Listeners hear of what was done."""
+        """Tell listeners what was done."""
+
+    @abstractmethod
+    def _rest(self, seconds: float) -> None:
+        """Wait between two looks at the store.
+
+        Raises:
+            SchedulerStateError: nothing that is waited for can happen: the scheduler was shut down, or the verbs belong
+                to a transaction that others do not see yet.
+        """
 
     @property
     def name(self) -> str:
         """The name of the scheduler; all nodes with this name on one database are one cluster."""
         return self._config.name
+
+    @property
+    def job_types(self) -> JobTypes:
+        """The registry of job types that this scheduler asks."""
+        return self._job_types
+
+    def _require_job(self, key: JobKey) -> None:
+        if self._usable_store().job_mode(key) is None:
+            raise self._no_job(key)
+
+    def _require_trigger(self, key: TriggerKey) -> None:
+        if self._usable_store().trigger_states([key])[key] is PublicState.NONE:
+            raise self._no_trigger(key)
+
+    def _no_job(self, key: JobKey) -> JobNotFoundError:
+        stored = self._usable_store().job_keys(GroupMatcher.anything())
+        return JobNotFoundError(f"job {key} is not stored{_hint(nearest(key, stored))}")
+
+    def _no_trigger(self, key: TriggerKey, note: str = "") -> TriggerNotFoundError:
+        stored = self._usable_store().trigger_keys(GroupMatcher.anything())
+        return TriggerNotFoundError(f"trigger {key} is not stored{note}{_hint(nearest(key, stored))}")
+
+
+def _hint(key: Key | None) -> str:
+    if key is None:
+        return ""
+    return f'; did you mean {type(key).__name__}("{key.name}", "{key.group}")?'

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from quartzpy.errors import InvalidValueError
+from quartzpy.errors import InvalidValueError, QuartzpyError
 from quartzpy.instants import as_instant
-from quartzpy.job import JobDetail
+from quartzpy.job import JobDetail, job_types
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
+from quartzpy.outdated import OutdatedJob, outdated
 from quartzpy.paging import Query
 from quartzpy.states import (
     ENDED,
@@ -283,6 +285,20 @@ class LookingVerbs(Verbs):
             wanted.shape,
             lambda: self._usable_store().count(wanted),
         )
+
+    def outdated_jobs(self) -> list[OutdatedJob]:
+        """Return where stored jobs differ from what the decorators of their classes declare in this release.
+
+        A stored job keeps what its class declared when it was stored. Jobs of types that this process does not know,
+        and rows that it cannot read, are left out.
+        """
+        known = set(job_types.names())
+        found: list[OutdatedJob] = []
+        for record in self.jobs():
+            if record.job_type in known:
+                with contextlib.suppress(QuartzpyError):
+                    found += outdated(record.job, job_types.find(record.job_type))
+        return found
 
     def nodes(self) -> CheckIn:
         """Return the nodes of the cluster, and the store's time."""

@@ -1,10 +1,10 @@
-"""The verbs that let triggers not fire, and fire again."""
+"""The verbs that pause and resume triggers, and set the modes of jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from quartzpy.errors import JobNotFoundError
 from quartzpy.events import (
     JobPaused,
     JobResumed,
@@ -15,7 +15,7 @@ from quartzpy.events import (
     TriggersPaused,
     TriggersResumed,
 )
-from quartzpy.keys import JobKey, TriggerKey, checked_key
+from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import JobMode, Missed, missed_of
 from quartzpy.verbs.base import Verbs
@@ -24,113 +24,168 @@ A_MOMENT = timedelta(seconds=1)
 
 
 class PausingVerbs(Verbs):
-    """Pausing and resuming, by key, by group and for all; the modes of jobs; errors."""
+    """Pausing and resuming by key, by group and altogether; the modes of jobs; triggers in error."""
 
-    def pause_trigger(self, key: TriggerKey) -> None:
-        """Let a trigger not fire until it is resumed. One that is not stored is passed over, as in Quartz."""
-        self._usable_store().pause_triggers([checked_key(key, TriggerKey)])
-        self._tell(TriggerPaused(key))
-
-    def resume_trigger(self, key: TriggerKey, *, missed: str = Missed.MISFIRE) -> None:
-        """Let a trigger fire again; what becomes of the fires that it missed: see `Missed`.
+    def pause_trigger(self, key: TriggerRef) -> None:
+        """Pause a trigger: it does not fire until it is resumed.
 
         Raises:
-            InvalidValueError: `missed` is none of these.
+            TriggerNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
         """
-        self._resumed(self._usable_store().resume_triggers([checked_key(key, TriggerKey)], missed_of(missed)))
+        key = checked_key(key, TriggerKey)
+        self._require_trigger(key)
+        self._usable_store().pause_triggers([key])
+        self._tell(TriggerPaused(key))
+
+    def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
+        """Resume a trigger; `missed` decides what becomes of the fires that it missed (see `Missed`).
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+            InvalidValueError: `missed` has an unknown value.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key, treatment = checked_key(key, TriggerKey), missed_of(missed)
+        self._require_trigger(key)
+        self._resumed(self._usable_store().resume_triggers([key], treatment))
         self._tell(TriggerResumed(key))
 
-    def pause_job(self, key: JobKey) -> None:
-        """Pause all present triggers of a job."""
-        self._usable_store().pause_jobs([checked_key(key, JobKey)])
+    def pause_job(self, key: JobRef) -> None:
+        """Pause all triggers that a job has now.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key = checked_key(key, JobKey)
+        self._require_job(key)
+        self._usable_store().pause_jobs([key])
         self._tell(JobPaused(key))
 
-    def resume_job(self, key: JobKey, *, missed: str = Missed.MISFIRE) -> None:
-        """As `resume_trigger`, for all triggers of a job."""
-        self._resumed(self._usable_store().resume_jobs([checked_key(key, JobKey)], missed_of(missed)))
+    def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
+        """Resume all triggers of a job; `missed` as in `resume_trigger`.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidValueError: `missed` has an unknown value.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        key, treatment = checked_key(key, JobKey), missed_of(missed)
+        self._require_job(key)
+        self._resumed(self._usable_store().resume_jobs([key], treatment))
         self._tell(JobResumed(key))
 
     def pause_trigger_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause groups of triggers, also for triggers that come later; the groups."""
+        """Pause groups of triggers, including triggers that are stored later; return the groups.
+
+        A group that is given by its name is paused even if it has no trigger yet.
+        """
         matcher = as_group_matcher(group)
         groups = self._usable_store().pause_trigger_groups(matcher)
         self._tell(TriggersPaused(matcher))
         return groups
 
-    def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> None:
-        """As `resume_trigger`, for groups, which are no longer paused for what comes later."""
-        matcher = as_group_matcher(group)
-        self._resumed(self._usable_store().resume_trigger_groups(matcher, missed_of(missed)))
+    def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
+        """Resume groups of triggers, and those that are stored later; return the groups. `missed`: `resume_trigger`."""
+        matcher, treatment = as_group_matcher(group), missed_of(missed)
+        store = self._usable_store()
+        groups = _matched(matcher, store.trigger_group_names(), store.paused_trigger_groups())
+        self._resumed(store.resume_trigger_groups(matcher, treatment))
         self._tell(TriggersResumed(matcher))
+        return groups
 
     def pause_job_group(self, group: str | GroupMatcher) -> set[str]:
-        """Pause all triggers of the jobs of these groups, also those that come later; the groups."""
+        """Pause all triggers of the jobs of groups, including those that are stored later; return the groups."""
         matcher = as_group_matcher(group)
         groups = self._usable_store().pause_job_groups(matcher)
         self._tell(JobsPaused(matcher))
         return groups
 
-    def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> None:
-        """As `resume_trigger_group`, for all triggers of the jobs of groups."""
-        matcher = as_group_matcher(group)
-        self._resumed(self._usable_store().resume_job_groups(matcher, missed_of(missed)))
+    def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
+        """Resume all triggers of the jobs of groups; return the groups. `missed` as in `resume_trigger`."""
+        matcher, treatment = as_group_matcher(group), missed_of(missed)
+        store = self._usable_store()
+        groups = _matched(matcher, store.job_group_names(), store.paused_job_groups())
+        self._resumed(store.resume_job_groups(matcher, treatment))
         self._tell(JobsResumed(matcher))
+        return groups
 
-    def pause_all(self) -> None:
-        """Pause everything, also what comes later, until `resume_all`."""
-        self._usable_store().pause_all()
+    def pause_all(self) -> set[str]:
+        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers."""
+        store = self._usable_store()
+        groups = set(store.trigger_group_names())
+        store.pause_all()
         self._tell(TriggersPaused(None))
+        return groups
 
-    def resume_all(self, *, missed: str = Missed.MISFIRE) -> None:
-        """End `pause_all` and every pause of a group, trigger or job; `missed` as in `resume_trigger`."""
-        self._resumed(self._usable_store().resume_all(missed_of(missed)))
+    def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
+        """End `pause_all` and every pause of a group, a trigger or a job; return the groups of triggers.
+
+        `missed` as in `resume_trigger`.
+        """
+        treatment = missed_of(missed)
+        store = self._usable_store()
+        groups = set(store.trigger_group_names())
+        self._resumed(store.resume_all(treatment))
         self._tell(TriggersResumed(None))
+        return groups
 
     def _resumed(self, earliest: datetime | None) -> None:
         # The misfire step looks at once, however little it is late.
         self._changed(None if earliest is None else earliest - A_MOMENT)
 
-    def disable_job(self, key: JobKey) -> None:
-        """Let no trigger of a job fire, present or later ones, nor `trigger_job`, until `enable_job`.
+    def disable_job(self, key: JobRef) -> None:
+        """Let no trigger of a job fire, now or stored later, and refuse `trigger_job`, until `enable_job`.
 
         Raises:
             JobNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
         """
-        self._set_mode(key, JobMode.DISABLED)
+        self._set_mode(key, JobMode.DISABLED, Missed.SKIP)
 
-    def enable_job(self, key: JobKey) -> None:
-        """Let all triggers of a job fire again, also those that were paused one by one. Errors as in `disable_job`."""
-        self._set_mode(key, JobMode.ENABLED)
+    def enable_job(self, key: JobRef, *, missed: str = Missed.SKIP) -> None:
+        """End `disable_job` or `run_job_by_hand_only`. Triggers that were paused otherwise stay paused.
 
-    def run_job_by_hand_only(self, key: JobKey) -> None:
-        """Let a job run by `trigger_job` only (and by retries and recoveries), until `enable_job`: manual mode.
+        Fires that were missed meanwhile are skipped, unless `missed` says otherwise (see `Missed`).
 
-        Errors as in `disable_job`.
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidValueError: `missed` has an unknown value.
+            InvalidKeyError: `key` is neither a key nor a name.
         """
-        self._set_mode(key, JobMode.MANUAL)
+        self._set_mode(key, JobMode.ENABLED, missed_of(missed))
 
-    def job_mode(self, key: JobKey) -> JobMode | None:
-        """ENABLED, MANUAL or DISABLED; None where the job is not stored."""
+    def run_job_by_hand_only(self, key: JobRef) -> None:
+        """Let a job run by `trigger_job`, retries and recoveries only, until `enable_job`: manual mode of one job.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+            InvalidKeyError: `key` is neither a key nor a name.
+        """
+        self._set_mode(key, JobMode.MANUAL, Missed.SKIP)
+
+    def job_mode(self, key: JobRef) -> JobMode | None:
+        """Return ENABLED, MANUAL or DISABLED; None where the job is not stored."""
         return self._usable_store().job_mode(checked_key(key, JobKey))
 
-    def _set_mode(self, key: JobKey, mode: JobMode) -> None:
-        store = self._usable_store()
-        if store.job_mode(checked_key(key, JobKey)) is None:
-            raise JobNotFoundError(f"job {key} is not stored")
-        self._changed(store.set_job_mode(key, mode))
+    def _set_mode(self, key: JobRef, mode: JobMode, missed: Missed) -> None:
+        key = checked_key(key, JobKey)
+        self._require_job(key)
+        self._resumed(self._usable_store().set_job_mode(key, mode, missed))
         self._tell(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
 
     def enter_manual_mode(self) -> None:
-        """Let nothing fire by its schedule in the whole cluster; what is triggered by hand does.
+        """Let nothing fire by its schedule in the whole cluster; `trigger_job` still works.
 
-        `resume_all` does not end it, `leave_manual_mode` does.
+        `resume_all` does not end it; `leave_manual_mode` does.
         """
         self._usable_store().set_manual(True)
         self._tell(TriggersPaused(None))
 
-    def leave_manual_mode(self) -> None:
-        """Let triggers fire by their schedules again, also those that were paused one by one meanwhile or before."""
-        self._changed(self._usable_store().set_manual(False))
+    def leave_manual_mode(self, *, missed: str = Missed.SKIP) -> None:
+        """End manual mode. Triggers that were paused otherwise stay paused; `missed` as in `enable_job`."""
+        self._resumed(self._usable_store().set_manual(False, missed_of(missed)))
         self._tell(TriggersResumed(None))
 
     @property
@@ -138,10 +193,18 @@ class PausingVerbs(Verbs):
         """Return whether the cluster is in manual mode."""
         return self._usable_store().is_manual()
 
-    def reset_trigger_from_error(self, key: TriggerKey) -> None:
+    def reset_trigger_from_error(self, key: TriggerRef) -> None:
         """Let a trigger in ERROR fire again.
 
         Raises:
-            TriggerNotFoundError, IllegalStateChangeError: it is not stored, or not in ERROR.
+            TriggerNotFoundError: it is not stored.
+            IllegalStateChangeError: it is not in ERROR.
+            InvalidKeyError: `key` is neither a key nor a name.
         """
-        self._changed(self._usable_store().reset_from_error(checked_key(key, TriggerKey)))
+        key = checked_key(key, TriggerKey)
+        self._require_trigger(key)
+        self._changed(self._usable_store().reset_from_error(key))
+
+
+def _matched(matcher: GroupMatcher, *groups: Iterable[str]) -> set[str]:
+    return {group for some in groups for group in some if matcher.matches(group)}

@@ -21,6 +21,7 @@ TABLES = (
     "qrtz_scheduler_state",
     "qrtz_fired_triggers",
     "qrtz_paused_trigger_groups",
+    "qrtz_owners",
     "qrtz_triggers",
     "qrtz_calendars",
     "qrtz_job_details",
@@ -217,6 +218,14 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
+        "qrtz_owners",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("owner", Name, nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("sched_name", "owner", name="qrtz_owners_pkey"),
+        schema=schema,
+    )
+    op.create_table(
         "qrtz_paused_trigger_groups",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("scope", sa.String(length=8), nullable=False),
@@ -286,6 +295,8 @@ def upgrade() -> None:
         sa.Column("fire_id", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("owner", Name, nullable=True),
+        sa.Column("schedule_hash", sa.BigInteger(), nullable=True),
+        sa.Column("held_by_mode", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.CheckConstraint(
             "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL"
             " WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END",

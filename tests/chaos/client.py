@@ -118,7 +118,7 @@ class Client:
                 spec = every(start, span)
                 asked("reschedule", key, lambda: self.scheduler.reschedule_job(key, trigger), spec=spec)
             case "delete":
-                if asked("delete", key, lambda: self.scheduler.unschedule_job(key)) == "ok":
+                if asked("delete", key, lambda: self.scheduler.unschedule_job(key, missing_ok=True)) == "ok":
                     self.stop.wait(chance.uniform(0.2, 1.5))
                 [planned] = [p for p in workload.moved(soon(2), self.moved) if p.job.name == name]
                 self._until_ok("store", key, lambda: None, again=planned)

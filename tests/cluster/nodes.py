@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,11 @@ RECOVERED_WITHIN = 2.0 + 0.6 + 1.0 + 1.0
 
 
 class Cluster:
-    def __init__(self, dsn: str, directory: Path, **settings: Any) -> None:
+    def __init__(
+        self, dsn: str, directory: Path, *, app: str = "tests.cluster.app:make_scheduler", **settings: Any
+    ) -> None:
         self.dsn = dsn
+        self.app = app
         self.directory = directory
         self.settings = {**QUICK, **settings}
         self.journal = journal.Journal(directory / "journal.jsonl")
@@ -42,22 +45,29 @@ class Cluster:
     def start(self, *names: str, dsn: str | None = None, **settings: Any) -> None:
         """Start nodes and wait until they have joined."""
         for name in names:
-            environment = {
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                app.DSN_VARIABLE: dsn or self.dsn,
-                app.SETTINGS_VARIABLE: json.dumps({**self.settings, "instance_id": name, **settings}),
-                journal.VARIABLE: str(self.journal.path),
-            }
-            with (self.directory / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "quartzpy", "node", "--app", "tests.cluster.app:make_scheduler"],
-                    env=environment,
-                    cwd=ROOT,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )
+            self.launch(name, dsn=dsn, **settings)
+        self.wait_for_nodes(names)
+
+    def launch(self, name: str, *, dsn: str | None = None, **settings: Any) -> None:
+        """Start a node and do not wait for it."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            app.DSN_VARIABLE: dsn or self.dsn,
+            app.SETTINGS_VARIABLE: json.dumps({**self.settings, "instance_id": name, **settings}),
+            journal.VARIABLE: str(self.journal.path),
+        }
+        with (self.directory / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "quartzpy", "node", "--app", self.app],
+                env=environment,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_for_nodes(self, names: Collection[str]) -> None:
         self.wait(
             lambda: set(names) <= {node.instance_id for node in self.client.nodes().nodes},
             20,

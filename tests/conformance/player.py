@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +17,15 @@ from typing import Any
 from quartzpy.clock import SystemClock
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import IllegalStateChangeError, JobExecutionError, QuartzpyError, StoreUnavailableError
+from quartzpy.errors import (
+    IllegalStateChangeError,
+    JobExecutionError,
+    JobNotFoundError,
+    ObjectAlreadyExistsError,
+    QuartzpyError,
+    StoreUnavailableError,
+    TriggerNotFoundError,
+)
 from quartzpy.job import Job, JobDetail, JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
@@ -314,22 +323,36 @@ class Player:
 
     def _do_schedule_job(self, scheduler: BaseScheduler, action: Case) -> Any:
         triggers = [self._trigger(trigger) for trigger in action["triggers"]]
-        return scheduler.schedule_job(self._job(action["job"]), triggers, replace=action.get("replace", False))
+        self._refuse_again(scheduler, action, _job_key(action["job"]["job"]), *[trigger.key for trigger in triggers])
+        scheduler.schedule_job(self._job(action["job"]), triggers, replace=action.get("replace", False))
+        records = [scheduler.trigger_record(trigger.key) for trigger in triggers]
+        times = [record.progress.next_fire_time for record in records if record is not None]
+        return min((at for at in times if at is not None), default=None)
 
     def _do_schedule_trigger(self, scheduler: BaseScheduler, action: Case) -> Any:
         return scheduler.schedule(self._trigger(action["trigger"], action["for_job"]))
 
+    @staticmethod
+    def _refuse_again(scheduler: BaseScheduler, action: Case, *keys: JobKey | TriggerKey) -> None:
+        """Where the same is stored again, we change nothing and Quartz raises: a difference that was decided."""
+        if not action.get("replace", False) and any(scheduler.check_exists(key) for key in keys):
+            raise ObjectAlreadyExistsError("as Quartz says")
+
     def _do_add_job(self, scheduler: BaseScheduler, action: Case) -> None:
+        self._refuse_again(scheduler, action, _job_key(action["job"]["job"]))
         scheduler.add_job(self._job(action["job"]), replace=action.get("replace", False))
 
     def _do_unschedule_job(self, scheduler: BaseScheduler, action: Case) -> bool:
-        return scheduler.unschedule_job(_trigger_key(action["trigger"]))
+        return scheduler.unschedule_job(_trigger_key(action["trigger"]), missing_ok=True)
 
     def _do_reschedule_job(self, scheduler: BaseScheduler, action: Case) -> Any:
-        return scheduler.reschedule_job(_trigger_key(action["replaced_trigger"]), self._trigger(action["trigger"]))
+        try:
+            return scheduler.reschedule_job(_trigger_key(action["replaced_trigger"]), self._trigger(action["trigger"]))
+        except TriggerNotFoundError:
+            return None
 
     def _do_delete_job(self, scheduler: BaseScheduler, action: Case) -> bool:
-        return scheduler.delete_job(_job_key(action["job"]))
+        return scheduler.delete_job(_job_key(action["job"]), missing_ok=True)
 
     def _do_delete_jobs(self, scheduler: BaseScheduler, action: Case) -> bool:
         keys = [_job_key(job) for job in action["jobs"]]
@@ -354,13 +377,15 @@ class Player:
         return self._paused(scheduler)
 
     def _do_trigger_job(self, scheduler: BaseScheduler, action: Case) -> None:
-        scheduler.trigger_job(_job_key(action["job"]), action.get("data"))
+        scheduler.trigger_job(_job_key(action["job"]), action.get("data"), even_if_paused=True)
 
     def _do_pause_trigger(self, scheduler: BaseScheduler, action: Case) -> None:
-        scheduler.pause_trigger(_trigger_key(action["trigger"]))
+        with suppress(TriggerNotFoundError):  # Quartz passes over what is not stored.
+            scheduler.pause_trigger(_trigger_key(action["trigger"]))
 
     def _do_resume_trigger(self, scheduler: BaseScheduler, action: Case) -> None:
-        scheduler.resume_trigger(_trigger_key(action["trigger"]))
+        with suppress(TriggerNotFoundError):  # Quartz passes over what is not stored.
+            scheduler.resume_trigger(_trigger_key(action["trigger"]))
 
     def _do_pause_triggers(self, scheduler: BaseScheduler, action: Case) -> None:
         scheduler.pause_trigger_group(self._matcher(action))
@@ -369,10 +394,12 @@ class Player:
         scheduler.resume_trigger_group(self._matcher(action))
 
     def _do_pause_job(self, scheduler: BaseScheduler, action: Case) -> None:
-        scheduler.pause_job(_job_key(action["job"]))
+        with suppress(JobNotFoundError):  # Quartz passes over what is not stored.
+            scheduler.pause_job(_job_key(action["job"]))
 
     def _do_resume_job(self, scheduler: BaseScheduler, action: Case) -> None:
-        scheduler.resume_job(_job_key(action["job"]))
+        with suppress(JobNotFoundError):  # Quartz passes over what is not stored.
+            scheduler.resume_job(_job_key(action["job"]))
 
     def _do_pause_jobs(self, scheduler: BaseScheduler, action: Case) -> None:
         # Quartz's JDBC store does not remember the groups, against its documentation; `pause_job_group` does.

@@ -31,3 +31,16 @@ def with_context(number: int, run: JobExecutionContext) -> None:
 
 def undecorated(context: Any) -> None:
     called.append(context.job_key.name)
+
+
+def greet(name: str = "you") -> str:
+    """A function as it is, without a decorator."""
+    return f"hello {name}"
+
+
+def without_parameters() -> None:
+    called.append("without parameters")
+
+
+async def coroutine() -> None:
+    called.append("coroutine")

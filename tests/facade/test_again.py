@@ -35,7 +35,7 @@ def test_what_failed_runs_again_with_the_data_that_it_had(scheduler: Scheduler) 
 
     ended(scheduler, 2)
     again = jobs.next_run()
-    assert (again.trigger_key, again.job_data["from"], again.job_data["attempt"]) == (key, "trigger", 1)
+    assert (again.trigger_key, again.job_data["from"], again.job_data["attempt"]) == (key.key, "trigger", 1)
     assert (again.attempt, again.retried_trigger_key) == (1, TriggerKey("t", "DEFAULT"))
     assert again.execution_key == first.execution_key
     assert again.nominal_fire_time == first.scheduled_fire_time.replace(

@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
     "an execution state that is none": (
         lambda c: c.executions(state=["FAILED", "LOST"]),
         errors.InvalidValueError,
-        r"states: must be among SCHEDULED.*TERMINATED \(got.*LOST",
+        r"state: must be among SCHEDULED.*TERMINATED \(got.*LOST",
     ),
     "executions since a naive datetime": (
         lambda c: c.executions(since=datetime(2090, 1, 1)),
@@ -151,14 +151,14 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         r"job group: 201 characters",
     ),
     "a key that is stored": (
-        lambda c: schedule(c, SimpleTrigger("t"), JobDetail(jobs.Recorded, "stored")),
+        lambda c: schedule(c, SimpleTrigger("t"), JobDetail(jobs.Recorded, "stored", description="other")),
         errors.ObjectAlreadyExistsError,
-        r"job DEFAULT\.stored exists already; pass replace=True",
+        r"job DEFAULT\.stored exists already and is different: .*pass replace=True",
     ),
     "a trigger key that is stored": (
         lambda c: schedule(c, SimpleTrigger("stored")),
         errors.ObjectAlreadyExistsError,
-        r"trigger DEFAULT\.stored exists already; pass replace=True",
+        r"trigger DEFAULT\.stored exists already and is different: .*pass replace=True",
     ),
     "the same key twice in one call": (
         lambda c: schedule(c, [SimpleTrigger("t"), SimpleTrigger("t")]),
@@ -180,7 +180,7 @@ CASES: dict[str, tuple[Callable[[Scheduler], Any], type[Exception], str]] = {
         errors.InvalidTriggerError,
         r"names job a\.b, not DEFAULT\.job",
     ),
-    "no trigger at all": (lambda c: schedule(c, []), errors.InvalidTriggerError, r"no trigger is given"),
+    "no trigger at all": (lambda c: schedule(c, []), errors.InvalidJobError, r"has no trigger and is not durable"),
     "a missing calendar": (
         lambda c: schedule(c, SimpleTrigger("t", calendar="holidays")),
         errors.CalendarNotFoundError,

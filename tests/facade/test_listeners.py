@@ -144,7 +144,7 @@ def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
     client.resume_all()
     client.reschedule_job(key, SimpleTrigger("u", start_time=later))
     client.unschedule_job(TriggerKey("u", "DEFAULT"))
-    client.unschedule_job(TriggerKey("none", "DEFAULT"))
+    client.unschedule_job(TriggerKey("none", "DEFAULT"), missing_ok=True)
     client.delete_job(job.key)
     client.clear()
     assert [event.method for event in seen] == [

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from datetime import time as clock_time
 from pathlib import Path
@@ -23,7 +24,7 @@ from quartzpy import (
     TriggerKey,
 )
 from quartzpy.declarations import load_definitions
-from quartzpy.errors import SettingsError, StoreUnavailableError
+from quartzpy.errors import PluginStartError, SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
 from quartzpy.states import Outcome
 from tests.facade import jobs
@@ -94,7 +95,8 @@ def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
         max_concurrent=3,
         retry=RetryPolicy(attempts=5, delay=timedelta(minutes=1), on=["ValueError"]),
     )
-    assert triggers == [
+    assert {trigger.job_key for trigger in triggers} == {report.key}
+    assert [replace(trigger, job_key=None) for trigger in triggers] == [
         CronTrigger("0 0 2 ? * MON-FRI", "report", "billing", time_zone="Europe/Berlin"),
         SimpleTrigger(
             "often",
@@ -108,7 +110,7 @@ def test_a_toml_file_declares_jobs(tmp_path: Path) -> None:
         ),
     ]
     assert function.data == {"args": [7], "kwargs": {"text": "declared"}}
-    assert daily == [
+    assert [replace(trigger, job_key=None) for trigger in daily] == [
         DailyTimeIntervalTrigger(
             "function",
             interval=30,
@@ -253,6 +255,50 @@ class Recording:
     def shutdown(self) -> None:
         self.seen.append("shutdown")
         raise RuntimeError("wrong")
+
+
+def test_triggers_in_a_file_may_be_cron_texts_without_names(
+    make_scheduler: Callable[..., Scheduler], tmp_path: Path
+) -> None:
+    text = """
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "report"
+group = "billing"
+trigger = ["0 0 2 * * ?", "@hourly"]
+
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "other"
+trigger = "0 0 3 * * ?"
+"""
+    scheduler = make_scheduler(plugins=[DeclaredJobs(write(tmp_path / "jobs.toml", text), version=3)])
+    scheduler.start()
+    expected = {TriggerKey("report", "billing"), TriggerKey("report-2", "billing"), TriggerKey("other")}
+    assert scheduler.trigger_keys() == expected
+    older = DeclaredJobs(write(tmp_path / "older.toml", "job = []"), version=2)
+    older.initialize(scheduler)
+    assert older.sync().outdated_by == "3"
+    assert scheduler.trigger_keys() == expected
+
+
+def test_a_scheduler_whose_declared_jobs_cannot_be_stored_does_not_start(
+    make_scheduler: Callable[..., Scheduler], tmp_path: Path
+) -> None:
+    text = """
+[[job]]
+type = "tests.facade.jobs:Recorded"
+name = "report"
+[[job.trigger]]
+expression = "0 0 2 * * ?"
+calendar = "holidays"
+"""
+    scheduler = make_scheduler(plugins=[DeclaredJobs(write(tmp_path / "jobs.toml", text))])
+    with pytest.raises(
+        PluginStartError, match=r"jobs\.toml declares cannot be stored: calendar 'holidays' is not stored"
+    ):
+        scheduler.start()
+    assert scheduler.is_shut_down
 
 
 def test_a_plugin_lives_with_its_scheduler(make_scheduler: Callable[..., Scheduler]) -> None:

@@ -41,8 +41,7 @@ def test_a_context_says_all_about_its_execution(scheduler: Scheduler) -> None:
     trigger = SimpleTrigger(
         "trigger", "triggers", start_time=start, interval=HOUR, repeat_count=2, data={"b": 2, "c": 2}, priority=7
     )
-    first = scheduler.schedule_job(detail, trigger)
-    assert first == start
+    assert scheduler.schedule_job(detail, trigger).key == detail.key
     context = jobs.next_run()
     recorded(scheduler, 1)
     assert context.job_data == {"a": 1, "b": 2, "c": 2}, "the trigger's data over the job's"
@@ -225,7 +224,7 @@ def test_a_client_has_nothing_to_interrupt(client: Scheduler) -> None:
 def test_a_job_run_by_hand_has_the_data_that_came_with_it(scheduler: Scheduler) -> None:
     job = JobDetail(jobs.Recorded, "job", data={"a": 1, "b": 1}, durable=True)
     scheduler.add_job(job)
-    key = scheduler.trigger_job(job.key, {"b": 2})
+    key = scheduler.trigger_job(job.key, {"b": 2}).key
     context = jobs.next_run()
     assert context.job_data == {"a": 1, "b": 2}
     assert context.trigger_key == key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -94,7 +93,9 @@ def test_an_outage_of_two_hours_is_made_up_for_within_bounds(harness: SchedulerH
     [misfire] = harness.misfires(trigger=trigger.key)
     assert [at - START for at in misfire.missed] == [n * MINUTE for n in range(1, 111)]
     assert (misfire.made_up, misfire.instance_id) == (10, "testing")
-    assert any(re.search(r"110 .*\b10\b", said) for said in harness.why(trigger.key)), "it tells what became of them"
+    assert any(
+        "110 fires were skipped, and 10 missed fires will still run." in said for said in harness.why(trigger.key)
+    )
     on_time = harness.advance(3 * MINUTE)
     assert [one.fire_time - START for one in on_time] == [n * MINUTE for n in (121, 122, 123)]
     harness.advance(120 * MINUTE, running=False)

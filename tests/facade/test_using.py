@@ -13,11 +13,19 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.orm import Session
 
 from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
-from quartzpy.errors import InvalidValueError, JobNotFoundError, ObjectAlreadyExistsError, StoreUnavailableError
+from quartzpy.errors import (
+    InvalidValueError,
+    JobNotFoundError,
+    ObjectAlreadyExistsError,
+    SchedulerStateError,
+    StoreUnavailableError,
+)
 from quartzpy.states import PublicState
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+SOON = timedelta(seconds=20)
 KEY = TriggerKey("t", "DEFAULT")
 
 
@@ -26,8 +34,8 @@ def url(postgres_dsn: str) -> str:
     return postgres_dsn
 
 
-def a_job(kind: Any = jobs.Recorded, name: str = "job") -> JobDetail:
-    return JobDetail(kind, name)
+def a_job(kind: Any = jobs.Recorded, name: str = "job", **values: Any) -> JobDetail:
+    return JobDetail(kind, name, **values)
 
 
 def orders(engine: Engine) -> int:
@@ -88,7 +96,9 @@ def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: En
         connection.execute(text("INSERT INTO orders VALUES (1)"))
         inside = client.using(connection)
         with pytest.raises(ObjectAlreadyExistsError):
-            inside.schedule_jobs([(a_job(name="new"), [SimpleTrigger("new")]), (a_job(), [SimpleTrigger("t2")])])
+            inside.schedule_jobs(
+                [(a_job(name="new"), [SimpleTrigger("new")]), (a_job(description="other"), [SimpleTrigger("t2")])]
+            )
         with pytest.raises(JobNotFoundError):
             inside.schedule(SimpleTrigger("x", job_key=JobKey("none", "DEFAULT")))
         assert not inside.check_exists(JobKey("new", "DEFAULT")), "nothing half done"
@@ -198,7 +208,7 @@ def test_after_the_end_of_the_transaction_it_is_of_no_more_use(client: Scheduler
             inside = client.using(connection)
             end(connection)
             with pytest.raises(StoreUnavailableError, match="has ended"):
-                inside.jobs()
+                list(inside.jobs())
 
     ended(lambda connection: connection.commit())
     ended(lambda connection: connection.rollback())
@@ -285,3 +295,34 @@ def test_what_is_stored_inside_is_listed_at_once_and_explained(client: Scheduler
     [scheduled] = client.executions(state="SCHEDULED")
     assert scheduled.trigger_key == KEY
     assert client.why(KEY)
+
+
+@pytest.mark.parametrize("misfire", ["smart", "ignore"])
+def test_what_is_stored_again_in_a_transaction_keeps_its_pause_and_its_progress(
+    scheduler: Scheduler, engine: Engine, misfire: str
+) -> None:
+    handle = scheduler.schedule_job(
+        a_job(), [SimpleTrigger("paused", interval=HOUR), SimpleTrigger("ran", interval=HOUR)]
+    )
+    scheduler.wait_until_recorded(2, SOON)
+    scheduler.pause_trigger("paused")
+    before = {key: scheduler.trigger_record(key) for key in scheduler.trigger_keys()}
+    with engine.begin() as connection:
+        again = [SimpleTrigger(name, interval=HOUR, misfire=misfire, priority=7) for name in ("paused", "ran")]
+        inside = scheduler.using(connection).schedule_job(a_job(description="new"), again, replace=True)
+        assert inside.next_fire_time == handle.next_fire_time
+        with pytest.raises(SchedulerStateError, match="runs after its commit"):
+            inside.wait("1s")
+    # The node settles what a transaction stored, and fires what is due: this.
+    scheduler.trigger_job("job")
+    assert scheduler.wait_until_recorded(3, SOON)
+    assert not scheduler.wait_until_recorded(4, SECOND / 5)
+    for key, old in before.items():
+        new = scheduler.trigger_record(key)
+        assert old is not None
+        assert new is not None
+        assert (new.state, new.progress, new.generation) == (old.state, old.progress, old.generation)
+        assert (new.trigger.priority, new.trigger.misfire) == (7, misfire)
+    assert scheduler.trigger_state(TriggerKey("paused", "DEFAULT")) is PublicState.PAUSED
+    scheduler.resume_trigger("paused")
+    assert scheduler.trigger_state(TriggerKey("paused", "DEFAULT")) is PublicState.NORMAL

@@ -58,7 +58,7 @@ def key(name: str, group: str = "DEFAULT") -> TriggerKey:
 def test_a_job_with_several_triggers_and_their_lookups(client: Scheduler) -> None:
     detail = job(description="d", data={"a": 1}, requests_recovery=True)
     cron = CronTrigger("0 0 3 ? * MON", "cron", time_zone="Europe/Berlin", start_time=LATER)
-    assert client.schedule_job(detail, [later("t"), cron]) == LATER
+    assert client.schedule_job(detail, [later("t"), cron]).next_fire_time == LATER
     assert client.get_job_detail(detail.key) is not None
     found = client.get_job_detail(detail.key)
     assert found is not None
@@ -84,10 +84,15 @@ def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
     client.schedule_jobs({job("a"): [later("a")], job("b"): [later("b1"), later("b2")]})
     assert len(client.trigger_keys()) == 3
     before = list(client.jobs()), list(client.triggers())
-    with pytest.raises(ObjectAlreadyExistsError, match=r"trigger DEFAULT\.b2 exists already; pass replace=True"):
+    with pytest.raises(
+        ObjectAlreadyExistsError,
+        match=r"trigger DEFAULT\.b2 exists already and is different: .*job_key is .*; pass replace=True",
+    ):
         client.schedule_jobs([(job("c"), [later("c")]), (job("d"), [later("b2")])])
-    with pytest.raises(ObjectAlreadyExistsError, match=r"job DEFAULT\.a exists already; pass replace=True"):
-        client.schedule_jobs([(job("c"), [later("c")]), (job("a"), [later("x")])])
+    with pytest.raises(
+        ObjectAlreadyExistsError, match=r"job DEFAULT\.a .*description is None, not 'new'; pass replace=True"
+    ):
+        client.schedule_jobs([(job("c"), [later("c")]), (job("a", description="new"), [later("x")])])
     assert (list(client.jobs()), list(client.triggers())) == before
 
 
@@ -115,7 +120,9 @@ def test_unscheduling_the_last_trigger_takes_a_job_that_is_not_durable_with_it(c
     client.schedule_job(job("goes"), [later("a"), later("b")])
     client.schedule_job(job("stays", durable=True), later("c"))
     assert client.unschedule_job(key("a"))
-    assert not client.unschedule_job(key("a"))
+    with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.a is not stored"):
+        client.unschedule_job(key("a"))
+    assert client.unschedule_job("a", missing_ok=True) is False
     assert client.check_exists(JobKey("goes", "DEFAULT"))
     assert client.unschedule_jobs([key("b"), key("c"), key("absent")]) == {key("b"), key("c")}
     assert client.job_keys() == {JobKey("stays", "DEFAULT")}
@@ -126,7 +133,8 @@ def test_rescheduling_puts_a_trigger_in_the_place_of_another(client: Scheduler) 
     assert client.reschedule_job(key("old"), SimpleTrigger("new", start_time=LATER + HOUR)) == LATER + HOUR
     assert client.trigger_keys() == {key("new")}
     assert client.check_exists(JobKey("job", "DEFAULT")), "it was without a trigger for no moment that counts"
-    assert client.reschedule_job(key("absent"), later("x")) is None
+    with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.absent is not stored"):
+        client.reschedule_job(key("absent"), later("x"))
     assert client.trigger_keys() == {key("new")}
 
 
@@ -134,7 +142,9 @@ def test_deleting_jobs(client: Scheduler) -> None:
     for name in "abc":
         client.schedule_job(job(name), later(name))
     assert client.delete_job(JobKey("a", "DEFAULT"))
-    assert not client.delete_job(JobKey("a", "DEFAULT"))
+    with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.a is not stored"):
+        client.delete_job("a")
+    assert client.delete_job("a", missing_ok=True) is False
     assert client.delete_jobs([JobKey("b", "DEFAULT"), JobKey("y", "x")]) == {JobKey("b", "DEFAULT")}
     assert client.trigger_keys() == {key("c")}
     client.clear()
@@ -151,7 +161,6 @@ def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
 
     client.pause_trigger(key("a", "x"))
     assert paused() == {"a"}
-    client.pause_trigger(key("absent"))
     client.resume_trigger(key("a", "x"))
     assert paused() == set()
     client.pause_job(JobKey("j1", "g1"))
@@ -162,20 +171,20 @@ def test_pausing_by_trigger_job_group_and_all(client: Scheduler) -> None:
     assert client.paused_trigger_groups() == {"x"}
     client.schedule_job(job("j3"), later("d", "x"))
     assert paused() == {"a", "c", "d"}, "a paused group pauses what comes later"
-    client.resume_trigger_group(GroupMatcher.starts_with("x"))
+    assert client.resume_trigger_group(GroupMatcher.starts_with("x")) == {"x"}
     assert paused() == set()
     assert client.paused_trigger_groups() == set()
     assert client.pause_job_group("g2") == {"g2"}
     client.schedule_job(job("j4", "g2"), later("e"))
     assert paused() == {"c", "e"}
     assert client.paused_job_groups() == {"g2"}
-    client.resume_job_group("g2")
+    assert client.resume_job_group("g2") == {"g2"}
     assert paused() == set()
-    client.pause_all()
+    assert client.pause_all() == {"x", "y", "DEFAULT"}
     client.schedule_job(job("j5", "new"), later("f", "new"))
     assert paused() == {"a", "b", "c", "d", "e", "f"}
     assert client.is_all_paused
-    client.resume_all()
+    assert client.resume_all() == {"x", "y", "DEFAULT", "new"}
     assert paused() == set()
     assert not client.is_all_paused
 
@@ -334,14 +343,14 @@ def test_a_disabled_job_says_so(client: Scheduler) -> None:
     assert client.job_mode(job.key) is JobMode.DISABLED
     with pytest.raises(IllegalStateChangeError, match="is disabled; call enable_job"):
         client.trigger_job(job.key)
-    assert "as its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because its job is disabled" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.run_job_by_hand_only(job.key)
-    assert "as its job runs by hand only" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because its job runs only when it is triggered by hand" in client.why(TriggerKey("t", "DEFAULT"))[0]
     assert client.trigger_job(job.key)
     client.enable_job(job.key)
     client.enter_manual_mode()
     assert client.is_in_manual_mode
-    assert "as the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
+    assert "because the scheduler is in manual mode" in client.why(TriggerKey("t", "DEFAULT"))[0]
     client.leave_manual_mode()
     assert client.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
     with pytest.raises(JobNotFoundError):

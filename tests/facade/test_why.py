@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
+from quartzpy import CronTrigger, JobDetail, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
+from quartzpy.config import ExecutorConfig
 from quartzpy.errors import TriggerNotFoundError
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
@@ -28,55 +29,61 @@ def test_it_waits_for_its_time(scheduler: Scheduler) -> None:
     trigger = CronTrigger("0 0 12 * * ?", "t", calendar="weekdays")
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
     first, last = scheduler.why(KEY)
-    assert first.startswith("It waits for its next fire time, ")
-    assert "which calendar 'weekdays' includes: in " in first
+    assert first.startswith("It will fire at ")
+    assert " (calendar 'weekdays' includes that instant), in " in first
     assert last == "It has not fired yet."
 
 
 def test_no_node_runs(client: Scheduler) -> None:
     client.schedule_job(JobDetail("unknown-type", "job"), SimpleTrigger("t"))
     said = client.why(KEY)
-    assert said[0].startswith("It is due since ")
+    assert said[0].startswith("It has been due for ")
     assert said[1] == "No node is running."
 
 
 def test_no_node_knows_the_type(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail("unknown-type", "job"), SimpleTrigger("t"))
-    assert scheduler.why(KEY)[1].startswith("No node that runs knows the job type 'unknown-type'")
+    assert scheduler.why(KEY)[1].startswith("No running node knows the job type 'unknown-type'")
 
 
 @pytest.mark.parametrize(
     ("asks", "said"),
     [
         ({"executor": "cpu"}, "has no executor 'cpu'"),
-        ({"requires": ["gpu", "eu"]}, "lacks the label 'eu', 'gpu'"),
+        ({"requires": ["gpu", "eu"]}, "lacks the labels 'eu', 'gpu'"),
         ({"execution_group": "closed"}, "runs none of group 'closed'"),
     ],
 )
 def test_no_node_has_a_place_for_it(scheduler: Scheduler, asks: dict[str, Any], said: str) -> None:
     scheduler.set_execution_groups({"closed": 0, "reports": 2})
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", **asks), SimpleTrigger("t"))
-    assert scheduler.why(KEY)[1] == f"No node that knows the job type can take it: {scheduler.instance_id} {said}."
+    assert scheduler.why(KEY)[1] == f"No node that knows the job type can run it: {scheduler.instance_id} {said}."
 
 
 def test_its_group_is_limited(scheduler: Scheduler) -> None:
     scheduler.set_execution_groups({"reports": 2})
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", execution_group="reports"), later())
-    assert scheduler.why(KEY)[1] == f"So many of group 'reports' run at once on a node: {scheduler.instance_id} 2."
+    assert scheduler.why(KEY)[1] == f"Concurrency limit of group 'reports' per node: {scheduler.instance_id}=2."
 
 
 def test_it_is_late_beyond_its_threshold(client: Scheduler) -> None:
     client.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t", start_time=datetime.now(UTC) - HOUR))
-    assert "60 minutes late, which is a misfire (more than 60.0 s): its misfire instruction smart" in client.why(KEY)[0]
+    assert (
+        "60 minutes late, which is a misfire (more than 60.0 s): its misfire instruction, smart, will"
+        in client.why(KEY)[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("pause", "said"),
     [
         (lambda s: s.pause_trigger(KEY), "It is paused. Once it is resumed"),
-        (lambda s: s.pause_trigger_group("DEFAULT"), "It is paused, as its group 'DEFAULT' is. Once"),
-        (lambda s: s.pause_job_group("DEFAULT"), "It is paused, as the group 'DEFAULT' of its job is. Once"),
-        (lambda s: s.pause_all(), "It is paused, as everything is (pause_all)"),
+        (lambda s: s.pause_trigger_group("DEFAULT"), "It is paused, because its group 'DEFAULT' is paused. Once"),
+        (
+            lambda s: s.pause_job_group("DEFAULT"),
+            "It is paused, because the group 'DEFAULT' of its job is paused. Once",
+        ),
+        (lambda s: s.pause_all(), "It is paused, because everything is paused (pause_all)"),
     ],
 )
 def test_it_is_paused(client: Scheduler, pause: Callable[[Scheduler], object], said: str) -> None:
@@ -90,9 +97,11 @@ def test_its_job_runs(scheduler: Scheduler) -> None:
     scheduler.schedule_job(job, [SimpleTrigger("first"), later()])
     context = jobs.next_run()
     said = scheduler.why(KEY)
-    assert said[0] == "Its job runs as often at once as it allows; it waits until an execution ends."
-    assert said[1] == "Its job allows 1 at once."
-    assert said[2].startswith(f"Execution {context.fire_id} of its job runs on node {scheduler.instance_id} since")
+    assert said[0] == "Its job is at its concurrency limit; the trigger waits until an execution ends."
+    assert said[1] == "Its job allows 1 concurrent execution."
+    assert said[2].startswith(
+        f"Execution {context.fire_id} of its job, fired by DEFAULT.first, has been running on node"
+    )
 
 
 def test_its_job_could_not_be_made(scheduler: Scheduler) -> None:
@@ -101,7 +110,7 @@ def test_its_job_could_not_be_made(scheduler: Scheduler) -> None:
     assert scheduler.wait_until_recorded(1, SOON)
     said = scheduler.why(KEY)
     assert said[0].startswith("It is in ERROR (RuntimeError: no such luck)")
-    assert "is FAILED: RuntimeError: no such luck." in said[-1]
+    assert "ended as FAILED: RuntimeError: no such luck." in said[-1]
 
 
 FOREVER = {"repeat_count": None, "interval": HOUR}
@@ -110,13 +119,16 @@ FOREVER = {"repeat_count": None, "interval": HOUR}
 @pytest.mark.parametrize(
     ("schedule", "said"),
     [
-        ({"misfire": "fire_now"}, "1 instant was missed; one fire at once stands for it."),
-        ({"misfire": "fire_all", "catch_up_within": SOON}, "1 instant was missed; it has no fire time left."),
-        ({"repeat_count": 9, "interval": HOUR}, "2 instants were missed; one fire at once stands for them, and its"),
-        (FOREVER, "2 instants were missed and let go."),
-        ({**FOREVER, "misfire": "fire_all", "catch_up_max": 2}, "none is let go, 2 are made up for."),
-        ({**FOREVER, "misfire": "fire_all", "catch_up_max": 1}, "1 instant was missed and let go, 1 is made up for."),
-        ({**FOREVER, "interval": SECOND}, "more than 1000 instants were missed and let go."),
+        ({"misfire": "fire_now"}, "1 fire was missed, and one fire at once made up for it."),
+        ({"misfire": "fire_all", "catch_up_within": SOON}, "1 fire was missed, and no fire time is left."),
+        ({"repeat_count": 9, "interval": HOUR}, "2 fires were missed, one fire at once made up for them, and the"),
+        (FOREVER, "2 fires were skipped."),
+        ({**FOREVER, "misfire": "fire_all", "catch_up_max": 2}, "none was skipped, and 2 missed fires will still run."),
+        (
+            {**FOREVER, "misfire": "fire_all", "catch_up_max": 1},
+            "1 fire was skipped, and 1 missed fire will still run.",
+        ),
+        ({**FOREVER, "interval": SECOND}, "more than 1000 fires were skipped."),
     ],
 )
 def test_it_misfired(schedule: dict[str, Any], said: str) -> None:
@@ -127,9 +139,9 @@ def test_it_misfired(schedule: dict[str, Any], said: str) -> None:
     harness._handle_misfires()
     at, since = harness.now.isoformat(), start.isoformat()
     [told] = [sentence for sentence in harness.why(KEY) if sentence.startswith("It misfired")]
-    assert told.startswith(f"It misfired: at {at} node testing found it late since {since}; {said}")
-    catches_up = f"It makes up for what it missed up to {at}; the next is that of "
-    assert harness.why(KEY)[0].startswith(catches_up) == ("made up for" in said)
+    assert told.startswith(f"It misfired: at {at} node testing found that its fire of {since} was late; {said}")
+    catches_up = f"It is catching up on missed fires until {at}; the next one is of "
+    assert harness.why(KEY)[0].startswith(catches_up) == ("will still run" in said)
 
 
 def test_a_misfire_of_long_ago_is_told_only_where_nothing_fired_since() -> None:
@@ -149,5 +161,52 @@ def test_a_misfire_of_long_ago_is_told_only_where_nothing_fired_since() -> None:
 
 
 def test_one_that_is_gone_is_no_riddle(client: Scheduler) -> None:
-    with pytest.raises(TriggerNotFoundError, match="was removed, or has ended"):
+    with pytest.raises(TriggerNotFoundError, match=r"is not stored, and the history has no execution of it"):
         client.why(KEY)
+
+
+def test_one_that_has_ended_is_told_by_its_history(scheduler: Scheduler) -> None:
+    scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
+    assert scheduler.wait_until_recorded(1, SOON)
+    gone, last = scheduler.why(KEY)
+    assert gone == "Trigger DEFAULT.t is not stored any more: it has ended, or was removed."
+    assert last.startswith("Its last execution, of ")
+    assert last.endswith(", ended as SUCCEEDED.")
+
+
+def test_one_that_ended_in_a_misfire_is_told_by_it() -> None:
+    harness = SchedulerHarness()
+    trigger = SimpleTrigger("t", misfire="fire_all", catch_up_within=SECOND)
+    harness.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
+    harness.advance(HOUR, running=False)
+    harness._handle_misfires()
+    harness.unschedule_job(KEY)
+    assert harness.why(KEY)[1].endswith("1 fire was missed, and no fire time is left.")
+
+
+def test_a_retry_to_come_is_told() -> None:
+    harness = SchedulerHarness()
+    retry = RetryPolicy(attempts=2, delay=HOUR)
+    job = JobDetail(jobs.Raising, "job", retry=retry, durable=True)
+    harness.schedule_job(job, SimpleTrigger("t", start_time=harness.now))
+    harness.run_pending()
+    at = harness.executions()[0].retry_at
+    assert at == harness.now + HOUR
+    assert harness.why(KEY)[-1].endswith(f" The next attempt is at {at.isoformat()}.")
+
+
+@pytest.mark.parametrize("executor", ["", "slow"])
+def test_all_workers_are_busy(make_scheduler: Callable[..., Scheduler], executor: str) -> None:
+    scheduler = make_scheduler(workers=1, executors={"slow": ExecutorConfig("threads", 1)})
+    scheduler.start()
+    blocking = JobDetail(jobs.Waiting, "blocking", executor=executor or None, durable=True)
+    scheduler.schedule_job(blocking, SimpleTrigger("first"))
+    jobs.next_run()
+    job = JobDetail(jobs.Recorded, "job", executor=executor or None, durable=True)
+    scheduler.schedule_job(job, SimpleTrigger("t"))
+    pool = "of executor 'slow' " if executor else ""
+    busy = f"All workers {pool}that can run it are busy: {scheduler.instance_id} 1 of 1."
+    assert busy in scheduler.why(KEY)
+    other = JobDetail(jobs.Recorded, "other", executor=None if executor else "slow")
+    scheduler.schedule_job(other, SimpleTrigger("free", start_time=datetime.now(UTC) + HOUR))
+    assert not any("busy" in sentence for sentence in scheduler.why(TriggerKey("free")))

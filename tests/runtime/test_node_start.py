@@ -27,7 +27,7 @@ def failing(first: BaseException, then: Callable[[], Any]) -> Callable[[], Any]:
 def test_a_start_waits_out_a_lost_look_at_what_jobs_ask_for(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     scheduler = Scheduler("memory://", start_timeout="10s")
     store = scheduler._store
-    monkeypatch.setattr(store, "waiting_lanes", failing(error, store.waiting_lanes))
+    monkeypatch.setattr(store, "waiting_dispatch_keys", failing(error, store.waiting_dispatch_keys))
     with scheduler:
         assert [record.instance_id for record in store.list_nodes().nodes] == [scheduler.instance_id]
 
@@ -36,7 +36,9 @@ def test_a_start_that_failed_after_it_registered_leaves_the_cluster(monkeypatch:
     scheduler = Scheduler("memory://", start_timeout="100ms")
     store = scheduler._store
     with monkeypatch.context() as patch:
-        patch.setattr(store, "waiting_lanes", failing(SchemaError("a table is missing"), store.waiting_lanes))
+        patch.setattr(
+            store, "waiting_dispatch_keys", failing(SchemaError("a table is missing"), store.waiting_dispatch_keys)
+        )
         with pytest.raises(SchemaError):
             scheduler.start()
     assert store.list_nodes().nodes == ()

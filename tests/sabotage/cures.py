@@ -75,9 +75,7 @@ CURES = (
                 "SET {COPIES}\n",
             ),
         ),
-        (
-            "tests/contract/test_scheduling.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",
-        ),
+        ("tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",),
     ),
     Sabotage(
         "h2_only_known_errors_end_an_attempt",
@@ -98,11 +96,40 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.scheduling",
-                "CASE WHEN %(keeps_data)s::bool THEN j.job_data ELSE excluded.job_data END",
-                "CASE WHEN %(keeps_data)s::bool THEN excluded.job_data ELSE excluded.job_data END",
+                "                       THEN j.job_data ELSE excluded.job_data END,\n",
+                "                       THEN excluded.job_data ELSE excluded.job_data END,\n",
             ),
         ),
-        ("tests/contract/test_scheduling.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
+        ("tests/contract/test_contract.py::test_a_job_is_replaced_all_but_its_data[postgresql]",),
+    ),
+    Sabotage(
+        "h10_replacing_begins_anew",
+        "a trigger that is stored again with the same schedule begins anew, and a deploy fires or loses an instant",
+        (
+            Edit(
+                f"{_SQL}.scheduling",
+                " AND (t.schedule_hash = excluded.schedule_hash\n",
+                " AND false AND (t.schedule_hash = excluded.schedule_hash\n",
+            ),
+        ),
+        (
+            "tests/contract/test_storing_again.py::test_a_replaced_trigger_of_the_same_schedule_stays_paused[postgresql]",
+        ),
+    ),
+    Sabotage(
+        "h10_the_end_of_a_mode_resumes_everything",
+        "enabling a job resumes triggers that somebody paused one by one",
+        (
+            Edit(
+                f"{_SQL}.pausing",
+                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND t.held_by_mode"',
+                'HELD_BY_JOBS_MODE = f"{BY_JOB} AND true"',
+            ),
+        ),
+        (
+            "tests/contract/test_modes.py"
+            "::test_the_end_of_a_mode_resumes_nothing_that_was_paused_otherwise[postgresql-job-pause-trigger]",
+        ),
     ),
     Sabotage(
         "h3_modified_as_it_was_read",

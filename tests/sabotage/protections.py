@@ -20,7 +20,7 @@ PROTECTIONS = (
         "no_fence_on_complete",
         "a completion counts whichever epoch sends it",
         (Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),),
-        ("tests/contract/test_complete.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
+        ("tests/contract/test_contract.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
     ),
     Sabotage(
         "no_unique_index",
@@ -78,7 +78,7 @@ PROTECTIONS = (
                 "     WHERE o.sched_name = %(sched)s\n       FOR UPDATE SKIP LOCKED\n",
             ),
         ),
-        ("tests/contract/test_recover.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
+        ("tests/contract/test_contract.py::test_the_work_of_living_nodes_is_left_alone[postgresql]",),
     ),
     Sabotage(
         "errors_are_swallowed",
@@ -106,7 +106,7 @@ PROTECTIONS = (
                 "",
             ),
         ),
-        ("tests/contract/test_fire.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),
+        ("tests/contract/test_contract.py::test_what_is_not_due_yet_stays_claimed[postgresql]",),
     ),
     Sabotage(
         "unknown_is_taken_for_failed",
@@ -139,7 +139,7 @@ PROTECTIONS = (
                 "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
             ),
         ),
-        ("tests/contract/test_complete.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
+        ("tests/contract/test_contract.py::test_a_completion_after_recovery_is_fenced_and_keeps_nothing[postgresql]",),
     ),
     Sabotage(
         "checkin_on_the_work_pool",
@@ -182,7 +182,7 @@ PROTECTIONS = (
             ),
         ),
         (
-            "tests/contract/test_complete.py"
+            "tests/contract/test_contract.py"
             "::test_a_trigger_replaced_while_its_serial_job_runs_is_released_with_it[postgresql]",
         ),
     ),

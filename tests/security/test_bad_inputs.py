@@ -149,15 +149,15 @@ ROWS: dict[str, Row] = {
     "04 a number": (named(5), E.InvalidKeyError, r"^job name: must be str \(got int\)$"),
     "04 None": (named(None), E.InvalidKeyError, r"^job name: must be str \(got NoneType\)$"),
     "04 bytes": (named(b"x"), E.InvalidKeyError, r"^job name: must be str \(got bytes\)$"),
-    "04 a text for a key": (
-        lambda c: c.get_job_detail("nightly"),  # type: ignore[arg-type]
+    "04 bytes for a key": (
+        lambda c: c.pause_job(b"nightly"),  # type: ignore[arg-type]
         E.InvalidKeyError,
-        r"^key: a JobKey is needed, as JobKey\(name, group\) \(got 'nightly'\)$",
+        r"^key: the name of a job or its key is needed, as \"nightly\" or JobKey\(.*\) \(got b'nightly'\)$",
     ),
     "04 a job's key for a trigger's": (
         lambda c: c.pause_trigger(STORED),  # type: ignore[arg-type]
         E.InvalidKeyError,
-        r"^key: a TriggerKey is needed.*got JobKey",
+        r"^key: the name of a trigger or its key is needed.*got JobKey",
     ),
     "05 a lone surrogate": (named("\ud800"), E.InvalidKeyError, r"^job name: not valid Unicode text"),
     "06 no cron": (cron(""), E.InvalidCronError, r"expected 6 or 7 fields \(got 0\)"),
@@ -252,7 +252,7 @@ ROWS: dict[str, Row] = {
     "26 a job that is stored": (
         lambda c: c.add_job(JobDetail(jobs.Recorded, "stored", durable=True)),
         E.ObjectAlreadyExistsError,
-        r"job DEFAULT\.stored exists already; pass replace=True",
+        r"job DEFAULT\.stored exists already and is different: durable is False, not True; pass replace=True",
     ),
     "27 a trigger of no job": (
         lambda c: c.schedule(SimpleTrigger("t", job_key=ABSENT, start_time=LATER)),
@@ -349,8 +349,14 @@ def test_row(client: Scheduler, row: str) -> None:
 
 
 def test_row_27_what_is_not_stored_is_not_deleted(client: Scheduler) -> None:
-    assert client.delete_job(ABSENT) is False
-    assert client.unschedule_job(TriggerKey("daily", "reports")) is False
+    with pytest.raises(E.JobNotFoundError):
+        client.delete_job(ABSENT)
+    with pytest.raises(E.TriggerNotFoundError):
+        client.unschedule_job(TriggerKey("daily", "reports"))
+    with pytest.raises(E.CalendarNotFoundError):
+        client.delete_calendar("none")
+    assert client.delete_job(ABSENT, missing_ok=True) is False
+    assert client.unschedule_job(TriggerKey("daily", "reports"), missing_ok=True) is False
     assert client.delete_calendar("none", missing_ok=True) is False
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
 from quartzpy.config import SchedulerConfig
-from quartzpy.keys import TriggerKey
-from quartzpy.states import ENDED, ExecutionState
-from quartzpy.store.queries import HISTORY, ExecutionQuery
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import ENDED, ExecutionState, TriggerState
+from quartzpy.store.queries import (
+    HISTORY,
+    AnyQuery,
+    ExecutionQuery,
+    JobQuery,
+    MisfireQuery,
+    Position,
+    TriggerQuery,
+)
 from quartzpy.store.sql import pages
 from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
 from quartzpy.store.sql.complete import PURGE
@@ -102,16 +112,16 @@ def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], list[dict[str, Any]]]:
+def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Iterator[Callable[..., list[dict[str, Any]]]]:
     connection = connect()
     for setting in session_settings(SchedulerConfig.of({"name": "plans"})).items():
         connection.execute("SELECT set_config(%s, %s, false)", setting)
     connection.execute(FILL_JOBS + FILL_TRIGGERS + FILL_NODE)
 
-    def one(text: str) -> list[dict[str, Any]]:
+    def one(text: str, **more: Any) -> list[dict[str, Any]]:
         statement = prepare("s", text, names(None))
         connection.execute(b"PREPARE s AS " + statement.sql)
-        values = [as_text({**VALUES, **of_rows(connection)}[name]) for name in statement.values]
+        values = [as_text({**VALUES, **of_rows(connection), **more}[name]) for name in statement.values]
         literals = b", ".join(
             b"NULL" if value is None else b"'" + value.replace(b"'", b"''") + b"'" for value in values
         )
@@ -122,7 +132,9 @@ def explain(connect: Callable[[], psycopg.Connection[Any]]) -> Callable[[str], l
         answer = found[0] if isinstance(found[0], list) else json.loads(found[0])
         return nodes_of(answer[0]["Plan"])
 
-    return one
+    yield one
+    # Else the indexes stay as large as these tests made them, and later tests plan with that.
+    connection.execute("TRUNCATE qrtz_triggers, qrtz_job_details, qrtz_executions, qrtz_misfires CASCADE")
 
 
 FILL_HISTORY = """
@@ -135,9 +147,11 @@ SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n
 """
 # Autovacuum may have looked at these tables while an earlier test had emptied them.
 FORGET_STATISTICS = """
-DELETE FROM pg_statistic WHERE starelid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass);
+DELETE FROM pg_statistic WHERE starelid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass,
+    'qrtz_triggers'::regclass, 'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass);
 UPDATE pg_class SET relpages = 0, reltuples = -1
- WHERE oid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass)
+ WHERE oid IN ('qrtz_executions'::regclass, 'qrtz_fired_triggers'::regclass, 'qrtz_triggers'::regclass,
+    'qrtz_job_details'::regclass, 'qrtz_misfires'::regclass)
 """
 OF_EACH_TRIGGER = 60
 HISTORY_QUERIES = {
@@ -159,6 +173,51 @@ def test_executions_are_read_off_the_end_of_their_index(
     connect().execute(FILL_HISTORY)
     connect().execute("ANALYZE qrtz_executions, qrtz_triggers" if analyzed else FORGET_STATISTICS)
     assert read(explain(pages.executions_text(wanted, None))) <= most
+
+
+FILL_PAGES = """
+INSERT INTO qrtz_job_details (sched_name, job_group, job_name, job_type, is_durable, persists_data, requests_recovery)
+SELECT 'plans', 'pages', 'j' || lpad(n::text, 4, '0'), 'known', true, false, false FROM generate_series(1, 3000) AS n;
+UPDATE qrtz_triggers SET trigger_state = 'ERROR' WHERE sched_name = 'plans' AND generation % 1000 = 7;
+UPDATE qrtz_triggers SET job_name = 'j0005', job_group = 'pages' WHERE sched_name = 'plans' AND generation % 1000 = 8;
+UPDATE qrtz_executions SET outcome = 'FAILED' WHERE sched_name = 'plans' AND fire_id % 1000 = 0;
+UPDATE qrtz_executions SET retry_at = now() WHERE sched_name = 'plans' AND fire_id % 3000 = 0;
+INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
+    handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up)
+SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known', 'node',
+       now(), 'smart', 'SKIPPED', now(), '{}', false, 0
+  FROM generate_series(1, 6000) AS n;
+"""
+_SOME_TIME_AGO = datetime.now(UTC) - timedelta(hours=23)
+PAGES: dict[str, tuple[AnyQuery, Position | None, int]] = {
+    "jobs": (JobQuery(), ("pages", "j2000"), 2 * LIMIT),
+    "jobs of a group": (JobQuery(group=GroupMatcher.equals("pages")), ("pages", "j2000"), 2 * LIMIT),
+    "triggers": (TriggerQuery(), ("DEFAULT", "t5000"), 2 * LIMIT),
+    "triggers of a group": (TriggerQuery(group=GroupMatcher.equals("DEFAULT")), ("DEFAULT", "t5000"), 2 * LIMIT),
+    "triggers in ERROR": (TriggerQuery(states=frozenset({TriggerState.ERROR})), ("DEFAULT", "t2"), 2 * LIMIT),
+    "triggers of a job": (TriggerQuery(job_key=JobKey("j0005", "pages")), ("DEFAULT", "t4"), 2 * LIMIT),
+    "the history": (ExecutionQuery(), (False, _SOME_TIME_AGO, 3000, "DEFAULT", "t2"), 3 * LIMIT),
+    "exhausted executions": (ExecutionQuery(exhausted=True), (False, _SOME_TIME_AGO, 4000, "DEFAULT", "t0"), 3 * LIMIT),
+    "misfires": (MisfireQuery(), (3000,), 2 * LIMIT),
+    "misfires of a trigger": (MisfireQuery(trigger_key=TriggerKey("t2")), (3000,), 2 * LIMIT),
+}
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@pytest.mark.parametrize(("query", "after", "most"), PAGES.values(), ids=PAGES)
+def test_a_page_is_read_from_its_cursor_on(
+    explain: Callable[..., list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    query: AnyQuery,
+    after: Position,
+    most: int,
+    analyzed: bool,
+) -> None:
+    connect().execute(FILL_HISTORY + FILL_PAGES)
+    tables = "qrtz_executions, qrtz_triggers, qrtz_job_details, qrtz_misfires"
+    connect().execute(f"ANALYZE {tables}" if analyzed else FORGET_STATISTICS)
+    text, values = pages.text_and_values(query, after)
+    assert 0 < read(explain(text, **values)) <= most
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])

@@ -11,7 +11,7 @@ call any method.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
@@ -32,7 +32,7 @@ from quartzpy.store.protocol.fires import (
     SkippedTrigger,
     no_calendar,
 )
-from quartzpy.store.protocol.firing import FiringStore, Work
+from quartzpy.store.protocol.firing import FiringStore, JobTransaction
 from quartzpy.store.protocol.outcomes import (
     Acquisition,
     Completion,
@@ -50,6 +50,7 @@ from quartzpy.store.protocol.scheduling import JobEntry, SchedulingStore, Stored
 _T = TypeVar("_T")
 
 
+@runtime_checkable
 class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
     """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together."""
 
@@ -88,6 +89,7 @@ __all__ = [
     "Holdings",
     "JobEntry",
     "JobStore",
+    "JobTransaction",
     "MisfireOutcome",
     "Node",
     "Notification",
@@ -100,6 +102,5 @@ __all__ = [
     "StoredCalendar",
     "Subscription",
     "TriggerMove",
-    "Work",
     "no_calendar",
 ]

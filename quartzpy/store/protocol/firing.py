@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-class Work(Protocol):
+class JobTransaction(Protocol):
     """A database transaction of a job's own."""
 
     @property
@@ -195,7 +195,7 @@ class FiringStore(Protocol):
         """Return the fire_ids of this epoch's executions that were asked to stop."""
         ...
 
-    def begin_job_transaction(self) -> Work:
+    def begin_job_transaction(self) -> JobTransaction:
         """Begin a transaction for a job's own work.
 
         Raises:

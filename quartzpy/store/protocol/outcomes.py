@@ -18,8 +18,7 @@ class Acquisition:
     """The result of `acquire`.
 
     `next_due` is the soonest fire time among the triggers that this node could take and did not. `placed` are the
-    dispatch keys with a placement for which triggers wait, whether or not this node can run them. `cancelled` are
-    the executions that this step asked to stop and of which the store sends no notification.
+    dispatch keys with a placement for which triggers wait, whether or not this node can run them.
     """
 
     now: datetime
@@ -28,22 +27,19 @@ class Acquisition:
     next_due: datetime | None = None
     skipped: Sequence[SkippedTrigger] = ()
     placed: Collection[DispatchKey] = ()
-    cancelled: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
     """The result of `fire`.
 
-    The claims in `not_due` are still held: the store's clock had not reached their fire times. `cancelled` has the
-    same meaning as in `Acquisition`.
+    The claims in `not_due` are still held: the store's clock had not reached their fire times.
     """
 
     now: datetime
     fired: Sequence[FiredTrigger] = ()
     not_due: Collection[int] = ()
     skipped: Sequence[SkippedTrigger] = ()
-    cancelled: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

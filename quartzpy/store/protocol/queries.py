@@ -12,7 +12,15 @@ from quartzpy.states import JobMode, PublicState
 from quartzpy.store.protocol.fires import DispatchKey
 from quartzpy.store.protocol.scheduling import StoredCalendar
 from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, JobHeader, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import (
+    ExecutionRecord,
+    JobHeader,
+    JobRecord,
+    MisfireRecord,
+    Pauses,
+    RunningRecord,
+    TriggerRecord,
+)
 
 
 class QueryStore(Protocol):
@@ -60,6 +68,10 @@ class QueryStore(Protocol):
 
     def all_paused(self) -> bool: ...
 
+    def pauses(self) -> Pauses:
+        """Return the pauses that apply to triggers that are stored later, in one read."""
+        ...
+
     def is_manual(self) -> bool:
         """Return whether the manual mode is on; see `set_manual`."""
         ...
@@ -70,7 +82,7 @@ class QueryStore(Protocol):
 
     def calendar_names(self) -> list[str]: ...
 
-    def waiting_lanes(self) -> set[DispatchKey]:
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
         """Return the dispatch keys for which triggers are WAITING."""
         ...
 

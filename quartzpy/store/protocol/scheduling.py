@@ -12,7 +12,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
-from quartzpy.store.records import TriggerRecord
+from quartzpy.store.records import Owned, TriggerRecord
 from quartzpy.triggers.upcoming import PreparedTrigger
 
 
@@ -52,14 +52,20 @@ class SchedulingStore(Protocol):
     """
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-        """Store jobs and triggers, all or none.
+        """Store jobs and triggers, all or none. Return the soonest fire time of the stored triggers.
 
         A new trigger is PAUSED where its group, the group of its job, or everything is paused, and BLOCKED while its
-        job is at its concurrency limit. Replacing a job or trigger gives it a new generation; the other triggers of a
-        replaced job stay. Claims become void on triggers of a job whose type, limit or placement changed.
+        job is at its concurrency limit. Storing exactly what is stored already changes nothing.
+
+        With `replace`, a trigger that belongs to the same job and whose schedule did not change (see
+        `PreparedTrigger.schedule_hash`) keeps its progress, state, pause, misfires, claim and generation; its other
+        values are replaced. A trigger whose schedule did change gets a new generation. The other triggers of a
+        replaced job stay. The data of a job that persists it, and did so before, stays as the job left it. Claims
+        become void on triggers of a job whose type, limit or placement changed.
 
         Raises:
-            ObjectAlreadyExistsError: a key is stored already and `replace` is false.
+            ObjectAlreadyExistsError: something else is stored under a key and `replace` is false; the message names
+                the differences.
             JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored.
         """
         ...
@@ -84,20 +90,27 @@ class SchedulingStore(Protocol):
         """Remove triggers, and jobs that are not durable and have no trigger left. Return the keys that were stored."""
         ...
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
-        """Remove jobs with all their triggers. Executions that are running go on. Return the keys that were stored."""
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
+        """Remove jobs with all their triggers, and return those that were stored. Running executions go on."""
         ...
 
     def clear(self) -> None:
         """Remove all jobs, triggers, calendars and pauses. Executions that are running go on."""
         ...
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
-        """Return the jobs and triggers that an owner declared (see `Scheduler.sync`) and nobody has replaced since."""
+    def owned(self, owner: str) -> Owned:
+        """Return the jobs and triggers that an owner declared (see `Scheduler.sync`), and the version it gave last."""
         ...
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
-        """Record the owner of these jobs and triggers."""
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
+        """Record the owner of these jobs and triggers and, where it is given, the version of its declarations."""
         ...
 
     # --- calendars
@@ -179,15 +192,20 @@ class SchedulingStore(Protocol):
         """Resume all triggers, and forget all pauses of groups."""
         ...
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
-        """Set which triggers of a job fire, those that are stored later included. ENABLED resumes all its triggers.
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Set which triggers of a job fire, those that are stored later included.
 
-        A job that is not stored is ignored.
+        A job that is not stored is ignored. The triggers that only the former mode had paused are resumed; `missed`
+        decides about the fires that they missed. Triggers that were paused by name, by group or by `pause_all` stay
+        paused.
         """
         ...
 
-    def set_manual(self, on: bool) -> datetime | None:
-        """Switch the manual mode on, in which only triggers fire that no schedule made, or off."""
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        """Switch the manual mode on, in which only triggers fire that no schedule made, or off.
+
+        The end of the manual mode resumes the triggers that it alone had paused, as `set_job_mode` does.
+        """
         ...
 
     def reset_from_error(self, key: TriggerKey) -> datetime | None:

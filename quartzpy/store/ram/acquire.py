@@ -11,7 +11,15 @@ from typing import TypeVar
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import AcquiredTrigger, Acquisition, AvailableSlots, FiredTrigger, Node, SkippedTrigger
+from quartzpy.store.protocol import (
+    AcquiredTrigger,
+    Acquisition,
+    AvailableSlots,
+    FiredTrigger,
+    Node,
+    Notification,
+    SkippedTrigger,
+)
 from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow, load_job, load_trigger
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -30,7 +38,6 @@ class Taken:
     fired: list[FiredTrigger] = field(default_factory=list)
     acquired: list[AcquiredTrigger] = field(default_factory=list)
     skipped: list[SkippedTrigger] = field(default_factory=list)
-    cancelled: list[int] = field(default_factory=list)
 
 
 def acquire(
@@ -70,7 +77,6 @@ def acquire(
         None if left is None else left.at,
         tuple(took.skipped),
         tables.due.placed,
-        tuple(took.cancelled),
     )
 
 
@@ -134,7 +140,7 @@ class Overlaps:
         if running:
             oldest = min(running, key=lambda other: (other.fire_time, other.fire_id))
             oldest.cancel_requested = True
-            self._took.cancelled.append(oldest.fire_id)
+            self._tables.notifications.add(Notification.CANCELLED)
 
 
 def _eligible(
@@ -268,7 +274,7 @@ def fire_row(
         job_data=job.data,
         trigger_data=row.data,
         calendar_revision=None if calendar is None else calendar.revision,
-        load_calendar=lambda: None if calendar is None else calendar.calendar,
+        load_calendar=partial(_given, None if calendar is None else calendar.calendar),
         load_trigger=partial(load_trigger, row.bare, row.data),
         load_job=partial(load_job, *job.loader()),
     )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
-from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node
+from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification
 from quartzpy.store.ram.rerun import retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
 from quartzpy.store.records import ExecutionRecord
@@ -125,6 +125,7 @@ def request_cancel(tables: Tables, fire_id: int) -> bool:
     if row is None or row.state is not FiredState.EXECUTING:
         return False
     row.cancel_requested = True
+    tables.notifications.add(Notification.CANCELLED)
     return True
 
 

@@ -40,7 +40,7 @@ def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
                 coalesced_fire_times = (claim.scheduled_time, *passed) if passed else ()
                 to = following(row, move.following, len(passed))
                 took.fired.append(fire_row(tables, node, row, claim.fire_id, *to, now, coalesced_fire_times))
-    return Firing(now, tuple(took.fired), frozenset(not_due), tuple(took.skipped), tuple(took.cancelled))
+    return Firing(now, tuple(took.fired), frozenset(not_due), tuple(took.skipped))
 
 
 def _in_order(move: FireRequest) -> tuple[bool, object, int]:

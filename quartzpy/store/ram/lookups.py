@@ -14,7 +14,8 @@ from quartzpy.store.ram.tables import PAUSED_STATES, FiredRow, Tables, TriggerRo
 from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 
 
-def record_of(row: TriggerRow) -> TriggerRecord:
+def trigger_record(row: TriggerRow) -> TriggerRecord:
+    """A row as operators see it."""
     return TriggerRecord(
         key=row.key,
         job_key=row.job.key,
@@ -30,6 +31,7 @@ def record_of(row: TriggerRow) -> TriggerRecord:
         calendar=row.bare.calendar,
         priority=row.bare.priority,
         description=row.bare.description,
+        schedule_hash=row.schedule_hash,
     )
 
 
@@ -38,12 +40,12 @@ def jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
 
 
 def triggers(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    return {key: record_of(tables.triggers[key]) for key in keys if key in tables.triggers}
+    return {key: trigger_record(tables.triggers[key]) for key in keys if key in tables.triggers}
 
 
 def triggers_of_job(tables: Tables, key: JobKey) -> list[TriggerRecord]:
     job = tables.jobs.get(key)
-    return [] if job is None else [record_of(job.triggers[name]) for name in sorted(job.triggers)]
+    return [] if job is None else [trigger_record(job.triggers[name]) for name in sorted(job.triggers)]
 
 
 def trigger_states(tables: Tables, keys: Collection[TriggerKey]) -> dict[TriggerKey, PublicState]:

@@ -20,7 +20,7 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.ram.lookups import record_of
+from quartzpy.store.ram.lookups import trigger_record
 from quartzpy.store.ram.tables import JobRow, Tables, TriggerRow, load_job
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
@@ -61,7 +61,7 @@ def _job_record(row: JobRow) -> JobRecord:
 
 
 def triggers(tables: Tables, query: TriggerQuery, limit: int | None, after: Position | None) -> list[TriggerRecord]:
-    records = (record_of(row) for row in tables.triggers.values() if _trigger_matches(row, query))
+    records = (trigger_record(row) for row in tables.triggers.values() if _trigger_matches(row, query))
 
     def place(position: Position) -> Position:
         if query.order is TriggerOrder.KEY:

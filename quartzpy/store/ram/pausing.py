@@ -18,11 +18,14 @@ _PAUSING = {
 }
 
 
-def _pause(tables: Tables, rows: Iterable[TriggerRow]) -> None:
+def _pause(tables: Tables, rows: Iterable[TriggerRow], *, by_mode: bool = False) -> None:
     """Pause triggers; a claim on one is dropped, so that it can fire no more."""
     for row in list(rows):
         if row.state in _PAUSING:
             tables.move(row, _PAUSING[row.state])
+            row.held_by_mode = by_mode
+        elif not by_mode:
+            row.held_by_mode = False
 
 
 def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.MISFIRE) -> datetime | None:
@@ -31,6 +34,8 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.
     now = tables.now()
     for row in list(rows):
         if tables.pauses.forbid(row.key, row.job):
+            # From here on the mode alone holds it.
+            row.held_by_mode = row.state in PAUSED_STATES
             continue
         at = row.progress.next_fire_time
         if row.state in PAUSED_STATES and at is not None:
@@ -38,6 +43,7 @@ def _resume(tables: Tables, rows: Iterable[TriggerRow], missed: Missed = Missed.
             # What no schedule made is not skipped.
             treated = missed if at < now and row.key.group not in UNSCHEDULED_GROUPS else Missed.MISFIRE
             tables.move(row, TriggerState.BLOCKED if blocked else TriggerState.WAITING, missed_policy=treated)
+            row.held_by_mode = False
             times.append(at)
     return min(times, default=None)
 
@@ -115,24 +121,28 @@ def resume_all(tables: Tables, missed: Missed) -> datetime | None:
     return _resume(tables, tables.triggers.values(), missed)
 
 
-def set_mode(tables: Tables, key: JobKey, mode: JobMode) -> datetime | None:
+def set_mode(tables: Tables, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
     """See `JobStore.set_job_mode`."""
     job = tables.jobs.get(key)
     if job is None:
         return None
     job.mode = mode
-    _pause(tables, [row for row in job.triggers.values() if tables.pauses.forbid(row.key, job)])
-    return None if mode is JobMode.DISABLED else _resume(tables, job.triggers.values())
+    _pause(tables, [row for row in job.triggers.values() if tables.pauses.forbid(row.key, job)], by_mode=True)
+    return None if mode is JobMode.DISABLED else _resume(tables, _held_by_mode(job.triggers.values()), missed)
 
 
-def set_manual(tables: Tables, on: bool) -> datetime | None:
+def _held_by_mode(rows: Iterable[TriggerRow]) -> list[TriggerRow]:
+    return [row for row in rows if row.held_by_mode]
+
+
+def set_manual(tables: Tables, on: bool, missed: Missed) -> datetime | None:
     """See `JobStore.set_manual`."""
     tables.pauses.manual = on
     scheduled = [row for row in tables.triggers.values() if row.key.group not in UNSCHEDULED_GROUPS]
     if on:
-        _pause(tables, scheduled)
+        _pause(tables, scheduled, by_mode=True)
         return None
-    return _resume(tables, scheduled)
+    return _resume(tables, _held_by_mode(scheduled), missed)
 
 
 def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
+from quartzpy.differences import refuse_other_job, refuse_other_trigger
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store.protocol import JobEntry
+from quartzpy.store.ram.lookups import trigger_record
 from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
+from quartzpy.store.records import Owned
+from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 
@@ -20,19 +24,25 @@ def store_jobs(tables: Tables, entries: Sequence[JobEntry], *, replace: bool) ->
     kept = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
     prepared = [trigger for entry in entries for trigger in entry.triggers]
     _check_jobs(tables, jobs, replace)
-    _check_triggers(tables, prepared, {job.key for job in jobs}, () if replace else tables.triggers)
+    _check_triggers(tables, prepared, {job.key for job in jobs})
+    if not replace:
+        _check_same_triggers(tables, prepared)
     for job in jobs:
-        _store_job(tables, job, keeps_data=job.key in kept)
+        if replace or job.key not in tables.jobs:
+            _store_job(tables, job, keeps_data=job.key in kept)
     for one in prepared:
-        _store_trigger(tables, one)
-    return _soonest(prepared)
+        if replace or one.trigger.key not in tables.triggers:
+            _store_trigger(tables, one)
+    return _soonest(tables, prepared)
 
 
 def _check_jobs(tables: Tables, jobs: Sequence[JobDetail], replace: bool) -> None:
     given: set[JobKey] = set()
     for job in jobs:
-        if not replace and (job.key in tables.jobs or job.key in given):
-            raise ObjectAlreadyExistsError(f"job {job.key} exists already; pass replace=True to replace it")
+        if not replace and job.key in given:
+            raise ObjectAlreadyExistsError(f"job {job.key} is given twice")
+        if not replace and job.key in tables.jobs:
+            refuse_other_job(job, tables.jobs[job.key].load())
         given.add(job.key)
 
 
@@ -40,25 +50,29 @@ def _check_triggers(
     tables: Tables,
     prepared: Sequence[PreparedTrigger],
     given: Collection[JobKey],
-    taken: Collection[TriggerKey],
 ) -> None:
     for trigger in (one.trigger for one in prepared):
         if trigger.calendar is not None and trigger.calendar not in tables.calendars:
             raise CalendarNotFoundError(f"trigger {trigger.key}: calendar {trigger.calendar!r} is not stored")
         if trigger.job_key not in tables.jobs and trigger.job_key not in given:
             raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
-        if trigger.key in taken:
-            raise ObjectAlreadyExistsError(f"trigger {trigger.key} exists already; pass replace=True to replace it")
 
 
-def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool) -> None:
+def _check_same_triggers(tables: Tables, prepared: Sequence[PreparedTrigger]) -> None:
+    for one in prepared:
+        row = tables.triggers.get(one.trigger.key)
+        if row is not None:
+            refuse_other_trigger(one, trigger_record(row))
+
+
+def _store_job(tables: Tables, detail: JobDetail, *, keeps_data: bool, keeps_persisted: bool = True) -> None:
     known = tables.jobs.get(detail.key)
     if known is None:
         tables.jobs[detail.key] = JobRow(detail)
         return
-    data = known.data
+    data, persisted = known.data, known.persists_data
     tables.redefine(known, detail)
-    if keeps_data:
+    if keeps_data or (keeps_persisted and persisted and known.persists_data):
         known.data = data
 
 
@@ -70,7 +84,7 @@ def modify_job(
     if row is None:
         return None
     job = change(row.load())
-    _store_job(tables, job, keeps_data=keeps_data)
+    _store_job(tables, job, keeps_data=keeps_data, keeps_persisted=False)
     return job
 
 
@@ -79,17 +93,30 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
     assert trigger.job_key is not None
     job = tables.jobs[trigger.job_key]
     old = tables.triggers.get(trigger.key)
+    if old is not None and old.job is job and _has_same_schedule(old, prepared):
+        tables.redefine_trigger(old, trigger)
+        old.schedule_hash = prepared.schedule_hash
+        old.owner = None
+        return
     if old is not None:
         tables.remove_trigger(old)
     # What was computed from a calendar that was replaced meanwhile is left to be computed again.
     revision = None if trigger.calendar is None else tables.calendars[trigger.calendar].revision
     horizon = prepared.upcoming if prepared.calendar_revision == revision else UpcomingFireTimes()
-    row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon)
+    row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon, prepared.schedule_hash)
     tables.add_trigger(row, tables.state_of_new(row.key, job))
 
 
-def _soonest(prepared: Sequence[PreparedTrigger]) -> datetime | None:
-    return min((one.progress.next_fire_time for one in prepared if one.progress.next_fire_time), default=None)
+def _has_same_schedule(row: TriggerRow, prepared: PreparedTrigger) -> bool:
+    """Tell whether a stored trigger has the schedule of `prepared`: as it was declared, or as it stands now."""
+    if row.schedule_hash is not None and row.schedule_hash == prepared.schedule_hash:
+        return True
+    return schedule_hash(row.bare) == schedule_hash(prepared.trigger)
+
+
+def _soonest(tables: Tables, prepared: Sequence[PreparedTrigger]) -> datetime | None:
+    times = (tables.triggers[one.trigger.key].progress.next_fire_time for one in prepared)
+    return min((at for at in times if at is not None), default=None)
 
 
 def replace_trigger(tables: Tables, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
@@ -97,10 +124,13 @@ def replace_trigger(tables: Tables, old: TriggerKey, new: PreparedTrigger) -> da
     row = tables.triggers.get(old)
     if row is None:
         return None
-    _check_triggers(tables, [new], (), tables.triggers.keys() - {old})
+    _check_triggers(tables, [new], ())
+    if new.trigger.key != old:
+        _check_same_triggers(tables, [new])
     tables.remove_trigger(row)
-    _store_trigger(tables, new)
-    return _soonest([new])
+    if new.trigger.key not in tables.triggers:
+        _store_trigger(tables, new)
+    return _soonest(tables, [new])
 
 
 def delete_triggers(tables: Tables, keys: Collection[TriggerKey]) -> set[TriggerKey]:
@@ -112,9 +142,9 @@ def delete_triggers(tables: Tables, keys: Collection[TriggerKey]) -> set[Trigger
     return {row.key for row in there}
 
 
-def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> set[JobKey]:
+def delete_jobs(tables: Tables, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
-    there = {key for key in keys if key in tables.jobs}
+    there = {key: set(tables.jobs[key].triggers) for key in keys if key in tables.jobs}
     for key in there:
         for row in list(tables.jobs[key].triggers.values()):
             tables.remove_trigger(row)
@@ -130,16 +160,24 @@ def clear(tables: Tables) -> None:
             tables.drop(row)
     tables.calendars.clear()
     tables.pauses = Pauses()
+    tables.versions.clear()
 
 
-def owned(tables: Tables, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+def owned(tables: Tables, owner: str) -> Owned:
     """What an owner declared; see `JobStore.owned`."""
-    jobs = {key for key, row in tables.jobs.items() if row.owner == owner}
-    return jobs, {key for key, row in tables.triggers.items() if row.owner == owner}
+    return Owned(
+        frozenset(key for key, row in tables.jobs.items() if row.owner == owner),
+        frozenset(key for key, row in tables.triggers.items() if row.owner == owner),
+        tables.versions.get(owner),
+    )
 
 
-def own(tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+def own(
+    tables: Tables, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey], version: str | None
+) -> None:
     """Note whose these are; see `JobStore.own`."""
+    if version is not None:
+        tables.versions[owner] = version
     for job_key in jobs:
         tables.jobs[job_key].owner = owner
     for trigger_key in triggers:

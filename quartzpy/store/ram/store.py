@@ -34,6 +34,7 @@ from quartzpy.store.protocol import (
     Holdings,
     JobEntry,
     JobStore,
+    JobTransaction,
     MisfireOutcome,
     Node,
     Notification,
@@ -41,8 +42,8 @@ from quartzpy.store.protocol import (
     RecoveryOutcome,
     Repairs,
     StoredCalendar,
+    Subscription,
     TriggerMove,
-    Work,
 )
 from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.ram import (
@@ -57,6 +58,7 @@ from quartzpy.store.ram import (
     recover,
     scheduling,
 )
+from quartzpy.store.ram.notifications import Notifications
 from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import (
     ExecutionRecord,
@@ -64,6 +66,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -76,8 +80,23 @@ class RamJobStore:
     """Keeps a scheduler's jobs in this process's memory, by the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._tables = Tables(clock)
         self._lock = threading.RLock()
+        self._notifications = Notifications()
+
+    def export_state(self) -> Tables:
+        """Return everything that is stored, but the clock: a value that can be copied and pickled.
+
+        It is live: a caller that keeps it copies it before the next call. `import_state` of the same release reads it.
+        """
+        return self._tables
+
+    def import_state(self, state: Tables) -> None:
+        """Replace everything that is stored by what `export_state` returned."""
+        state.take_time_from(self._clock)
+        with self._lock:
+            self._tables = state
 
     def within(self, connection: Any) -> JobStore:
         raise InvalidValueError("using: memory:// has no transactions; it needs a store on a database")
@@ -86,15 +105,22 @@ class RamJobStore:
         with self._lock:
             return work(self)
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         with self._lock:
             return scheduling.owned(self._tables, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
         with self._lock:
-            scheduling.own(self._tables, owner, jobs, triggers)
+            scheduling.own(self._tables, owner, jobs, triggers, version)
 
-    def begin_job_transaction(self) -> Work:
+    def begin_job_transaction(self) -> JobTransaction:
         raise InvalidValueError("transaction: memory:// has no transactions; it needs a store on a database")
 
     def snapshot(self) -> Callable[[], None]:
@@ -104,6 +130,7 @@ class RamJobStore:
 
         def put_back() -> None:
             with self._lock:
+                kept.continue_numbers_of(self._tables)
                 self._tables = kept
 
         return put_back
@@ -203,7 +230,7 @@ class RamJobStore:
         passed_over: Collection[int] = (),
     ) -> Acquisition:
         with self._lock:
-            return acquire.acquire(
+            acquisition = acquire.acquire(
                 self._tables,
                 node,
                 available_slots,
@@ -212,10 +239,21 @@ class RamJobStore:
                 misfire_threshold=misfire_threshold,
                 passed_over=passed_over,
             )
+        self._notify()
+        return acquisition
+
+    def _notify(self) -> None:
+        """Send what a step has left to be sent, outside its lock."""
+        with self._lock:
+            notifications, self._tables.notifications = self._tables.notifications, set()
+        if notifications:
+            self._notifications.send(notifications)
 
     def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
         with self._lock:
-            return fire.fire(self._tables, node, moves)
+            firing = fire.fire(self._tables, node, moves)
+        self._notify()
+        return firing
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         with self._lock:
@@ -233,7 +271,9 @@ class RamJobStore:
 
     def request_cancel(self, fire_id: int) -> bool:
         with self._lock:
-            return complete.request_cancel(self._tables, fire_id)
+            found = complete.request_cancel(self._tables, fire_id)
+        self._notify()
+        return found
 
     def request_cancel_of_job(self, job: JobKey) -> Collection[int]:
         with self._lock:
@@ -275,7 +315,7 @@ class RamJobStore:
         with self._lock:
             return scheduling.delete_triggers(self._tables, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         with self._lock:
             return scheduling.delete_jobs(self._tables, keys)
 
@@ -344,9 +384,9 @@ class RamJobStore:
         with self._lock:
             return pausing.resume_all(self._tables, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_mode(self._tables, key, mode)
+            return pausing.set_mode(self._tables, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.job_header(key)
@@ -357,9 +397,9 @@ class RamJobStore:
             job = self._tables.jobs.get(key)
             return None if job is None else JobHeader(key, job.job_type, job.mode)
 
-    def set_manual(self, on: bool) -> datetime | None:
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
         with self._lock:
-            return pausing.set_manual(self._tables, on)
+            return pausing.set_manual(self._tables, on, missed)
 
     def is_manual(self) -> bool:
         with self._lock:
@@ -409,6 +449,12 @@ class RamJobStore:
         with self._lock:
             return lookups.groups(self._tables.triggers)
 
+    def pauses(self) -> Pauses:
+        with self._lock:
+            pauses = self._tables.pauses
+            groups = lookups.paused_trigger_groups(self._tables)
+            return Pauses(pauses.everything, frozenset(groups), frozenset(pauses.job_groups))
+
     def paused_trigger_groups(self) -> set[str]:
         with self._lock:
             return lookups.paused_trigger_groups(self._tables)
@@ -420,7 +466,7 @@ class RamJobStore:
     def all_paused(self) -> bool:
         return self._tables.pauses.everything
 
-    def waiting_lanes(self) -> set[DispatchKey]:
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
         with self._lock:
             return self._tables.due.dispatch_keys()
 
@@ -469,8 +515,7 @@ class RamJobStore:
     # --- waking up
 
     def tell(self, what: Notification) -> None:
-        """Do nothing: there are no other processes."""
+        self._notifications.send([what])
 
-    def subscribe(self) -> None:
-        """None: there are no other processes."""
-        return
+    def subscribe(self) -> Subscription:
+        return self._notifications.subscribe()

@@ -6,12 +6,12 @@ state and the claim follow. A trigger has a fire_id while it is ACQUIRED, and wh
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any
 
 from quartzpy.clock import Clock
@@ -20,7 +20,7 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import ExecutionState, FiredState, JobMode, Missed, Outcome, TriggerState, WhenFull
-from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, StoredCalendar
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, StoredCalendar
 from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -39,8 +39,21 @@ AFTER_UNBLOCKING = {
 }
 
 
-_EPOCHS = count(1)
-"""Of this process, and not of one store: a process asks which epochs are its own by their numbers."""
+class _Epochs:
+    """The epochs of this process, for all stores: a process asks which epochs are its own by their numbers."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def next(self, above: int) -> int:
+        """Return an epoch above `above` and above all that were returned before."""
+        with self._lock:
+            self._last = max(self._last, above) + 1
+            return self._last
+
+
+_EPOCHS = _Epochs()
 
 
 class JobRow:
@@ -124,25 +137,32 @@ class TriggerRow:
         "error",
         "fire_id",
         "generation",
+        "held_by_mode",
         "job",
         "key",
         "missed_policy",
         "owner",
         "progress",
+        "schedule_hash",
         "state",
         "upcoming",
     )
 
     def __init__(
-        self, trigger: Trigger, job: JobRow, generation: int, progress: TriggerProgress, upcoming: UpcomingFireTimes
+        self,
+        trigger: Trigger,
+        job: JobRow,
+        generation: int,
+        progress: TriggerProgress,
+        upcoming: UpcomingFireTimes,
+        schedule_hash: int | None = None,
     ) -> None:
         self.key = trigger.key
         self.job = job
         self.generation = generation
-        self.data = encode(trigger.data)
-        self.bare = replace(trigger, data=None)
-        own = None if trigger.ignores_misfires else trigger.misfire_threshold
-        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
+        self.schedule_hash = schedule_hash
+        self.held_by_mode = False
+        self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE
         self.state = TriggerState.COMPLETE
@@ -153,6 +173,12 @@ class TriggerRow:
         self.owner: str | None = None
         self.fire_id: int | None = None
         self.error: str | None = None
+
+    def become(self, trigger: Trigger) -> None:
+        self.data = encode(trigger.data)
+        self.bare = replace(trigger, data=None)
+        own = None if trigger.ignores_misfires else trigger.misfire_threshold
+        self._usual_rule = MisfireRule(trigger.ignores_misfires, own)
 
     def load(self) -> Trigger:
         return load_trigger(self.bare, self.data)
@@ -234,12 +260,14 @@ class Pauses:
 
     def cover(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Whether a trigger of this job that is stored now is paused."""
-        return (
-            self.everything
-            or trigger_key.group in self.trigger_groups
-            or job.key.group in self.job_groups
-            or self.forbid(trigger_key, job)
-        )
+        return self._cover_groups(trigger_key, job) or self.forbid(trigger_key, job)
+
+    def hold_by_mode(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        """Whether a mode alone pauses a trigger of this job that is stored now."""
+        return self.forbid(trigger_key, job) and not self._cover_groups(trigger_key, job)
+
+    def _cover_groups(self, trigger_key: TriggerKey, job: JobRow) -> bool:
+        return self.everything or trigger_key.group in self.trigger_groups or job.key.group in self.job_groups
 
     def forbid(self, trigger_key: TriggerKey, job: JobRow) -> bool:
         """Whether manual mode, or the mode of its job, keeps a trigger from firing."""
@@ -259,17 +287,33 @@ class Tables:
         self.nodes: dict[str, NodeRecord] = {}
         self.calendars: dict[str, StoredCalendar] = {}
         self.pauses = Pauses()
+        self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
+        self.notifications: set[Notification] = set()
+        """Those that are not sent yet."""
         self._running: Counter[JobKey] = Counter()
-        self._numbers = count(1)
+        self._last_number = 0
+        self._last_epoch = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_clock"}
+
+    def take_time_from(self, clock: Clock) -> None:
+        self._clock = clock
 
     def copied(self) -> Tables:
-        """Return a copy of all rows. It shares the clock, and the numbers, which are never given twice."""
-        shared = (self._clock, self._numbers)
-        return deepcopy(self, {id(one): one for one in shared})
+        """Return a copy of all rows, which shares the clock."""
+        copy = deepcopy(self)
+        copy.take_time_from(self._clock)
+        return copy
+
+    def continue_numbers_of(self, other: Tables) -> None:
+        """Give no number that `other` has given."""
+        self._last_number = max(self._last_number, other._last_number)
+        self._last_epoch = max(self._last_epoch, other._last_epoch)
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -280,10 +324,12 @@ class Tables:
 
     def next_number(self) -> int:
         """A fire_id or a generation: above all before."""
-        return next(self._numbers)
+        self._last_number += 1
+        return self._last_number
 
     def next_epoch(self) -> int:
-        return next(_EPOCHS)
+        self._last_epoch = _EPOCHS.next(self._last_epoch)
+        return self._last_epoch
 
     def require(self, node: Node) -> datetime:
         """The time, for a step of a node that still stands.
@@ -302,7 +348,19 @@ class Tables:
         self.triggers[row.key] = row
         row.job.triggers[row.key] = row
         row.state = state
+        row.held_by_mode = self.pauses.hold_by_mode(row.key, row.job)
         self._enter(row)
+
+    def redefine_trigger(self, row: TriggerRow, given: Trigger) -> None:
+        """Give a trigger other values, all but its schedule: its progress, its pause and a claim on it stay."""
+        waits = row.state is TriggerState.WAITING
+        if waits:
+            self.due.remove(row.job.dispatch_key, row.rule, row.entry)
+        if (row.bare.misfire, row.bare.misfire_threshold) != (given.misfire, given.misfire_threshold):
+            row.catch_up_until = None
+        row.become(row.bare.with_values_of(given))
+        if waits:
+            self.due.add(row.job.dispatch_key, row.rule, row.entry)
 
     def remove_trigger(self, row: TriggerRow) -> None:
         """Remove a trigger and the claim on it; a fire that runs goes on."""

@@ -12,7 +12,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PUBLIC, ExecutionState, PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
-from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ExecutionRecord, Pauses, RunningRecord, TriggerRecord
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
@@ -32,7 +32,7 @@ TRIGGER = """
 SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
-       t.generation, t.upcoming, t.error, t.catch_up_until
+       t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash
   FROM {source} t
 """
 _TRIGGER = TRIGGER.format(source="$triggers")
@@ -88,7 +88,7 @@ WITH RECURSIVE waiting AS (
          ORDER BY t.job_type, t.placement LIMIT 1) AS other
 )
 """
-WAITING_LANES = f"{WAITING} SELECT job_type, placement FROM waiting"
+WAITING_DISPATCH_KEYS = f"{WAITING} SELECT job_type, placement FROM waiting"
 # While all are paused, a group that was stored since is paused like those that were.
 PAUSED = """
 SELECT scope, group_name FROM $paused_groups WHERE sched_name = %(sched)s
@@ -141,9 +141,10 @@ def jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, JobDetai
     return {job.key: job for job in found}
 
 
-def record_of(row: tuple[Any, ...]) -> TriggerRecord:
+def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
+    """Return a row of `TRIGGERS` as a record."""
     name, group, job_group, job_name, *columns = row[:14]
-    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until = row[14:]
+    job_type, state, following, previous, times, generation, upcoming, error, catch_up_until, schedule_hash = row[14:]
     return TriggerRecord(
         key=TriggerKey(name, group),
         job_key=JobKey(job_name, job_group),
@@ -159,16 +160,17 @@ def record_of(row: tuple[Any, ...]) -> TriggerRecord:
         calendar=columns[8],
         priority=columns[5],
         description=columns[2],
+        schedule_hash=schedule_hash,
     )
 
 
 def triggers(session: SqlSession, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-    found = [record_of(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
+    found = [trigger_record(row) for row in session.read_one(TRIGGERS, **_listed(keys))]
     return {record.key: record for record in found}
 
 
 def triggers_of_job(session: SqlSession, key: JobKey) -> list[TriggerRecord]:
-    return [record_of(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
+    return [trigger_record(row) for row in session.read_one(TRIGGERS_OF_JOB, group=key.group, name=key.name)]
 
 
 def trigger_states(session: SqlSession, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
@@ -190,12 +192,19 @@ def column(session: SqlSession, text: str) -> list[str]:
     return [row[0] for row in session.read_one(text)]
 
 
+def pauses(session: SqlSession) -> Pauses:
+    """See `JobStore.pauses`."""
+    found = session.read_one(PAUSED)
+    groups = {scope: frozenset(name for of, name in found if of == scope) for scope in ("TRIGGER", "JOB")}
+    return Pauses(any(scope == "ALL" for scope, _ in found), groups["TRIGGER"], groups["JOB"])
+
+
 def paused(session: SqlSession, scope: str) -> set[str]:
     return {name for found, name in session.read_one(PAUSED) if found == scope}
 
 
-def waiting_lanes(session: SqlSession) -> set[DispatchKey]:
-    return {DispatchKey(*row) for row in session.read_one(WAITING_LANES)}
+def waiting_dispatch_keys(session: SqlSession) -> set[DispatchKey]:
+    return {DispatchKey(*row) for row in session.read_one(WAITING_DISPATCH_KEYS)}
 
 
 def list_running(session: SqlSession) -> list[RunningRecord]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
-from quartzpy.states import ENDED, ExecutionState, FiredState, JobMode, MisfireAction
+from quartzpy.states import ENDED, ExecutionState, FiredState, JobMode, MisfireAction, TriggerState
 from quartzpy.store.queries import (
     AnyQuery,
     ExecutionQuery,
@@ -30,13 +30,19 @@ from quartzpy.store.queries import (
 )
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 from quartzpy.store.sql import rows
-from quartzpy.store.sql.lookups import ENDED_COLUMNS, FIRED_COLUMNS, JOB_COLUMNS, TRIGGER, WAITING, execution_of
-from quartzpy.store.sql.lookups import record_of as trigger_of
+from quartzpy.store.sql.lookups import (
+    ENDED_COLUMNS,
+    FIRED_COLUMNS,
+    JOB_COLUMNS,
+    TRIGGER,
+    WAITING,
+    execution_of,
+    trigger_record,
+)
 from quartzpy.store.sql.session import SqlSession
 
 _LIMIT = "LIMIT %(limit)s::int"
 _CONTAINS = "strpos({column}, %(contains)s) > 0"
-# A prefix is a range of the index as well; no name is longer than 200 characters.
 _GROUP = {
     MatchOperator.EQUALS: "{column} = %(group)s",
     MatchOperator.STARTS_WITH: "starts_with({column}, %(group)s)",
@@ -58,8 +64,9 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COL
 # OFFSET 0 keeps the planner from walking along another index in the order of the query.
 _TRIGGERS_OF_KEY = "(SELECT * FROM $triggers WHERE sched_name = %(sched)s {of} OFFSET 0)"
 _TRIGGERS = f"""
-{TRIGGER.format(source="{source}")} WHERE t.sched_name = %(sched)s {{conditions}} ORDER BY {{order}} {_LIMIT}
+{TRIGGER.format(source="{source}")} WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY {{order}} {_LIMIT}
 """
+_STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
 _BY_KEY = "t.trigger_group, t.trigger_name"
 _NEXT = "coalesce(t.next_fire_time, 'infinity')"
 _BY_NEXT_FIRE_TIME = f"{_NEXT}, -t.priority, t.trigger_group, t.trigger_name"
@@ -178,7 +185,6 @@ def _values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
 
 
 def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Position | None) -> list[JobRecord]:
-    found = session.read_one(jobs_text(query, after), limit=limit, **_values_of_jobs(query, after))
     return [
         JobRecord(
             key=JobKey(name, group),
@@ -189,7 +195,7 @@ def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Positio
             next_fire_time=following,
             previous_fire_time=previous,
         )
-        for triggers, following, previous, mode, name, group, job_type, *columns in found
+        for triggers, following, previous, mode, name, group, job_type, *columns in _rows(session, query, limit, after)
     ]
 
 
@@ -197,6 +203,8 @@ def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Positio
 
 
 def triggers_text(query: TriggerQuery, after: Position | None) -> str:
+    if query.states is not None and not query.states:
+        return ""
     source = "$triggers"
     if query.job_key:
         source = _TRIGGERS_OF_KEY.format(of="AND job_group = %(job_group)s AND job_name = %(job_name)s")
@@ -214,7 +222,10 @@ def triggers_text(query: TriggerQuery, after: Position | None) -> str:
         after and (_AFTER_KEY.format(columns=_BY_KEY) if by_key else _AFTER_NEXT),
     ]
     order = _BY_KEY if by_key else _BY_NEXT_FIRE_TIME
-    return _TRIGGERS.format(source=source, conditions=_all_of(conditions), order=order)
+    # As an expression, so that without statistics the primary key does not look as good as the index of the few.
+    is_of_few = query.states is not None and query.states <= _STOPPED
+    scheduler = "t.sched_name || ''" if is_of_few else "t.sched_name"
+    return _TRIGGERS.format(scheduler=scheduler, source=source, conditions=_all_of(conditions), order=order)
 
 
 def _values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str, Any]:
@@ -239,10 +250,7 @@ def _values_of_triggers(query: TriggerQuery, after: Position | None) -> dict[str
 def triggers(
     session: SqlSession, query: TriggerQuery, limit: int | None, after: Position | None
 ) -> list[TriggerRecord]:
-    if query.states is not None and not query.states:
-        return []
-    found = session.read_one(triggers_text(query, after), limit=limit, **_values_of_triggers(query, after))
-    return [trigger_of(row) for row in found]
+    return [trigger_record(row) for row in _rows(session, query, limit, after)]
 
 
 # --- executions
@@ -316,11 +324,7 @@ def _values_of_executions(query: ExecutionQuery, after: Position | None) -> dict
 def executions(
     session: SqlSession, query: ExecutionQuery, limit: int | None, after: Position | None
 ) -> list[ExecutionRecord]:
-    text = executions_text(query, after)
-    if not text:
-        return []
-    found = session.read_one(text, limit=limit, **_values_of_executions(query, after))
-    return [execution_of(*row) for row in found]
+    return [execution_of(*row) for row in _rows(session, query, limit, after)]
 
 
 # --- misfires
@@ -357,8 +361,7 @@ def _values_of_misfires(query: MisfireQuery, after: Position | None) -> dict[str
 def misfires(
     session: SqlSession, query: MisfireQuery, limit: int | None, after: Position | None
 ) -> list[MisfireRecord]:
-    found = session.read_one(misfires_text(query, after), limit=limit, **_values_of_misfires(query, after))
-    return [_misfire(row) for row in found]
+    return [_misfire(row) for row in _rows(session, query, limit, after)]
 
 
 def _misfire(row: Sequence[Any]) -> MisfireRecord:
@@ -380,21 +383,29 @@ def _misfire(row: Sequence[Any]) -> MisfireRecord:
     )
 
 
-# --- totals
+# --- any of these
+
+
+def text_and_values(query: AnyQuery, after: Position | None) -> tuple[str, dict[str, Any]]:
+    """The statement of a page, and its values but for the limit; no text where nothing can be selected."""
+    match query:
+        case JobQuery():
+            return jobs_text(query, after), _values_of_jobs(query, after)
+        case TriggerQuery():
+            return triggers_text(query, after), _values_of_triggers(query, after)
+        case ExecutionQuery():
+            return executions_text(query, after), _values_of_executions(query, after)
+        case MisfireQuery():
+            return misfires_text(query, after), _values_of_misfires(query, after)
+
+
+def _rows(session: SqlSession, query: AnyQuery, limit: int | None, after: Position | None) -> list[tuple[Any, ...]]:
+    text, values = text_and_values(query, after)
+    return session.read_one(text, limit=limit, **values) if text else []
 
 
 def count(session: SqlSession, query: AnyQuery) -> int:
-    match query:
-        case JobQuery():
-            text, values = jobs_text(query, None), _values_of_jobs(query, None)
-        case TriggerQuery():
-            text, values = triggers_text(query, None), _values_of_triggers(query, None)
-            if query.states is not None and not query.states:
-                return 0
-        case ExecutionQuery():
-            text, values = executions_text(query, None), _values_of_executions(query, None)
-        case MisfireQuery():
-            text, values = misfires_text(query, None), _values_of_misfires(query, None)
+    text, values = text_and_values(query, None)
     if not text:
         return 0
     [(total,)] = session.read_one(f"SELECT count(*) FROM ({text}) AS found", limit=None, **values)

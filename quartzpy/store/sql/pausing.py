@@ -19,7 +19,7 @@ from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
 from quartzpy.store.sql.misfire import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, Transaction
-from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, state_of
+from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
 
 # Which triggers a request is about.
 BY_TRIGGER = """
@@ -29,6 +29,8 @@ BY_JOB = """
 (t.job_group, t.job_name) IN (SELECT * FROM unnest(%(groups)s::text[], %(names)s::text[]))
 """
 SCHEDULED = f"t.trigger_group NOT IN {UNSCHEDULED}"
+HELD_BY_JOBS_MODE = f"{BY_JOB} AND t.held_by_mode"
+HELD_BY_MANUAL_MODE = f"{SCHEDULED} AND t.held_by_mode"
 BY_JOB_SCHEDULED = f"{BY_JOB} AND {SCHEDULED}"
 BY_TRIGGER_GROUP = MATCHES.format(column="t.trigger_group")
 BY_JOB_GROUP = MATCHES.format(column="t.job_group")
@@ -36,45 +38,55 @@ ALL = "true"
 
 TREATED = f"%(missed)s::text <> 'misfire' AND t.next_fire_time < $now AND {SCHEDULED}"
 
+# A trigger that only a mode holds up is paused by name as well: the end of the mode does not resume it then.
+_MAY_BE_PAUSED = """
+(t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+ OR (t.held_by_mode AND NOT %(by_mode)s::bool AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')))
+"""
 _PAUSE = """
 WITH held AS (
     SELECT t.trigger_group, t.trigger_name, t.fire_id
       FROM $triggers t
-     WHERE t.sched_name = %(sched)s AND {which} AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+     WHERE t.sched_name = %(sched)s AND {which} AND {may_be_paused}
        FOR NO KEY UPDATE {skip}
 ),
 paused AS (
     UPDATE $triggers t
-       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
+       SET trigger_state = CASE WHEN t.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+                                THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END,
+           fire_id = NULL, held_by_mode = %(by_mode)s::bool,
            misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
       FROM held
      WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
-       AND t.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+       AND {may_be_paused}
     RETURNING held.fire_id
 )
 DELETE FROM $fired_triggers f USING paused WHERE f.fire_id = paused.fire_id AND f.state = 'ACQUIRED'
 """
 
 # A trigger that has no fire time left stays as it is. A late one is WAITING again and the misfire step sees to it. What
-# no schedule made is not skipped.
+# no schedule made is not skipped. Where a mode forbids a trigger to fire, the mode alone holds it from here on.
 _RESUME = f"""
 WITH held AS (
-    SELECT t.trigger_group, t.trigger_name
+    SELECT t.trigger_group, t.trigger_name, {MODE_FORBIDS.format(row="t")} AS is_forbidden
       FROM $triggers t
      WHERE t.sched_name = %(sched)s AND {{which}} AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-       AND t.next_fire_time IS NOT NULL AND NOT {MODE_FORBIDS.format(row="t")}
+       AND t.next_fire_time IS NOT NULL
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
-   SET trigger_state = CASE WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED')
+   SET held_by_mode = held.is_forbidden,
+       trigger_state = CASE WHEN held.is_forbidden THEN t.trigger_state
+                            WHEN {state_of("t", "t")} IN ('BLOCKED', 'PAUSED_BLOCKED')
                             THEN 'BLOCKED' ELSE 'WAITING' END,
-       misfire_rule = CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
+       misfire_rule = CASE WHEN held.is_forbidden THEN t.misfire_rule
+                           WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
                            WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
-       catch_up_until = CASE WHEN {TREATED} THEN NULL ELSE t.catch_up_until END
+       catch_up_until = CASE WHEN {TREATED} AND NOT held.is_forbidden THEN NULL ELSE t.catch_up_until END
   FROM held
  WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
    AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-RETURNING t.job_group, t.job_name, t.next_fire_time
+RETURNING t.job_group, t.job_name, t.next_fire_time, held.is_forbidden
 """
 
 REMEMBER = """
@@ -90,7 +102,8 @@ FORGET_ALL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND scope 
 
 RESET_FROM_ERROR = f"""
 UPDATE $triggers t
-   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE' ELSE {state_of("t", "t")} END, error = NULL
+   SET trigger_state = CASE WHEN t.next_fire_time IS NULL THEN 'COMPLETE' ELSE {state_of("t", "t")} END, error = NULL,
+       held_by_mode = {held_by_mode("t")}
  WHERE t.sched_name = %(sched)s AND t.trigger_group = %(group)s AND t.trigger_name = %(name)s
    AND t.trigger_state = 'ERROR'
 RETURNING t.next_fire_time
@@ -114,9 +127,15 @@ FORGET_MANUAL = "DELETE FROM $paused_groups WHERE sched_name = %(sched)s AND sco
 ALL_SCOPE, TRIGGER_SCOPE, JOB_SCOPE, MANUAL_SCOPE = "ALL", "TRIGGER", "JOB", "MANUAL"
 
 _STATEMENTS = {
-    (verb, which): (text.format(which=which, skip=""), text.format(which=which, skip="SKIP LOCKED"))
+    (verb, which): (
+        text.format(which=which, skip="", may_be_paused=_MAY_BE_PAUSED),
+        text.format(which=which, skip="SKIP LOCKED", may_be_paused=_MAY_BE_PAUSED),
+    )
     for verb, text in (("pause", _PAUSE), ("resume", _RESUME))
-    for which in (BY_TRIGGER, BY_JOB, BY_JOB_SCHEDULED, BY_TRIGGER_GROUP, BY_JOB_GROUP, SCHEDULED, ALL)
+    for which in (
+        *(BY_TRIGGER, BY_JOB, BY_JOB_SCHEDULED, BY_TRIGGER_GROUP, BY_JOB_GROUP, SCHEDULED, ALL),
+        *(HELD_BY_JOBS_MODE, HELD_BY_MANUAL_MODE),
+    )
 }
 
 
@@ -124,8 +143,9 @@ def _keys(keys: Collection[TriggerKey] | Collection[JobKey]) -> dict[str, Any]:
     return {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
 
 
-def _pause(session: SqlSession, which: str, values: dict[str, Any], *remember: Send) -> None:
+def _pause(session: SqlSession, which: str, values: dict[str, Any], *remember: Send, by_mode: bool = False) -> None:
     waiting, skipping = _STATEMENTS["pause", which]
+    values = {**values, "by_mode": by_mode}
 
     def work(transaction: Transaction) -> None:
         transaction.send(*remember, session.send(waiting, **values))
@@ -143,7 +163,7 @@ def _resume(
     def work(transaction: Transaction) -> datetime | None:
         first = transaction.send(*forget, session.send(waiting, **values))[-1]
         # Announced whatever the second finds: that is known only with the commit.
-        due = [(JobKey(name, group), at) for group, name, at in first.rows]
+        due = [(JobKey(name, group), at) for group, name, at, is_forbidden in first.rows if not is_forbidden]
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             session.send(skipping, **values),
@@ -201,15 +221,15 @@ def resume_all(session: SqlSession, missed: Missed) -> datetime | None:
     return _resume(session, ALL, {}, session.send(FORGET_ALL), missed=missed)
 
 
-def set_mode(session: SqlSession, key: JobKey, mode: JobMode) -> datetime | None:
+def set_mode(session: SqlSession, key: JobKey, mode: JobMode, missed: Missed) -> datetime | None:
     """See `JobStore.set_job_mode`."""
     change = session.send(SET_MODE, group=key.group, name=key.name, mode=mode)
     if mode is JobMode.ENABLED:
-        return _resume(session, BY_JOB, _keys([key]), change)
+        return _resume(session, HELD_BY_JOBS_MODE, _keys([key]), change, missed=missed)
     which = BY_JOB if mode is JobMode.DISABLED else BY_JOB_SCHEDULED
-    _pause(session, which, _keys([key]), change)
+    _pause(session, which, _keys([key]), change, by_mode=True)
     # Those made by hand go on where the job was disabled before.
-    return None if mode is JobMode.DISABLED else _resume(session, BY_JOB, _keys([key]))
+    return None if mode is JobMode.DISABLED else _resume(session, HELD_BY_JOBS_MODE, _keys([key]), missed=missed)
 
 
 def job_header(session: SqlSession, key: JobKey) -> JobHeader | None:
@@ -219,12 +239,12 @@ def job_header(session: SqlSession, key: JobKey) -> JobHeader | None:
     return None
 
 
-def set_manual(session: SqlSession, on: bool) -> datetime | None:
+def set_manual(session: SqlSession, on: bool, missed: Missed) -> datetime | None:
     """See `JobStore.set_manual`."""
     if on:
-        _pause(session, SCHEDULED, {}, session.send(REMEMBER, scope=MANUAL_SCOPE, names=["*"]))
+        _pause(session, SCHEDULED, {}, session.send(REMEMBER, scope=MANUAL_SCOPE, names=["*"]), by_mode=True)
         return None
-    return _resume(session, SCHEDULED, {}, session.send(FORGET_MANUAL))
+    return _resume(session, HELD_BY_MANUAL_MODE, {}, session.send(FORGET_MANUAL), missed=missed)
 
 
 def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:

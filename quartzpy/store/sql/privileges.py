@@ -31,6 +31,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_job_details": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_triggers": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     # To lock a row takes UPDATE; the rows of a scheduler's name are made by whoever comes first.
     "qrtz_locks": {

@@ -61,6 +61,13 @@ RETRY = Again(
 )
 
 
+_GROUP_IS_PAUSED = """
+EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{group}')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+"""
+
+
 def repeatable(name: str, fired: str) -> str:
     """The SQL, a CTE, that holds the jobs of `fired` (rows of fire_ids, to be run again) that nobody else is
     changing."""
@@ -80,17 +87,15 @@ def again(name: str, fired: str, jobs: str, kind: Again) -> str:
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, kind, schedule, trigger_state, next_fire_time, upcoming_is_complete,
-        start_time, priority,
+        max_concurrent, overlap_policy, placement, kind, schedule, trigger_state, held_by_mode,
+        next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('$fire_ids'), '{kind.group}', {kind.name},
            f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, 'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
-           CASE WHEN EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
-                                AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{kind.group}')
-                                     OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
-                     OR j.mode = 'DISABLED'
+           CASE WHEN {_GROUP_IS_PAUSED.format(group=kind.group)} OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT {_GROUP_IS_PAUSED.format(group=kind.group)},
            {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f

@@ -10,24 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from quartzpy import job_data
-from quartzpy.errors import JobNotFoundError, JobStoreError, ObjectAlreadyExistsError
+from quartzpy.differences import refuse_other_job, refuse_other_trigger
+from quartzpy.errors import JobNotFoundError, JobStoreError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store.protocol import JobEntry
+from quartzpy.store.records import Owned
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.listen import announcement, news
 from quartzpy.store.sql.locks import LockName
-from quartzpy.store.sql.lookups import JOBS
+from quartzpy.store.sql.lookups import JOBS, TRIGGERS, trigger_record
 from quartzpy.store.sql.session import SqlSession, Transaction
-from quartzpy.store.sql.settling import COPIES, IS_ORDINARY, OUT_OF_DATE, SETTLE_NEW, STILL_ORDINARY, state_of
+from quartzpy.store.sql.settling import (
+    COPIES,
+    IS_ORDINARY,
+    OUT_OF_DATE,
+    SETTLE_NEW,
+    STILL_ORDINARY,
+    held_by_mode,
+    state_of,
+)
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 CHUNK = 2_000
@@ -43,6 +53,7 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
               %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(data)s::text[])
        AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, placement, persists,
             recovery, retry, timeout, data)
+ ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
@@ -50,7 +61,10 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout,
-       job_data = CASE WHEN %(keeps_data)s::bool THEN j.job_data ELSE excluded.job_data END, owner = NULL
+       job_data = CASE WHEN %(keeps_data)s::bool
+                         OR (%(keeps_persisted)s::bool AND j.persists_data AND excluded.persists_data)
+                       THEN j.job_data ELSE excluded.job_data END,
+       owner = NULL
  WHERE %(replace)s::bool
 RETURNING j.job_group, j.job_name, j.xmax <> 0
 """
@@ -63,6 +77,7 @@ SELECT j.job_group, j.job_name,
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(overlap_policy)s::text[],
               %(placements)s::text[]) AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+ ORDER BY j.job_group, j.job_name
    FOR NO KEY UPDATE OF j
 """
 
@@ -97,47 +112,82 @@ DELETE FROM $fired_triggers f
            AND t.trigger_name = f.trigger_name AND t.fire_id = f.fire_id) = 0
 """
 
-# Rows that exist come back unchanged where they may not be replaced: fewer rows are returned than were sent. The jobs'
-# rows are held as their foreign key will hold them, but before they are read.
+# The stored trigger `t` belongs to the same job and has the schedule that is to be stored: as it was declared, or as it
+# stands now.
+SAME_SCHEDULE = """
+((t.job_group, t.job_name) = (excluded.job_group, excluded.job_name)
+ AND (t.schedule_hash = excluded.schedule_hash
+      OR (t.kind, t.schedule - 'catch_up', t.start_time, t.end_time, t.calendar_name)
+         IS NOT DISTINCT FROM
+         (excluded.kind, excluded.schedule - 'catch_up', excluded.start_time, excluded.end_time,
+          excluded.calendar_name)))
+"""
+_SAME_MISFIRE = """
+(t.misfire_instruction, t.misfire_threshold)
+    IS NOT DISTINCT FROM (excluded.misfire_instruction, excluded.misfire_threshold)
+"""
+# The schedule of a trigger that keeps its progress, with the bounds of catching up that it is given now.
+_KEPT_SCHEDULE = """
+(t.schedule - 'catch_up') || CASE WHEN excluded.schedule -> 'catch_up' IS NULL THEN '{}'::jsonb
+                                  ELSE jsonb_build_object('catch_up', excluded.schedule -> 'catch_up') END
+"""
+_KEPT_RULE = f"""
+CASE WHEN {_SAME_MISFIRE} OR t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+     WHEN excluded.misfire_instruction = 'ignore' THEN 'IGNORE'
+     WHEN excluded.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+"""
+_PROGRESS = (
+    *("trigger_state", "next_fire_time", "prev_fire_time", "upcoming", "upcoming_is_complete", "times_triggered"),
+    *("start_time", "generation", "coalesced_fire_times", "attempt", "fire_id", "error", "held_by_mode"),
+)
+_KEEP_PROGRESS = ", ".join(
+    f"{name} = CASE WHEN {SAME_SCHEDULE} THEN t.{name} ELSE excluded.{name} END" for name in _PROGRESS
+)
+
+# A trigger whose schedule did not change keeps its progress, its pause and its misfires; it keeps its generation, too,
+# which is below that of all others here. Rows that exist are not returned where they may not be replaced: fewer rows
+# come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. All
+# programs take the rows in the same order, so that two that store the same do not deadlock.
 STORE_TRIGGERS = f"""
+WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, overlap_policy, placement, description, kind, schedule, trigger_state, next_fire_time,
-       prev_fire_time,
-       upcoming,
-       upcoming_is_complete,
+       max_concurrent, overlap_policy, placement, description, kind, schedule, trigger_state, held_by_mode,
+       next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
-       calendar_name, job_data)
+       calendar_name, job_data, schedule_hash)
 SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
        j.max_concurrent, j.overlap_policy, j.placement, w.description, w.kind, w.schedule::jsonb, {state_of("w", "j")},
-       w.next_fire_time,
+       {held_by_mode("w")}, w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
-       w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb
-  FROM unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
+       w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb, w.hash
+  FROM before
+ CROSS JOIN unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
               %(descriptions)s::text[], %(kinds)s::text[], %(schedules)s::text[], %(next)s::timestamptz[],
               %(previous)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[], %(times)s::bigint[],
               %(starts)s::timestamptz[], %(ends)s::timestamptz[], %(priorities)s::int[], %(misfires)s::text[],
-              %(rules)s::text[], %(thresholds)s::interval[], %(calendars)s::text[], %(data)s::text[])
+              %(rules)s::text[], %(thresholds)s::interval[], %(calendars)s::text[], %(data)s::text[],
+              %(hashes)s::bigint[])
        AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
             prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
-            calendar, data)
+            calendar, data, hash)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+ WHERE before.generation > 0
+ ORDER BY w.trigger_group, w.trigger_name
    FOR KEY SHARE OF j
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
-   SET job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
-       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy, placement =
-       excluded.placement,
-       description = excluded.description, kind = excluded.kind,
-       schedule = excluded.schedule, trigger_state = excluded.trigger_state,
-       next_fire_time = excluded.next_fire_time, prev_fire_time = excluded.prev_fire_time,
-       upcoming = excluded.upcoming, upcoming_is_complete = excluded.upcoming_is_complete,
-       times_triggered = excluded.times_triggered, start_time = excluded.start_time, end_time = excluded.end_time,
-       priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
-       misfire_rule = excluded.misfire_rule, misfire_threshold = excluded.misfire_threshold,
-       calendar_name = excluded.calendar_name, job_data = excluded.job_data, generation = excluded.generation,
-       coalesced_fire_times = NULL, catch_up_until = NULL, attempt = 1, fire_id = NULL, error = NULL, owner = NULL
+   SET {_KEEP_PROGRESS},
+       schedule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_SCHEDULE} ELSE excluded.schedule END,
+       misfire_rule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_RULE} ELSE excluded.misfire_rule END,
+       catch_up_until = CASE WHEN {SAME_SCHEDULE} AND {_SAME_MISFIRE} THEN t.catch_up_until END,
+       job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
+       max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
+       placement = excluded.placement, description = excluded.description, kind = excluded.kind,
+       end_time = excluded.end_time, priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
+       misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
+       job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
  WHERE %(replace)s::bool
-RETURNING t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy,
-          t.placement
+RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
+          t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement
 """
 
 # The claim on a trigger that was replaced, removed or paused is void.
@@ -169,6 +219,7 @@ HOLD_JOBS = """
 SELECT j.job_group, j.job_name
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = k.job_group AND j.job_name = k.job_name
+ ORDER BY j.job_group, j.job_name
    FOR UPDATE OF j
 """
 DELETE_TRIGGERS_OF_JOBS = """
@@ -176,9 +227,12 @@ WITH went AS (
     DELETE FROM $triggers t
      USING unnest(%(groups)s::text[], %(names)s::text[]) AS k(job_group, job_name)
      WHERE t.sched_name = %(sched)s AND t.job_group = k.job_group AND t.job_name = k.job_name
-    RETURNING t.fire_id
+    RETURNING t.fire_id, t.job_group, t.job_name, t.trigger_group, t.trigger_name
+),
+void AS (
+    DELETE FROM $fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
 )
-DELETE FROM $fired_triggers f USING went WHERE f.fire_id = went.fire_id AND f.state = 'ACQUIRED'
+SELECT job_group, job_name, trigger_group, trigger_name FROM went
 """
 DELETE_JOBS = """
 DELETE FROM $job_details j
@@ -192,6 +246,11 @@ SELECT job_group, job_name FROM $job_details WHERE sched_name = %(sched)s AND ow
 """
 OWNED_TRIGGERS = """
 SELECT trigger_group, trigger_name FROM $triggers WHERE sched_name = %(sched)s AND owner = %(owner)s
+"""
+VERSION_OF_OWNER = "SELECT version FROM $owners WHERE sched_name = %(sched)s AND owner = %(owner)s"
+KEEP_VERSION = """
+INSERT INTO $owners (sched_name, owner, version) VALUES (%(sched)s, %(owner)s, %(version)s)
+    ON CONFLICT (sched_name, owner) DO UPDATE SET version = excluded.version
 """
 OWN_JOBS = """
 UPDATE $job_details j SET owner = %(owner)s
@@ -210,6 +269,7 @@ CLEAR = (
     "DELETE FROM $job_details WHERE sched_name = %(sched)s",
     "DELETE FROM $calendars WHERE sched_name = %(sched)s",
     "DELETE FROM $paused_groups WHERE sched_name = %(sched)s",
+    "DELETE FROM $owners WHERE sched_name = %(sched)s",
 )
 
 
@@ -234,11 +294,14 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
     }
 
 
-def _jobs(session: SqlSession, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool) -> Send:
+def _jobs(
+    session: SqlSession, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool, keeps_persisted: bool
+) -> Send:
     return session.send(
         STORE_JOBS,
         replace=replace,
         keeps_data=keeps_data,
+        keeps_persisted=keeps_persisted,
         **_copied(jobs),
         descriptions=[job.description for job in jobs],
         durable=[job.durable for job in jobs],
@@ -284,29 +347,30 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, repla
         thresholds=[t.misfire_threshold for t in triggers],
         calendars=[t.calendar for t in triggers],
         data=[job_data.encode(t.data) for t in triggers],
+        hashes=[p.schedule_hash for p in prepared],
     )
 
 
 def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
-    prepared = [trigger for entry in entries for trigger in entry.triggers]
+    # All programs take the rows in the same order, so that two that store the same do not deadlock.
+    prepared = sorted((one for entry in entries for one in entry.triggers), key=lambda one: one.trigger.key)
     ordinary = True
 
-    def work(transaction: Transaction) -> None:
+    def work(transaction: Transaction) -> datetime | None:
         changed: list[JobKey] = []
         for keeps_data in (False, True):
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
-            for some in _chunks(jobs):
+            for some in _chunks(sorted(jobs, key=lambda job: job.key)):
                 changed += _store_some_jobs(session, transaction, some, replace=replace, keeps_data=keeps_data)
-        _store_triggers(session, transaction, prepared, replace=replace, changed=changed, ordinary=ordinary)
+        return _store_triggers(session, transaction, prepared, replace=replace, changed=changed, ordinary=ordinary)
 
     try:
-        session.transaction(work)
+        return session.transaction(work)
     except _NotOrdinaryError:
         # While so many were stored, a pause or another definition of a job was committed: they are settled one by one.
         ordinary = False
-        session.transaction(work)
-    return _soonest(prepared)
+        return session.transaction(work)
 
 
 def modify_job(
@@ -321,15 +385,13 @@ def modify_job(
         if not found:
             return None
         job = change(rows.job(*found[0]))
-        changed = _store_some_jobs(session, transaction, [job], replace=True, keeps_data=keeps_data)
+        changed = _store_some_jobs(
+            session, transaction, [job], replace=True, keeps_data=keeps_data, keeps_persisted=False
+        )
         _store_triggers(session, transaction, [], replace=True, changed=changed)
         return job
 
     return session.transaction(work)
-
-
-def _soonest(prepared: Sequence[PreparedTrigger]) -> datetime | None:
-    return min((p.progress.next_fire_time for p in prepared if p.progress.next_fire_time), default=None)
 
 
 def _keys(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> dict[str, list[str]]:
@@ -338,10 +400,16 @@ def _keys(keys: Iterable[JobKey] | Iterable[TriggerKey]) -> dict[str, list[str]]
 
 
 def _store_some_jobs(
-    session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail], *, replace: bool, keeps_data: bool
+    session: SqlSession,
+    transaction: Transaction,
+    jobs: Sequence[JobDetail],
+    *,
+    replace: bool,
+    keeps_data: bool,
+    keeps_persisted: bool = True,
 ) -> list[JobKey]:
     """Store jobs; those whose triggers have copies of what they no longer say."""
-    sends = [_jobs(session, jobs, replace=replace, keeps_data=keeps_data)]
+    sends = [_jobs(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)]
     compare = [session.send(COMPARE_JOBS, **_copied(jobs))] if replace else []
     if session.decides_at_once:
         *compared, sent = transaction.send(*compare, *sends)
@@ -353,15 +421,23 @@ def _store_some_jobs(
         hold = session.send(HOLD_JOBS, **_keys(key for key, other in differs.items() if other))
         sent = transaction.send(hold, *sends)[1]
     stored = {JobKey(name, group): was_there for group, name, was_there in sent.rows}
-    for job in jobs:
-        if job.key not in stored:
-            raise ObjectAlreadyExistsError(f"job {job.key} exists already; pass replace=True to replace it")
+    _check_same_jobs(session, transaction, [job for job in jobs if job.key not in stored])
     # What was stored by somebody else since the comparison may differ.
     changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
     if changed:
         keys = _keys(changed)
         transaction.send(session.send(COPY_JOB, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys))
     return changed
+
+
+def _check_same_jobs(session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail]) -> None:
+    """Raise ObjectAlreadyExistsError where one of these jobs, which are stored already, is stored as something else."""
+    if not jobs:
+        return
+    stored = [rows.job(*row) for row in transaction.send(session.send(JOBS, **_keys(job.key for job in jobs)))[0].rows]
+    known = {job.key: job for job in stored}
+    for job in jobs:
+        refuse_other_job(job, known.get(job.key))
 
 
 def _differing(compared: Iterable[Result]) -> dict[JobKey, bool]:
@@ -376,8 +452,9 @@ def _store_triggers(
     replace: bool,
     changed: Sequence[JobKey] = (),
     ordinary: bool = True,
-) -> None:
-    """Store triggers and commit. `ordinary`: it may be that nothing is paused, limited or by hand only."""
+) -> datetime | None:
+    """Store triggers and commit; the soonest fire time. `ordinary`: it may be that nothing is paused, limited or by
+    hand only."""
     names = {p.trigger.calendar for p in prepared if p.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
     # What was computed from a calendar that was replaced meanwhile is left to be computed again.
@@ -392,23 +469,38 @@ def _store_triggers(
     if many and not settles_later:
         # So many are not settled under the lock. As a rule there is nothing to settle.
         settles_later = not (ordinary and transaction.send(session.send(IS_ORDINARY))[0].rows[0][0])
-    copies: set[tuple[Any, ...]] = set()
-    for some in _chunks(prepared):
-        copies |= _store_some_triggers(session, transaction, some, replace=replace, settles_later=settles_later)
+    stored = [
+        row
+        for some in _chunks(prepared)
+        for row in _store_some_triggers(session, transaction, some, replace=replace, settles_later=settles_later)
+    ]
+    # The others keep the state that they have.
+    began = [row.key for row in stored if not row.is_kept]
     last = _settle_jobs(session, changed) if session.decides_at_once else []
     if settles_later:
         last += [news(session)] if prepared else []
     elif many:
-        last += _check_many(session, copies)
+        last += _check_many(session, {row.copies for row in stored})
         last += [news(session)]
-    elif prepared:
-        last += [session.send(SETTLE_NEW, **_keys(p.trigger.key for p in prepared)), *_announcement(session, prepared)]
+    elif began:
+        last += [session.send(SETTLE_NEW, **_keys(began)), *_announcement(session, prepared)]
     if last and session.decides_at_once:
         last.insert(0, session.lock(LockName.TRIGGER_ACCESS))
     try:
         transaction.commit(*last)
     except psycopg.errors.DivisionByZero as error:
         raise _NotOrdinaryError("something was paused, limited or redefined meanwhile") from error
+    return min((row.next_fire_time for row in stored if row.next_fire_time is not None), default=None)
+
+
+class _StoredTrigger(NamedTuple):
+    """A trigger as it is after it was stored. `is_kept`: it was there, with the same schedule."""
+
+    key: TriggerKey
+    is_kept: bool
+    next_fire_time: datetime | None
+    copies: tuple[Any, ...] = ()
+    """Its job's key, and what it has copies of."""
 
 
 def _store_some_triggers(
@@ -418,22 +510,44 @@ def _store_some_triggers(
     *,
     replace: bool,
     settles_later: bool,
-) -> set[tuple[Any, ...]]:
-    """Store triggers; their jobs with what was copied of these."""
+) -> list[_StoredTrigger]:
+    """Store triggers, or see that they are stored just so."""
     sends = [_triggers(session, prepared, replace=replace, settles_later=settles_later)]
     if replace:
         sends.append(session.send(VOID_CLAIMS, **_keys(p.trigger.key for p in prepared)))
     sent = transaction.send(*sends)[0]
-    stored = {TriggerKey(row[1], row[0]) for row in sent.rows}
-    missing = [p.trigger for p in prepared if p.trigger.key not in stored]
-    if not missing:
-        return {row[2:] for row in sent.rows}
-    held = session.send(HOLD_JOBS, **_keys({trigger.job_key for trigger in missing if trigger.job_key}))
-    present = {JobKey(row[1], row[0]) for row in transaction.send(held)[0].rows}
-    for trigger in missing:
-        if trigger.job_key not in present:
-            raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
-    raise ObjectAlreadyExistsError(f"trigger {missing[0].key} exists already; pass replace=True to replace it")
+    stored = [_StoredTrigger(TriggerKey(row[1], row[0]), row[2], row[3], row[4:]) for row in sent.rows]
+    there = {one.key for one in stored}
+    missing = [p for p in prepared if p.trigger.key not in there]
+    if missing:
+        stored += _same_triggers(session, transaction, missing)
+    return stored
+
+
+def _same_triggers(
+    session: SqlSession, transaction: Transaction, missing: Sequence[PreparedTrigger]
+) -> list[_StoredTrigger]:
+    """Triggers that were not stored, as they are stored already.
+
+    Raises:
+        JobNotFoundError: the reason is that a job is not stored.
+        ObjectAlreadyExistsError: one is stored as something else.
+    """
+    jobs, triggers = transaction.send(
+        session.send(HOLD_JOBS, **_keys({p.trigger.job_key for p in missing if p.trigger.job_key})),
+        session.send(TRIGGERS, **_keys(p.trigger.key for p in missing)),
+    )
+    present = {JobKey(row[1], row[0]) for row in jobs.rows}
+    known = {record.key: record for record in map(trigger_record, triggers.rows)}
+    same = []
+    for p in missing:
+        if p.trigger.job_key not in present:
+            raise JobNotFoundError(f"trigger {p.trigger.key}: no job {p.trigger.job_key} is stored")
+        record = known.get(p.trigger.key)
+        refuse_other_trigger(p, record)
+        at = None if record is None else record.progress.next_fire_time
+        same.append(_StoredTrigger(p.trigger.key, is_kept=True, next_fire_time=at))
+    return same
 
 
 def _settle_jobs(session: SqlSession, changed: Sequence[JobKey]) -> list[Send]:
@@ -445,6 +559,9 @@ def _settle_jobs(session: SqlSession, changed: Sequence[JobKey]) -> list[Send]:
 
 def _check_many(session: SqlSession, copies: Collection[tuple[Any, ...]]) -> list[Send]:
     names = ("groups", "names", "types", "limits", "overlap_policy", "placements")
+    copies = [one for one in copies if one]
+    if not copies:
+        return []
     columns = [list(column) for column in zip(*copies, strict=True)]
     return [session.send(STILL_ORDINARY, **dict(zip(names, columns, strict=True)))]
 
@@ -461,16 +578,14 @@ def _announcement(session: SqlSession, prepared: Sequence[PreparedTrigger]) -> l
 def replace_trigger(session: SqlSession, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
     """Put `new` in the place of `old`; see `JobStore.replace_trigger`."""
 
-    def work(transaction: Transaction) -> bool:
+    def work(transaction: Transaction) -> datetime | None:
         went = transaction.send(
             session.send(DELETE_TRIGGERS, groups=[old.group], names=[old.name]),
             session.send(VOID_CLAIMS, groups=[old.group], names=[old.name]),
         )[0]
-        if went.rows:
-            _store_triggers(session, transaction, [new], replace=False)
-        return bool(went.rows)
+        return _store_triggers(session, transaction, [new], replace=False) if went.rows else None
 
-    return _soonest([new]) if session.transaction(work) else None
+    return session.transaction(work)
 
 
 def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[TriggerKey]:
@@ -485,15 +600,18 @@ def delete_triggers(session: SqlSession, keys: Collection[TriggerKey]) -> set[Tr
     return session.transaction(work) if keys else set()
 
 
-def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> set[JobKey]:
+def delete_jobs(session: SqlSession, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
     """Remove jobs with their triggers; see `JobStore.delete_jobs`."""
     values = {"groups": [key.group for key in keys], "names": [key.name for key in keys]}
-    *_, went = session.unlocked(
+    _, triggers, went = session.unlocked(
         session.send(HOLD_JOBS, **values),
         session.send(DELETE_TRIGGERS_OF_JOBS, **values),
         session.send(DELETE_JOBS, **values),
     )
-    return {JobKey(row[1], row[0]) for row in went.rows}
+    removed: dict[JobKey, set[TriggerKey]] = {JobKey(row[1], row[0]): set() for row in went.rows}
+    for job_group, job_name, group, name in triggers.rows:
+        removed[JobKey(job_name, job_group)].add(TriggerKey(name, group))
+    return removed
 
 
 def clear(session: SqlSession) -> None:
@@ -501,18 +619,29 @@ def clear(session: SqlSession) -> None:
     session.unlocked(*[session.send(text) for text in CLEAR])
 
 
-def owned(session: SqlSession, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+def owned(session: SqlSession, owner: str) -> Owned:
     """What an owner declared; see `JobStore.owned`."""
-    jobs, triggers = session.read(session.send(OWNED_JOBS, owner=owner), session.send(OWNED_TRIGGERS, owner=owner))
-    return {JobKey(row[1], row[0]) for row in jobs.rows}, {TriggerKey(row[1], row[0]) for row in triggers.rows}
+    jobs, triggers, version = session.read(
+        *(session.send(text, owner=owner) for text in (OWNED_JOBS, OWNED_TRIGGERS, VERSION_OF_OWNER))
+    )
+    found = version.first()
+    return Owned(
+        frozenset(JobKey(row[1], row[0]) for row in jobs.rows),
+        frozenset(TriggerKey(row[1], row[0]) for row in triggers.rows),
+        None if found is None else found[0],
+    )
 
 
-def own(session: SqlSession, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
+def own(
+    session: SqlSession,
+    owner: str,
+    jobs: Collection[JobKey],
+    triggers: Collection[TriggerKey],
+    version: str | None,
+) -> None:
     """Note whose these are; see `JobStore.own`."""
     keys = (OWN_JOBS, jobs), (OWN_TRIGGERS, triggers)
-    session.unlocked(
-        *(
-            session.send(text, owner=owner, groups=[key.group for key in some], names=[key.name for key in some])
-            for text, some in keys
-        )
-    )
+    sends = [session.send(text, owner=owner, **_keys(some)) for text, some in keys]
+    if version is not None:
+        sends.append(session.send(KEEP_VERSION, owner=owner, version=version))
+    session.unlocked(*sends)

@@ -21,11 +21,14 @@ MODE_FORBIDS = f"""
  OR ({{row}}.trigger_group NOT IN {UNSCHEDULED}
      AND EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s AND p.scope = 'MANUAL')))
 """
+GROUP_IS_PAUSED = """
+EXISTS (SELECT FROM $paused_groups p
+         WHERE p.sched_name = %(sched)s
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {row}.trigger_group)
+                OR (p.scope = 'JOB' AND p.group_name = {row}.job_group)))
+"""
 NEW_STATE = f"""
-CASE WHEN EXISTS (SELECT FROM $paused_groups p
-                   WHERE p.sched_name = %(sched)s
-                     AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {{row}}.trigger_group)
-                          OR (p.scope = 'JOB' AND p.group_name = {{row}}.job_group)))
+CASE WHEN {GROUP_IS_PAUSED}
           OR {MODE_FORBIDS}
      THEN 'PAUSED' ELSE '' END ||
 CASE WHEN {{job}}.overlap_policy = 'block' AND {{job}}.max_concurrent <= (
@@ -52,6 +55,11 @@ def state_of(row: str, job: str) -> str:
     return _STATE_WORD.format(suffixes=f"({NEW_STATE.format(row=row, job=job)})")
 
 
+def held_by_mode(row: str) -> str:
+    """The SQL that says whether a mode alone pauses a new trigger `row`, so that the end of the mode resumes it."""
+    return f"(NOT {ORDINARY} AND NOT {GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
+
+
 COPIES = (
     "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
     " placement = j.placement"
@@ -65,7 +73,7 @@ OUT_OF_DATE = """
 
 # Under the lock: what was stored a moment ago, against the pauses, the running jobs and the jobs of this moment.
 SETTLE_NEW = f"""
-UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, {COPIES}
+UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, held_by_mode = {held_by_mode("t")}, {COPIES}
   FROM unnest(%(groups)s::text[], %(names)s::text[]) AS k(trigger_group, trigger_name)
  CROSS JOIN LATERAL (
     SELECT o.ctid AS row, o.job_group, o.job_name FROM $triggers o
@@ -77,18 +85,19 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j")}, {COPIES}
      LIMIT 1) AS j
  WHERE t.ctid = own.row
    AND t.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-   AND (t.trigger_state <> {state_of("t", "j")} OR {OUT_OF_DATE})
+   AND (t.trigger_state <> {state_of("t", "j")} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
 """
 
 # The same for what transactions of users stored and committed since. A row that somebody holds is settled later.
 SETTLE = f"""
 UPDATE $triggers t
-   SET trigger_state = s.new_state, misfire_rule = {USUAL_RULE},
+   SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {USUAL_RULE},
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
        placement = s.placement
   FROM (SELECT o.row, j.*,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
-                    THEN {state_of("o", "j")} ELSE o.trigger_state END AS new_state
+                    THEN {state_of("o", "j")} ELSE o.trigger_state END AS new_state,
+               {held_by_mode("o")} AS new_hold
           FROM (SELECT n.ctid AS row, n.trigger_group, n.job_group, n.job_name, n.trigger_state
                   FROM $triggers n
                  WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'

@@ -51,6 +51,8 @@ from quartzpy.store.records import (
     JobRecord,
     MisfireRecord,
     NodeRecord,
+    Owned,
+    Pauses,
     RunningRecord,
     TriggerRecord,
 )
@@ -123,11 +125,18 @@ class SqlJobStore:
             # Of what `work` raises nothing is SQLAlchemy's; the end of the block is, where the connection is gone.
             raise translate(error) from error
 
-    def owned(self, owner: str) -> tuple[set[JobKey], set[TriggerKey]]:
+    def owned(self, owner: str) -> Owned:
         return scheduling.owned(self._session, owner)
 
-    def own(self, owner: str, jobs: Collection[JobKey], triggers: Collection[TriggerKey]) -> None:
-        scheduling.own(self._session, owner, jobs, triggers)
+    def own(
+        self,
+        owner: str,
+        jobs: Collection[JobKey],
+        triggers: Collection[TriggerKey],
+        *,
+        version: str | None = None,
+    ) -> None:
+        scheduling.own(self._session, owner, jobs, triggers, version)
 
     def begin_job_transaction(self) -> WorkTransaction:
         return WorkTransaction(self._connections, self._session)
@@ -322,7 +331,7 @@ class SqlJobStore:
     def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
         return scheduling.delete_triggers(self._session, keys)
 
-    def delete_jobs(self, keys: Collection[JobKey]) -> set[JobKey]:
+    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
         return scheduling.delete_jobs(self._session, keys)
 
     def clear(self) -> None:
@@ -358,8 +367,8 @@ class SqlJobStore:
     def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
         return pausing.resume_all(self._session, missed)
 
-    def set_job_mode(self, key: JobKey, mode: JobMode) -> datetime | None:
-        return pausing.set_mode(self._session, key, mode)
+    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.set_mode(self._session, key, mode, missed)
 
     def job_mode(self, key: JobKey) -> JobMode | None:
         found = self.job_header(key)
@@ -368,8 +377,8 @@ class SqlJobStore:
     def job_header(self, key: JobKey) -> JobHeader | None:
         return pausing.job_header(self._session, key)
 
-    def set_manual(self, on: bool) -> datetime | None:
-        return pausing.set_manual(self._session, on)
+    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
+        return pausing.set_manual(self._session, on, missed)
 
     def is_manual(self) -> bool:
         return bool(lookups.paused(self._session, pausing.MANUAL_SCOPE))
@@ -409,6 +418,9 @@ class SqlJobStore:
     def trigger_group_names(self) -> list[str]:
         return lookups.column(self._session, lookups.TRIGGER_GROUPS)
 
+    def pauses(self) -> Pauses:
+        return lookups.pauses(self._session)
+
     def paused_trigger_groups(self) -> set[str]:
         return lookups.paused(self._session, pausing.TRIGGER_SCOPE)
 
@@ -418,8 +430,8 @@ class SqlJobStore:
     def all_paused(self) -> bool:
         return bool(lookups.paused(self._session, pausing.ALL_SCOPE))
 
-    def waiting_lanes(self) -> set[DispatchKey]:
-        return lookups.waiting_lanes(self._session)
+    def waiting_dispatch_keys(self) -> set[DispatchKey]:
+        return lookups.waiting_dispatch_keys(self._session)
 
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         calendars.put(self._session, name, calendar, replace=replace)

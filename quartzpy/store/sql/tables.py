@@ -145,6 +145,11 @@ triggers = Table(
     Column("fire_id", BigInteger),
     Column("error", Text),
     Column("owner", Name),
+    # Identifies the schedule as it was declared, whatever misfires have made of it since: storing the same schedule
+    # again keeps the trigger's progress.
+    Column("schedule_hash", BigInteger),
+    # It is PAUSED only because its job is disabled or by hand only, or because of manual mode: ending that resumes it.
+    Column("held_by_mode", Boolean, nullable=False, server_default=text("false")),
     # The scheduler last: no other index than the due one may begin with it, or serve as badly as a scan where the
     # planner has no statistics, or those of an emptied table.
     PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
@@ -235,6 +240,16 @@ Index(
     triggers.c.trigger_group,
     triggers.c.trigger_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
+)
+
+owners = Table(
+    "qrtz_owners",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("owner", Name, nullable=False),
+    # The version of the program whose sync wrote the owner's declarations last: an older one changes nothing.
+    Column("version", Text, nullable=False),
+    PrimaryKeyConstraint("sched_name", "owner", name="qrtz_owners_pkey"),
 )
 
 paused_groups = Table(

@@ -1,4 +1,4 @@
-"""The acquire step: who is eligible, in which order, and what becomes of them."""
+"""Tests of the acquire step: which triggers are eligible, in which order, and which state each is put into."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from quartzpy.errors import LeaseLostError
-from quartzpy.triggers.cron import CronTrigger
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     SECOND,
     START,
@@ -24,6 +23,7 @@ from tests.contract.harness import (
     once,
     serial,
 )
+from quartzpy.triggers.cron import CronTrigger
 
 
 def test_what_is_due_fires_in_the_same_transaction(store: Harness) -> None:
@@ -150,7 +150,7 @@ def test_two_nodes_never_take_one_trigger(store: Harness) -> None:
 def test_every_claim_has_a_fence_above_all_before(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), *[every(1, f"t{n}") for n in range(3)])
-    given = []
+    given: list[int] = []
     for node in (a, b, a):
         batch = [one.fire_id for one in store.acquire(node).fired]
         assert not given or min(batch) > max(given)

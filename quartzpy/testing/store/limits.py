@@ -1,4 +1,4 @@
-"""At most so many executions of a job at once in the whole cluster."""
+"""Tests of the limit of concurrent executions of a job, in the whole cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once
 
 
 def test_no_more_than_the_limit_fire_and_the_last_one_blocks_the_others(store: Harness) -> None:

@@ -1,22 +1,19 @@
-"""The misfire step: late triggers go where their instruction says, in slices."""
+"""Tests of the misfire step: late triggers are treated by their misfire instruction, in slices."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import islice
 
 import pytest
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import LeaseLostError
 from quartzpy.states import MisfireAction, TriggerState
 from quartzpy.store.protocol import Node
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import MisfireRecord
-from quartzpy.triggers.cron import CronTrigger
-from quartzpy.triggers.simple import SimpleTrigger
-from quartzpy.triggers.trigger import Trigger, TriggerProgress
-from quartzpy.triggers.upcoming import look_ahead
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     MINUTE,
     SECOND,
@@ -32,7 +29,10 @@ from tests.contract.harness import (
     once,
     serial,
 )
-from tests.fire_times import first_fire_times
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+from quartzpy.triggers.upcoming import look_ahead
 
 HOURLY = "0 0 * ? * *"
 SIMPLE_INSTRUCTIONS = sorted(set(SimpleTrigger.misfire_type) - {"ignore", "fire_all"})
@@ -273,7 +273,7 @@ def test_a_misfire_keeps_the_generation_and_what_was_counted(store: Harness) -> 
 
 
 def test_calendars_are_asked_when_a_misfire_is_handled(store: Harness) -> None:
-    weekend = WeeklyCalendar(excluded_days=(2,), time_zone="UTC")
+    weekend = WeeklyCalendar(excluded_days=frozenset({DayOfWeek.MONDAY}), time_zone="UTC")
     store.put_calendar("no-mondays", weekend)
     node = store.node()
     given = CronTrigger(HOURLY, "cron", start_time=START, time_zone="UTC", misfire="do_nothing", calendar="no-mondays")
@@ -314,7 +314,7 @@ def covers(store: Harness, node: Node) -> list[datetime]:
 def test_one_fire_stands_for_all_that_was_missed(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="fire_once_now"))
-    missed = first_fire_times(CronTrigger(HOURLY, start_time=START, time_zone="UTC"), 3)
+    missed = list(islice(CronTrigger(HOURLY, start_time=START, time_zone="UTC").fire_times(), 3))
     store.clock.set(missed[2] + 10 * MINUTE)
     store.misfire(node)
     assert covers(store, node) == missed

@@ -1,4 +1,4 @@
-"""A failed execution runs again by a stored trigger, whose fire is the next attempt."""
+"""Tests of retries: a failed execution runs again by a stored trigger, whose fire is the next attempt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quartzpy.keys import RETRYING_JOBS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import CompletionOutcome, FiredTrigger, Node
-from tests.contract.harness import Harness, at, every, job, job_key, once, serial
+from quartzpy.testing.store.harness import Harness, at, every, job, job_key, once, serial
 
 DELAY = timedelta(seconds=30)
 RETRIES = GroupMatcher.equals(RETRYING_JOBS)

@@ -1,4 +1,4 @@
-"""Queries with filters, read page after page."""
+"""Tests of queries with filters that are read page after page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once
+from quartzpy.testing.store.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once
 
 EVERY_STATE = frozenset(ExecutionState)
 BY_TIME = TriggerOrder.NEXT_FIRE_TIME
@@ -90,7 +90,7 @@ def test_pages_are_the_whole_in_pieces(busy: Harness, query: AnyQuery) -> None:
         after, pages = None, []
         while found := find(busy, query, size, after):
             pages += found
-            after = query.position(found[-1])  # type: ignore[arg-type]
+            after = query.position(found[-1])
         assert list(map(identity, pages)) == list(map(identity, whole))
     assert busy.store.count(query) == len(whole)
     assert find(busy, query, 0) == []

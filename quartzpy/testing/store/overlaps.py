@@ -1,16 +1,18 @@
-"""What a fire does when its job is full: one waits for all, or it takes the place of what runs."""
+"""Tests of the overlap policies: a fire of a job at its limit waits and coalesces others, or replaces an execution."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import JobEntry
-from tests.contract.harness import SECOND, Harness, at, every, job, job_key, key, names, once
+from quartzpy.testing.store.harness import SECOND, Harness, at, every, job, job_key, key, names, once
 
-BUFFER = {"max_concurrent": 1, "overlap_policy": "buffer_one"}
-CANCEL = {"max_concurrent": 1, "overlap_policy": "cancel_other"}
+BUFFER: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "buffer_one"}
+CANCEL: dict[str, Any] = {"max_concurrent": 1, "overlap_policy": "cancel_other"}
 
 
 def skipped(store: Harness) -> list[str]:

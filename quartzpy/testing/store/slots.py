@@ -1,4 +1,4 @@
-"""A node takes only what it has a place for, and no more of it than is free."""
+"""Tests of placement and slots: a node claims only what it can run, and no more than it has free slots for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from quartzpy.job import JobDetail
 from quartzpy.placement import Capabilities, Placement
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
-from tests.contract.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once
+from quartzpy.testing.store.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once
 
 CPU = Placement(executor="cpu").as_text()
 REPORTS = Placement(group="reports").as_text()
@@ -86,7 +86,7 @@ def test_a_job_that_moves_takes_its_triggers_along(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10, "every"))
     store.schedule(placed("job"), replace=True)
-    assert store.store.waiting_lanes() == {DispatchKey(REPORT, CPU)}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, CPU)}
     assert not store.acquire(node).fired
     assert names(store.acquire(node, types=[AvailableSlots(REPORT, CPU)]).fired) == ["every"]
 
@@ -96,7 +96,7 @@ def test_all_values_of_a_placement_are_stored(store: Harness) -> None:
     stored = store.store.job(job_key())
     assert stored is not None
     assert (stored.executor, stored.execution_group, stored.requires) == ("cpu", "reports", ("eu", "gpu"))
-    assert store.store.waiting_lanes() == {DispatchKey(REPORT, stored.placement.as_text())}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey(REPORT, stored.placement.as_text())}
 
 
 @pytest.mark.parametrize("again", ["retry", "recovery"])

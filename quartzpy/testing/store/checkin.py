@@ -1,4 +1,4 @@
-"""Registering, checking in, leaving, and finding out what steps did whose answers were lost."""
+"""Tests of the life of a node: registering, checking in, leaving, and reconciling after an answer was lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     CHECKIN,
     HOUR,
     SECOND,

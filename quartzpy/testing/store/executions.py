@@ -1,4 +1,4 @@
-"""Executions as one list, from before their fire to the history."""
+"""Tests of executions in all states, from before their fire to the history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from quartzpy.states import ENDED, ExecutionState, Outcome
 from quartzpy.store.queries import HISTORY, ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
-from tests.contract.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, job, job_key, key, once
 
 EVERY = frozenset(ExecutionState)
 INVOICE = "invoice"

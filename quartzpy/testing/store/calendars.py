@@ -1,27 +1,29 @@
-"""Calendars: stored, replaced, removed; and what becomes of triggers that name one."""
+"""Tests of calendars: storing, replacing and removing them, and the effect on the triggers that name them."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from quartzpy.calendars.weekly import WeeklyCalendar
+from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import Completion, TriggerMove
 from quartzpy.store.queries import TriggerQuery
+from quartzpy.testing.store.harness import SECOND, START, Harness, every, job, key
+from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, refill
-from tests.contract.harness import SECOND, START, Harness, every, job, key
 
 EVERY_DAY = WeeklyCalendar(frozenset())
-NOT_TODAY = WeeklyCalendar(frozenset({START.isoweekday() % 7 + 1}))
+NOT_TODAY = WeeklyCalendar(frozenset({DayOfWeek(START.isoweekday() % 7 + 1)}))
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 NAME = "workdays"
 
 
-def hourly(name: str = "hourly", **how: object):  # type: ignore[no-untyped-def]
+def hourly(name: str = "hourly", **how: Any) -> SimpleTrigger:
     return every(3600, name=name, calendar=NAME, times=None, **how)
 
 
@@ -120,8 +122,8 @@ def test_replacing_voids_claims_so_that_nothing_fires_by_the_old(named: Harness)
 def test_a_refill_computed_from_the_old_calendar_is_refused(named: Harness) -> None:
     node = named.node()
     named.store.store_jobs([], replace=False)
-    fired = named.fire_one(node) if not named.clock.advance(SECOND) else None
-    assert fired is not None
+    named.clock.advance(SECOND)
+    fired = named.fire_one(node)
     assert fired.next_fire_time is not None
     named.put_calendar(NAME, NOT_TODAY, replace=True)
     stale = refill(fired.trigger, fired.next_fire_time, UpcomingFireTimes(), fired.times_triggered, fired.calendar)

@@ -1,4 +1,4 @@
-"""The recover step: what dead nodes held is freed, once, and by nobody who is dead."""
+"""Tests of recovery: the claims and executions of dead nodes are freed exactly once, and no dead node can do it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quartzpy.matchers import GroupMatcher
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import FiredTrigger
 from quartzpy.store.queries import TriggerQuery
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     SECOND,
     START,

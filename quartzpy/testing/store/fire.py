@@ -1,4 +1,4 @@
-"""The fire step, and giving claims back."""
+"""Tests of the fire step, and of giving claims back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from quartzpy.errors import LeaseLostError
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AcquiredTrigger, Node
-from tests.contract.harness import (
+from quartzpy.testing.store.harness import (
     HOUR,
     SECOND,
     START,
@@ -78,7 +78,7 @@ def test_what_is_not_due_yet_stays_claimed(store: Harness) -> None:
     assert names(store.fire(node, [claims[1]]).fired) == ["later"]
 
 
-def test_a_last_fire_leaves_the_trigger_complete(store: Harness) -> None:
+def test_the_last_fire_of_a_claim_leaves_the_trigger_complete(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(1)))
     claim = claimed(store, node)
@@ -127,10 +127,6 @@ def test_a_claim_fires_only_for_the_node_that_has_it(store: Harness) -> None:
         pytest.param(lambda h: h.store.delete_triggers([key("every")]), id="deleted"),
         pytest.param(lambda h: h.store.delete_jobs([job_key()]), id="job deleted"),
         pytest.param(lambda h: h.store.clear(), id="cleared"),
-        pytest.param(
-            lambda h: h.add_triggers(job_key(), every(10, start=at(1)), replace=True),
-            id="replaced by its like",
-        ),
         pytest.param(
             lambda h: h.store.replace_trigger(key("every"), h.prepare(every(20, start=at(1)), job_key())),
             id="rescheduled",

@@ -1,4 +1,4 @@
-"""Bounded catch-up (`misfire="fire_all"`): the last missed fires are made, each with its own scheduled time."""
+"""Tests of bounded catch-up (`misfire="fire_all"`): the last missed fires run, each with its own fire time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from quartzpy.states import Outcome
 from quartzpy.store.protocol import Node, TriggerMove
 from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import MisfireRecord, TriggerRecord
+from quartzpy.testing.store.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
-from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, every, job, job_key, key, serial
 
 NIGHTS = DailyCalendar(time(0), time(6), time_zone="UTC")
 """A calendar that excludes none of these hours."""
@@ -222,10 +222,6 @@ def test_a_claim_that_is_given_back_is_made_up_for_still(store: Harness) -> None
     assert run_out(store, node) == minutes(118, 119)
 
 
-def _replace(store: Harness) -> None:
-    store.add_triggers(job_key(), minutely(), replace=True)
-
-
 def _reschedule(store: Harness) -> None:
     store.store.replace_trigger(key("t"), store.prepare(minutely(), job_key()))
 
@@ -235,7 +231,7 @@ def _delete_and_store(store: Harness) -> None:
     store.add_triggers(job_key(), minutely())
 
 
-@pytest.mark.parametrize("change", [_replace, _reschedule, _delete_and_store])
+@pytest.mark.parametrize("change", [_reschedule, _delete_and_store])
 def test_one_that_is_replaced_begins_anew(store: Harness, change: Callable[[Harness], None]) -> None:
     node = handled(store, minutely())
     change(store)

@@ -1,4 +1,4 @@
-"""Jobs that nodes die of: after so many deaths in a row a job is not run again."""
+"""Tests of jobs that nodes die of: after several deaths in a row a job is not run again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quartzpy.errors import InstanceIdInUseError
 from quartzpy.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.store.queries import TriggerQuery
-from tests.contract.harness import SECOND, WINDOW, Harness, at, every, job, job_key, once
+from quartzpy.testing.store.harness import SECOND, WINDOW, Harness, at, every, job, job_key, once
 
 
 def die_of_it(store: Harness, name: str) -> list[object]:

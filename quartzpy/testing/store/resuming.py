@@ -1,4 +1,4 @@
-"""What becomes of the fires that a trigger missed while it was paused."""
+"""Tests of the treatment of fires that a trigger missed while it was paused."""
 
 from __future__ import annotations
 
@@ -7,15 +7,31 @@ from typing import Any
 
 import pytest
 
-from quartzpy import CronTrigger, DailyTimeIntervalTrigger, WeeklyCalendar
+from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import MisfireAction, Missed
 from quartzpy.store.protocol import TriggerMove
 from quartzpy.store.queries import MisfireQuery, TriggerQuery
+from quartzpy.testing.store.harness import (
+    HOUR,
+    SECOND,
+    START,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    names,
+    once,
+    serial,
+)
+from quartzpy.triggers.calendar_interval import IntervalUnit
+from quartzpy.triggers.cron import CronTrigger
+from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import moved_to
-from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, names, once, serial
 
 MINUTE = 60 * SECOND
 LATE = 10 * MINUTE + 5 * SECOND
@@ -33,7 +49,7 @@ KINDS: dict[str, Trigger] = {
     "cron, ignore": cron(misfire="ignore"),
     "cron, own threshold": cron(misfire_threshold=timedelta(days=1)),
     "cron, in bounds": cron(misfire="fire_all", catch_up_max=3),
-    "daily": DailyTimeIntervalTrigger("t", interval=1, unit="minute", start_time=START, time_zone="UTC"),
+    "daily": DailyTimeIntervalTrigger("t", interval=1, unit=IntervalUnit.MINUTE, start_time=START, time_zone="UTC"),
 }
 each_kind = pytest.mark.parametrize("trigger", KINDS.values(), ids=KINDS)
 
@@ -155,9 +171,9 @@ def test_it_waits_for_the_end_of_what_runs(store: Harness) -> None:
 
 def test_what_a_calendar_moved_meanwhile_is_not_let_go(store: Harness) -> None:
     node = store.node()
-    store.put_calendar("days", WeeklyCalendar(excluded_days=(), time_zone="UTC"))
+    store.put_calendar("days", WeeklyCalendar(excluded_days=frozenset(), time_zone="UTC"))
     hourly = every(3600, "t", calendar="days")
-    store.schedule(job(), hourly, calendar=WeeklyCalendar(excluded_days=(), time_zone="UTC"))
+    store.schedule(job(), hourly, calendar=WeeklyCalendar(excluded_days=frozenset(), time_zone="UTC"))
     store.store.pause_triggers([key("t")])
     store.clock.advance(LATE)
     store.store.resume_triggers([key("t")], Missed.SKIP)

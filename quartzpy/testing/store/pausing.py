@@ -1,4 +1,4 @@
-"""Pausing and resuming triggers, jobs, groups and everything."""
+"""Tests of pausing and resuming triggers, jobs, groups and everything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import TriggerState
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once, serial
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once, serial
 
 GROUPS = ["billing", "billing-eu", "eu-billing", "100%", "100x", "a_b", "axb"]
 MATCHES = [

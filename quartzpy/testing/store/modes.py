@@ -1,14 +1,16 @@
-"""Jobs that are disabled or run by hand only, and manual mode."""
+"""Tests of job modes (disabled, by hand only) and of the manual mode."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import JobMode, Outcome
+from quartzpy.states import JobMode, Missed, Outcome
 from quartzpy.store.records import JobHeader
-from tests.contract.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
+from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, once
 
 
 def by_hand(name: str = "by-hand") -> object:
@@ -115,3 +117,72 @@ def test_leaving_manual_mode_enables_no_disabled_job(store: Harness) -> None:
     store.store.set_manual(True)
     store.store.set_manual(False)
     assert fired(store, node) == []
+
+
+def pause_in_its_own_way(store: Harness, how: str) -> None:
+    match how:
+        case "trigger":
+            store.store.pause_triggers([key("every")])
+        case "group":
+            store.store.pause_trigger_groups(GroupMatcher.equals("DEFAULT"))
+        case "all":
+            store.store.pause_all()
+
+
+@pytest.mark.parametrize("how", ["trigger", "group", "all"])
+@pytest.mark.parametrize("first", ["pause", "mode"])
+@pytest.mark.parametrize("mode", ["job", "manual"])
+def test_the_end_of_a_mode_resumes_nothing_that_was_paused_otherwise(
+    store: Harness, how: str, first: str, mode: str
+) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(60))
+    begin: dict[str, Callable[[], object]] = {
+        "pause": lambda: pause_in_its_own_way(store, how),
+        "mode": lambda: (
+            store.store.set_job_mode(job_key(), JobMode.DISABLED) if mode == "job" else store.store.set_manual(True)
+        ),
+    }
+    for step in sorted(begin, key=lambda step: step != first):
+        begin[step]()
+    if mode == "job":
+        store.store.set_job_mode(job_key(), JobMode.ENABLED)
+    else:
+        store.store.set_manual(False)
+    assert store.state("every") == "PAUSED"
+    assert fired(store, node) == []
+    store.store.resume_all()
+    assert fired(store, node) == ["every"]
+
+
+def test_a_trigger_that_is_resumed_under_a_mode_fires_after_its_end(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(60))
+    store.store.pause_triggers([key("every")])
+    store.store.set_job_mode(job_key(), JobMode.DISABLED)
+    store.store.resume_triggers([key("every")])
+    assert store.state("every") == "PAUSED"
+    store.store.set_job_mode(job_key(), JobMode.ENABLED)
+    assert fired(store, node) == ["every"]
+
+
+def test_one_mode_may_end_under_another(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(60))
+    store.store.set_job_mode(job_key(), JobMode.DISABLED)
+    store.store.set_manual(True)
+    store.store.set_job_mode(job_key(), JobMode.ENABLED)
+    assert fired(store, node) == []
+    store.store.set_manual(False)
+    assert fired(store, node) == ["every"]
+
+
+def test_what_was_missed_under_a_mode_may_be_skipped(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(60))
+    store.store.set_job_mode(job_key(), JobMode.DISABLED)
+    store.clock.set(at(130))
+    store.store.set_job_mode(job_key(), JobMode.ENABLED, Missed.SKIP)
+    store.misfire(node)
+    assert fired(store, node) == []
+    assert store.progress("every").next_fire_time == at(180)

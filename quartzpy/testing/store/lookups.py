@@ -1,16 +1,18 @@
-"""What callers and operators see of a store."""
+"""Tests of queries by key and by group, of totals, and of notifications."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
-from quartzpy.store.protocol import DispatchKey
+from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, Subscription
 from quartzpy.store.queries import HISTORY, JobQuery, TriggerOrder, TriggerQuery
-from tests.contract.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
-from tests.contract.test_pausing import GROUPS, each_match, schedule_groups
+from quartzpy.testing.store.harness import HOUR, SECOND, START, Harness, at, every, job, job_key, key, once, serial
+from quartzpy.testing.store.pausing import GROUPS, each_match, schedule_groups
 
 
 def test_an_empty_store_has_nothing(store: Harness) -> None:
@@ -26,7 +28,7 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
         set(),
         False,
     )
-    assert look.waiting_lanes() == set()
+    assert look.waiting_dispatch_keys() == set()
     assert look.calendars(["absent"]) == {}
     assert (
         look.find_jobs(JobQuery(), 5),
@@ -104,7 +106,8 @@ def test_many_jobs_and_triggers_are_found_at_once(store: Harness) -> None:
     triggers = look.triggers([key("b", "g"), key("b"), key("a"), key("absent"), key("a")])
     assert triggers == {one: look.trigger(one) for one in (key("a"), key("b", "g"))}
     assert triggers[key("b", "g")].trigger.priority == 7
-    assert look.jobs([]) == look.triggers([]) == {}
+    assert look.jobs([]) == {}
+    assert look.triggers([]) == {}
 
 
 def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
@@ -115,14 +118,14 @@ def test_the_triggers_of_a_job_are_found(store: Harness) -> None:
     assert records == [store.store.trigger(key("a")), store.store.trigger(key("b"))]
 
 
-def test_waiting_lanes_are_those_that_a_trigger_waits_for(store: Harness) -> None:
+def test_waiting_dispatch_keys_are_those_that_a_trigger_waits_for(store: Harness) -> None:
     store.schedule(job("a", job_type="report"), once("a"))
     store.schedule(job("b", job_type="report"), once("b"))
     store.schedule(job("c", job_type="invoice"), once("c"))
     store.schedule(job("d", job_type="idle", durable=True))
-    assert store.store.waiting_lanes() == {DispatchKey("report"), DispatchKey("invoice")}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report"), DispatchKey("invoice")}
     store.store.pause_triggers([key("c")])
-    assert store.store.waiting_lanes() == {DispatchKey("report")}
+    assert store.store.waiting_dispatch_keys() == {DispatchKey("report")}
 
 
 def test_jobs_are_listed_by_key_with_how_many_triggers_they_have(store: Harness) -> None:
@@ -200,10 +203,52 @@ def test_looking_changes_nothing(store: Harness) -> None:
     assert store.everything() == before
 
 
-def test_a_store_without_other_processes_brings_no_news(store: Harness) -> None:
+def received(subscription: Subscription) -> set[Notification]:
+    """What arrives until there is something, or for ten seconds."""
+    found: set[Notification] = set()
+    for _ in range(20):
+        found |= set(subscription.wait(0.5))
+        if found:
+            break
+    return found
+
+
+def asked_by_a_user(store: Harness, node: Node, fired: FiredTrigger) -> None:
+    assert store.store.request_cancel(fired.fire_id)
+
+
+def asked_by_the_next_fire(store: Harness, node: Node, fired: FiredTrigger) -> None:
+    store.clock.advance(10 * SECOND)
+    assert store.fire_due(node) == []
+
+
+@pytest.mark.parametrize("ask", [asked_by_a_user, asked_by_the_next_fire])
+def test_who_subscribes_is_told_of_a_request_to_stop(
+    store: Harness, ask: Callable[[Harness, Node, FiredTrigger], None]
+) -> None:
     subscription = store.store.subscribe()
-    if subscription is not None:
-        subscription.close()
+    if subscription is None:
+        pytest.skip("this store sends no notifications")
+    node = store.node()
+    store.schedule(job(max_concurrent=1, overlap_policy="cancel_other"), every(10))
+    fired = store.fire_one(node)
+    subscription.wait(0)
+    ask(store, node, fired)
+    assert Notification.CANCELLED in received(subscription)
+    assert store.store.cancel_requests(node) == {fired.fire_id}
+    subscription.close()
+
+
+def test_an_ended_subscription_receives_nothing(store: Harness) -> None:
+    first, second = store.store.subscribe(), store.store.subscribe()
+    if first is None or second is None:
+        pytest.skip("this store sends no notifications")
+    first.close()
+    node = store.node()
+    store.schedule(job(), every(10))
+    store.store.request_cancel(store.fire_one(node).fire_id)
+    assert Notification.CANCELLED in received(second)
+    second.close()
 
 
 @pytest.mark.parametrize("count", [1, 3])

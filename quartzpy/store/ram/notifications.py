@@ -1,0 +1,54 @@
+"""Notifications between the schedulers of one process that share a store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+from quartzpy.store.protocol import Notification
+
+
+class Notifications:
+    """Sends notifications to those that have subscribed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._subscriptions: list[RamSubscription] = []
+
+    def subscribe(self) -> RamSubscription:
+        subscription = RamSubscription(self)
+        with self._lock:
+            self._subscriptions.append(subscription)
+        return subscription
+
+    def send(self, notifications: Collection[Notification]) -> None:
+        with self._lock:
+            for subscription in self._subscriptions:
+                subscription.receive(notifications)
+
+    def remove(self, subscription: RamSubscription) -> None:
+        with self._lock:
+            self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+
+
+class RamSubscription:
+    """The receiving end; see `quartzpy.store.protocol.Subscription`."""
+
+    def __init__(self, sender: Notifications) -> None:
+        self._sender = sender
+        self._changed = threading.Condition()
+        self._received: set[Notification] = set()
+
+    def receive(self, notifications: Collection[Notification]) -> None:
+        with self._changed:
+            self._received.update(notifications)
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> Collection[Notification]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._received, timeout)
+            received, self._received = self._received, set()
+            return received
+
+    def close(self) -> None:
+        self._sender.remove(self)

@@ -1,0 +1,70 @@
+"""All tests of the contract of a store, to be imported as a whole into a test module."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from quartzpy.testing.store import (
+    acquire,
+    calendars,
+    catch_up,
+    checkin,
+    complete,
+    executions,
+    fire,
+    limits,
+    lookups,
+    misfire,
+    modes,
+    node_deaths,
+    overlaps,
+    pages,
+    pausing,
+    recover,
+    resuming,
+    retry,
+    scheduling,
+    slots,
+)
+from quartzpy.testing.store.calendars import named
+from quartzpy.testing.store.executions import world
+from quartzpy.testing.store.pages import busy
+
+PARTS: tuple[ModuleType, ...] = (
+    acquire,
+    calendars,
+    catch_up,
+    checkin,
+    complete,
+    executions,
+    fire,
+    limits,
+    lookups,
+    misfire,
+    modes,
+    node_deaths,
+    slots,
+    overlaps,
+    pages,
+    pausing,
+    recover,
+    resuming,
+    retry,
+    scheduling,
+)
+"""The modules of the kit, each with the tests of one feature."""
+
+
+def _tests() -> dict[str, object]:
+    """Return all tests by name. Two of one name would hide one another."""
+    found: dict[str, object] = {}
+    for part in PARTS:
+        own = {name: value for name, value in vars(part).items() if name.startswith("test_")}
+        if doubled := own.keys() & found.keys():
+            raise ImportError(f"{part.__name__}: tests of another module have the names {sorted(doubled)}")
+        found |= own
+    return found
+
+
+globals().update(_tests())
+__all__ = ["busy", "named", "world", *_tests()]

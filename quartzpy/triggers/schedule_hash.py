@@ -1,0 +1,27 @@
+"""The identity of a schedule: whether a trigger that is stored again fires at the same times as before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from quartzpy.triggers.trigger import Trigger
+
+_BYTES = 8
+
+
+def schedule_hash(trigger: Trigger) -> int:
+    """Return a signed 64-bit hash of when a trigger fires: kind, schedule, start, end and calendar.
+
+    It is computed from the trigger as the user declares it, before a missing start time is set. A misfire may give a
+    stored trigger another start and repeat count, so the stored values alone do not tell whether a declaration changed.
+    """
+    declared = [
+        trigger.kind,
+        trigger.schedule(),
+        None if trigger.start_time is None else trigger.start_time.isoformat(),
+        None if trigger.end_time is None else trigger.end_time.isoformat(),
+        trigger.calendar,
+    ]
+    text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_BYTES).digest(), signed=True)

@@ -1,0 +1,215 @@
+"""Handles: what the scheduling verbs return, to go on with the job or the execution that they made.
+
+A handle holds keys only. Each call asks the store, so that a handle is right however long it is kept, and whichever
+node changes the job meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from quartzpy.errors import InvalidTriggerError, JobNotFoundError, WaitTimeoutError
+from quartzpy.instants import Span, as_span
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import ENDED, ExecutionState, Missed
+from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.triggers.trigger import Trigger
+
+if TYPE_CHECKING:
+    from quartzpy.verbs.base import Verbs
+    from quartzpy.verbs.scheduling import SchedulingVerbs
+
+_SHORTEST, _LONGEST = 0.01, 0.5
+"""Seconds between two looks at the store, at first and later."""
+_LAST = 20
+
+
+class ScheduledJob:
+    """A stored job: `schedule_job` returns it, `Scheduler.job` makes one for a job that is stored already."""
+
+    def __init__(self, verbs: SchedulingVerbs, key: JobKey) -> None:
+        self._verbs = verbs
+        self._key = key
+
+    @property
+    def key(self) -> JobKey:
+        return self._key
+
+    @property
+    def detail(self) -> JobDetail:
+        """The job as it is stored now. Raises JobNotFoundError: it is no longer stored."""
+        found = self._verbs.get_job_detail(self._key)
+        if found is None:
+            raise JobNotFoundError(f"job {self._key} is not stored: it was deleted, or its last trigger has ended")
+        return found
+
+    @property
+    def triggers(self) -> list[Trigger]:
+        """The job's triggers as they are stored now, by key; an empty list where none is left."""
+        return self._verbs.triggers_of_job(self._key)
+
+    @property
+    def next_fire_time(self) -> datetime | None:
+        """The soonest next fire time of the job's triggers; None where it will not fire again.
+
+        A paused trigger has a next fire time, too.
+        """
+        records = [self._verbs.trigger_record(trigger.key) for trigger in self.triggers]
+        times = [record.progress.next_fire_time for record in records if record is not None]
+        return min((at for at in times if at is not None), default=None)
+
+    def pause(self) -> None:
+        """Pause all triggers that the job has now. Raises JobNotFoundError: it is no longer stored."""
+        self._verbs.pause_job(self._key)
+
+    def resume(self, *, missed: str = Missed.MISFIRE) -> None:
+        """Resume all triggers; `missed` and errors as in `Scheduler.resume_job`."""
+        self._verbs.resume_job(self._key, missed=missed)
+
+    def trigger(self, data: Mapping[str, Any] | Any | None = None, *, delay: Span | None = None) -> TriggeredExecution:
+        """Run the job once, now or after `delay`; values and errors as in `Scheduler.trigger_job`."""
+        return self._verbs.trigger_job(self._key, data, delay=delay)
+
+    def modify(self, **changes: Any) -> JobDetail:
+        """Replace values of the job; names and errors as in `Scheduler.modify_job`. Its triggers stay as they are."""
+        return self._verbs.modify_job(self._key, **changes)
+
+    def reschedule(self, trigger: Trigger | str | timedelta | datetime) -> datetime:
+        """Put another schedule in the place of the job's only trigger; return its first fire time.
+
+        The trigger's forms are those of `Scheduler.schedule_job`. A trigger without a name takes the old one's.
+
+        Raises:
+            JobNotFoundError: the job is no longer stored.
+            InvalidTriggerError: the job has several triggers or none; `Scheduler.reschedule_job` names one of them.
+            Others as `Scheduler.reschedule_job`.
+        """
+        keys = [one.key for one in self.triggers]
+        if len(keys) != 1:
+            if not keys:
+                self.detail  # noqa: B018  it raises where the job is gone
+            listed = ", ".join(map(str, keys)) or "none"
+            raise InvalidTriggerError(
+                f"job {self._key}: reschedule needs a job with one trigger (it has {listed});"
+                " use scheduler.reschedule_job(trigger_key, trigger), or schedule(trigger)"
+            )
+        return self._verbs.reschedule_job(keys[0], trigger)
+
+    def delete(self, *, missing_ok: bool = False) -> bool:
+        """Remove the job with its triggers; values and errors as in `Scheduler.delete_job`."""
+        return self._verbs.delete_job(self._key, missing_ok=missing_ok)
+
+    def wait(self, timeout: Span | None = None) -> ExecutionRecord:
+        """Wait until the job's next execution has ended, on whichever node; return its record.
+
+        Executions that end after the call count. Where the job is no longer stored, because its last trigger has fired,
+        the record is that of its last execution.
+
+        Raises:
+            WaitTimeoutError: none ended within `timeout` (None: wait without a limit).
+            JobNotFoundError: the job is not stored, and no execution of it is known.
+        """
+        query = ExecutionQuery(states=ENDED, job_key=self._key)
+        store = self._verbs._usable_store()
+        since = store.now()
+
+        def look() -> ExecutionRecord | None:
+            ended = store.find_executions(query, _LAST)
+            new = [one for one in ended if one.ended_at is not None and one.ended_at > since]
+            if new:
+                return min(new, key=lambda one: one.ended_at or since)
+            if store.job_mode(self._key) is not None or self._is_running():
+                return None
+            # It may have ended between the two looks.
+            ended = store.find_executions(query, _LAST)
+            if not ended:
+                raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
+            return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)
+
+        return _wait(self._verbs, look, timeout, f"no execution of job {self._key} ended")
+
+    def _is_running(self) -> bool:
+        return any(row.job_key == self._key for row in self._verbs._usable_store().list_running())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScheduledJob) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"ScheduledJob({str(self._key)!r})"
+
+
+class TriggeredExecution:
+    """An execution that is to come: `trigger_job` and `run_again` return it."""
+
+    def __init__(self, verbs: Verbs, key: TriggerKey, job_key: JobKey) -> None:
+        self._verbs = verbs
+        self._key = key
+        self._job_key = job_key
+
+    @property
+    def key(self) -> TriggerKey:
+        """The key of the trigger that fires it."""
+        return self._key
+
+    @property
+    def job_key(self) -> JobKey:
+        return self._job_key
+
+    @property
+    def record(self) -> ExecutionRecord | None:
+        """What is known of the execution now: waiting, running or ended; None where nothing is."""
+        query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=self._key)
+        return next(iter(self._verbs._usable_store().find_executions(query, 1)), None)
+
+    def cancel(self) -> bool:
+        """Take back the fire, or ask the running execution to stop; return whether either was possible."""
+        store = self._verbs._usable_store()
+        taken_back = bool(store.delete_triggers([self._key]))
+        found = self.record
+        if found is None or found.fire_id is None or found.outcome is not None:
+            return taken_back
+        return store.request_cancel(found.fire_id)
+
+    def wait(self, timeout: Span | None = None) -> ExecutionRecord:
+        """Wait until the execution has ended, on whichever node; return its record.
+
+        The record is that of the first attempt, also where the job is retried.
+
+        Raises:
+            WaitTimeoutError: it did not end within `timeout` (None: wait without a limit).
+        """
+        query = ExecutionQuery(states=ENDED, trigger_key=self._key)
+        store = self._verbs._usable_store()
+
+        def look() -> ExecutionRecord | None:
+            return next(iter(store.find_executions(query, 1)), None)
+
+        return _wait(self._verbs, look, timeout, f"the execution of job {self._job_key} by {self._key} did not end")
+
+    def __repr__(self) -> str:
+        return f"TriggeredExecution(job={str(self._job_key)!r}, trigger={str(self._key)!r})"
+
+
+def _wait(
+    verbs: Verbs,
+    look: Callable[[], ExecutionRecord | None],
+    timeout: Span | None,
+    failure: str,
+) -> ExecutionRecord:
+    limit = None if timeout is None else as_span(timeout, "timeout").total_seconds()
+    clock = verbs._clock
+    began = clock.monotonic()
+    rest = _SHORTEST
+    while (found := look()) is None:
+        if limit is not None and clock.monotonic() - began >= limit:
+            raise WaitTimeoutError(f"{failure} within {limit:g} s")
+        verbs._rest(rest)
+        rest = min(2 * rest, _LONGEST)
+    return found

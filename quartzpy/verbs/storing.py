@@ -1,0 +1,146 @@
+"""The part of the verbs that stores jobs and triggers: checked, bound to each other, prepared, all or none."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from quartzpy import job_data, typed_data
+from quartzpy.definitions import as_triggers, bound
+from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError
+from quartzpy.events import JobAdded, JobScheduled
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey
+from quartzpy.store.protocol import JobEntry, JobStore
+from quartzpy.texts import quoted
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger, prepare
+from quartzpy.verbs.base import Verbs
+
+Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
+"""Jobs with their triggers; None stands for a job that is stored already."""
+
+
+class StoringVerbs(Verbs):
+    """Stores what it is given as a whole, or raises and changes nothing."""
+
+    @abstractmethod
+    def _inside(self, store: JobStore) -> StoringVerbs:
+        """Return the verbs on another view of the store."""
+
+    def add_job(
+        self,
+        job: JobDetail,
+        *,
+        replace: bool = False,
+        store_non_durable_while_awaiting_scheduling: bool = False,
+    ) -> None:
+        """Store a job without a trigger. Storing the same again changes nothing.
+
+        Raises:
+            InvalidJobError: it is not durable (it would go with its last trigger), and the flag does not say that
+                a trigger will follow.
+            ObjectAlreadyExistsError: a different job has its key and `replace` is false.
+            InvalidJobDataError: its data has names that its `data_type` does not have. What is missing, a trigger may
+                bring.
+        """
+        job = self._checked_job(job)
+        self._check_data(job)
+        self._check_typed_data(job)
+        if not job.durable and not store_non_durable_while_awaiting_scheduling:
+            raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
+        self._usable_store().store_jobs([JobEntry(job)], replace=replace)
+        self._tell(JobAdded(job))
+
+    def _checked_job(self, job: object) -> JobDetail:
+        """Return a job with the scheduler's defaults for what it does not say itself."""
+        if not isinstance(job, JobDetail):
+            raise InvalidJobError(
+                f"job: a JobDetail is needed (got {quoted(job)}); schedule_job takes classes and functions as well"
+            )
+        return job.with_defaults(self._job_defaults)
+
+    def _bound_pairs(self, given: Iterable[tuple[JobDetail, object]]) -> list[tuple[JobDetail, list[Trigger]]]:
+        """Return jobs, each with its triggers bound to it."""
+        found = []
+        for detail, triggers in given:
+            job = self._checked_job(detail)
+            found.append((job, bound(as_triggers(triggers), job.key)))
+        return found
+
+    def _store_pairs(
+        self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
+    ) -> tuple[datetime, list[Trigger]]:
+        """Store jobs with their triggers; return the soonest fire time, and the triggers."""
+        everything = [trigger for _, triggers in pairs for trigger in triggers]
+        if len({trigger.key for trigger in everything}) < len(everything):
+            raise InvalidTriggerError("the same trigger key is given twice")
+        prepare_one = self._preparation(everything)
+        entries = [
+            JobEntry(job, [prepare_one(trigger) for trigger in triggers], job is not None and job.key in keep_data)
+            for job, triggers in pairs
+        ]
+        earliest = self._usable_store().store_jobs(entries, replace=replace)
+        self._changed(earliest)
+        self._tell_of_stored(pairs)
+        return earliest if earliest is not None else self._usable_store().now(), everything
+
+    def _tell_of_stored(self, pairs: Pairs) -> None:
+        for job, triggers in pairs:
+            if job is not None:
+                self._tell(JobAdded(job))
+            for trigger in triggers:
+                self._tell(JobScheduled(trigger))
+
+    def _check_pairs(self, pairs: Pairs) -> None:
+        for job, triggers in pairs:
+            for trigger in triggers:
+                self._check_data(trigger)
+            if job is not None:
+                self._check_data(job)
+                if not triggers and not job.durable:
+                    raise InvalidJobError(
+                        f"job {job.key} has no trigger and is not durable: it would be deleted at once"
+                    )
+                for trigger in triggers:
+                    if trigger.follows_end and job.max_concurrent != 1:
+                        raise InvalidTriggerError(
+                            f"trigger {trigger.label}: {trigger.kind} counts from the end of an execution;"
+                            f" job {job.key} must disallow concurrent execution (disallow_concurrent=True)"
+                        )
+                self._check_typed_data(job, triggers)
+
+    def _check_data(self, of: JobDetail | Trigger) -> None:
+        job_data.encode(of.data, max_bytes=self._config.max_job_data_bytes)
+
+    def _check_typed_data(self, job: JobDetail, triggers: Sequence[Trigger] = ()) -> None:
+        """Build what the job would be given by each trigger, where its class is known here and has a type for it."""
+        data_type = self._job_types.data_type(job.job)
+        if data_type is None:
+            return
+        own = job.data or {}
+        if not triggers:
+            typed_data.refuse_unknown(data_type, own, f"job {job.key}")
+        for trigger in triggers:
+            typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
+
+    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger], PreparedTrigger]:
+        """Return what turns a trigger into a prepared one, with the calendars and the time that these need."""
+        store = self._usable_store()
+        names = {trigger.calendar for trigger in triggers if trigger.calendar is not None}
+        calendars = store.calendars(names) if names else {}
+        for name in sorted(names):
+            if name not in calendars:
+                raise CalendarNotFoundError(f"calendar {name!r} is not stored")
+        needs_now = any(trigger.start_time is None for trigger in triggers)
+        now = store.now() if needs_now else self._clock.now()
+
+        def prepare_one(trigger: Trigger) -> PreparedTrigger:
+            stored = calendars.get(trigger.calendar) if trigger.calendar else None
+            if stored is None:
+                return prepare(trigger, now, None)
+            return prepare(trigger, now, stored.calendar, stored.revision)
+
+        return prepare_one

@@ -1,0 +1,127 @@
+"""The verb that makes the store hold what a program declares."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from quartzpy.errors import InvalidTriggerError
+from quartzpy.events import Event, JobDeleted, JobUnscheduled
+from quartzpy.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey, check_name
+from quartzpy.store.protocol import JobStore
+from quartzpy.sync import Definitions, Existing, Stored, SyncPlan, check_definitions, outdated, plan, version_text
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.storing import StoringVerbs
+
+logger = logging.getLogger(__name__)
+
+
+class SyncVerbs(StoringVerbs):
+    """Declaring jobs as a whole."""
+
+    def sync(
+        self,
+        definitions: Iterable[tuple[JobDetail, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
+        *,
+        owner: str,
+        prune: bool = False,
+        existing: str = Existing.UPDATE,
+        version: int | float | str | None = None,
+        apply: bool = True,
+        announce: Callable[[SyncPlan], None] | None = None,
+    ) -> SyncPlan:
+        """Make the store hold what is declared, all or nothing; return what was done, or would be with `apply=False`.
+
+        A trigger whose schedule did not change keeps its fire times, its misfires and its pause, whatever else changed
+        of it or its job; one that has ended stays COMPLETE and does not fire again. With `prune`, what the same `owner`
+        declared before and no longer does is removed; what other owners declared, or was scheduled by hand, never is.
+        With `existing="keep"`, jobs and triggers that are stored already stay as they are: the first registration wins.
+        Any number of nodes may call it at once.
+
+        `version` is the version of the program: a number, or a text such as "2.10.1". It is stored with the owner; a
+        program of an older version changes nothing, and the plan says so (`SyncPlan.outdated_by`).
+
+        `announce` is told the plan before it is carried out; without it the plan is logged.
+
+        Raises:
+            InvalidTriggerError: a key is declared twice. Others as in `schedule_job`; nothing is changed then.
+            InvalidValueError: `existing` is neither "update" nor "keep", or `version` is no version.
+        """
+        check_name(owner, "owner")
+        treatment = Existing.of(existing)
+        own_version = version_text(version)
+        pairs = definitions.items() if isinstance(definitions, Mapping) else definitions
+        wanted: Definitions = self._bound_pairs(_as_pairs(pairs))
+        check_definitions(wanted)
+        # All of it: a trigger that stays may lack what its job's changed data no longer has.
+        self._check_pairs(wanted)
+        events: list[Event] = []
+
+        def work(store: JobStore) -> SyncPlan:
+            inside = cast(SyncVerbs, self._inside(store))
+            events.clear()
+            stored = inside._stored_of(wanted, owner)
+            if own_version is not None and stored.version is not None and outdated(own_version, stored.version):
+                logger.warning(
+                    "sync of owner %s: version %s changes nothing, for version %s has declared its jobs",
+                    *(owner, own_version, stored.version),
+                )
+                return SyncPlan((), 0, (), outdated_by=stored.version)
+            found = plan(wanted, stored, prune=prune, existing=treatment)
+            if not apply:
+                return found
+            if announce is not None:
+                announce(found)
+            elif found:
+                logger.info("sync of owner %s:\n%s", owner, found)
+            events.extend(inside._carry_out(found, owner, own_version if own_version != stored.version else None))
+            return found
+
+        done = self._usable_store().exclusively(work)
+        if apply and done:
+            self._changed(self._clock.now())
+            self._tell_of_stored(done.store)
+            for event in events:
+                self._tell(event)
+        return done
+
+    def _stored_of(self, wanted: Definitions, owner: str) -> Stored:
+        store = self._usable_store()
+        jobs = store.jobs([job.key for job, _ in wanted])
+        records = store.triggers([trigger.key for _, declared in wanted for trigger in declared])
+        owned = store.owned(owner)
+        return Stored(jobs, records, frozenset(owned.jobs), frozenset(owned.triggers), owned.version)
+
+    def _carry_out(self, found: SyncPlan, owner: str, version: str | None) -> list[Event]:
+        """Do what the plan says; return what listeners are to hear of what was removed."""
+        store = self._usable_store()
+        # What can be refused comes first.
+        if found.store:
+            self._store_pairs(found.store, replace=True, keep_data=found.keep_data)
+        if found.store or version is not None:
+            store.own(
+                owner,
+                [job.key for job, _ in found.store if job is not None],
+                [trigger.key for _, triggers in found.store for trigger in triggers],
+                version=version,
+            )
+        events: list[Event] = []
+        gone = [key for key in found.keys("-", "trigger") if isinstance(key, TriggerKey)]
+        if gone:
+            events += [JobUnscheduled(key) for key in sorted(store.delete_triggers(gone))]
+        jobs = [key for key in found.keys("-", "job") if isinstance(key, JobKey)]
+        removed = store.delete_jobs(jobs) if jobs else {}
+        for key in jobs:
+            events += [JobUnscheduled(trigger) for trigger in sorted(removed.get(key, ()))]
+            events.append(JobDeleted(key))
+        return events
+
+
+def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobDetail, object]]:
+    for one in definitions:
+        if not isinstance(one, tuple | list) or len(one) != 2:
+            raise InvalidTriggerError(f"definitions: pairs of a JobDetail and its triggers are needed (got {one!r})")
+        yield one[0], one[1]
