@@ -302,9 +302,9 @@ ROWS: dict[str, Row] = {
     ),
     "34 a small pool": (setting(pool_size=2), E.SettingsError, r"pool_size=2 must be from 3"),
     "34 10,000 workers": (setting(workers=10_000), E.SettingsError, r"workers=10000 must be from 0 to 5000"),
-    "35 a schema that is SQL": (setting(schema="x; drop"), E.SettingsError, r"^schema: .*'x; drop'"),
-    "35 a long one": (setting(schema="x" * 64), E.SettingsError, r"^schema: "),
-    "35 a quotation mark": (setting(schema='x"y'), E.SettingsError, r"^schema: "),
+    "35 a schema that is SQL": (setting(schema="x; drop"), E.SettingsError, r"^schema must .*'x; drop'"),
+    "35 a long one": (setting(schema="x" * 64), E.SettingsError, r"^schema must "),
+    "35 a quotation mark": (setting(schema='x"y'), E.SettingsError, r"^schema must "),
     "36 no URL": (lambda c: Scheduler(""), E.SettingsError, r"postgresql\+psycopg://"),
     "36 another engine": (
         lambda c: Scheduler("mysql://u:hidden@h/x"),
@@ -370,21 +370,24 @@ def _file(text: str | bytes, name: str = "quartzpy.toml") -> Callable[[Path], An
 
 
 FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "missing": (lambda directory: load_settings(directory / "none.toml", {}), r"none\.toml: there is no such file"),
+    "missing": (lambda directory: load_settings(directory / "none.toml", {}), r"none\.toml: the file does not exist"),
     "a directory": (lambda directory: load_settings(directory, {}), r"cannot be read: Is a directory"),
     "not UTF-8": (_file(b"[quartzpy]\nname = '\xff'"), r"not UTF-8.*byte 19"),
-    "not TOML": (_file("[quartzpy]\nname =\nworkers = 1\n"), r"quartzpy\.toml is not TOML: .*line 2"),
-    "a key twice": (_file("[quartzpy]\nworkers = 1\nworkers = 2\n\n"), r"is not TOML: .*line 3"),
-    "nested without end": (_file("[quartzpy]\nlabels = " + "[" * 20_000), r"is not TOML: nested too deep"),
-    "a number without end": (_file("[quartzpy]\nworkers = " + "9" * 5_000), r"is not TOML"),
+    "not TOML": (_file("[quartzpy]\nname =\nworkers = 1\n"), r"quartzpy\.toml is not valid TOML: .*line 2"),
+    "a key twice": (_file("[quartzpy]\nworkers = 1\nworkers = 2\n\n"), r"is not valid TOML: .*line 3"),
+    "nested without end": (
+        _file("[quartzpy]\nlabels = " + "[" * 20_000),
+        r"is not valid TOML: it is nested too deeply",
+    ),
+    "a number without end": (_file("[quartzpy]\nworkers = " + "9" * 5_000), r"is not valid TOML"),
     "no table": (_file("workers = 1"), r"has no table \[quartzpy\]"),
     "a wrong type": (
         _file("[quartzpy]\nworkers = '3'"),
-        r"quartzpy\.toml: workers: a whole number is needed \(got '3'\)",
+        r"quartzpy\.toml: workers must be an integer \(got '3'\)",
     ),
     "a misspelt word": (_file("[quartzpy]\nworker = 3"), r"worker is not a setting; did you mean workers\?"),
     "a password under a misspelt word": (_file("[quartzpy]\nurll = 'postgresql://u:hidden@h/x'"), r"urll is not a set"),
-    "a variable": (lambda _: load_settings(None, {f"{PREFIX}WORKERS": "many"}), r"_WORKERS: a whole number.*'many'"),
+    "a variable": (lambda _: load_settings(None, {f"{PREFIX}WORKERS": "many"}), r"_WORKERS must be an integer.*'many'"),
     "a misspelt variable": (lambda _: load_settings(None, {f"{PREFIX}WORKER": "1"}), r"did you mean \w+_WORKERS\?"),
 }
 
