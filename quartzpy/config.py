@@ -59,7 +59,7 @@ def checked_schema(schema: object) -> str | None:
         return None
     if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
         raise SettingsError(
-            "schema must consist of at most 63 letters (a-z, A-Z), digits and _, and must not begin with a digit"
+            "schema: must consist of at most 63 letters (a-z, A-Z), digits and _, and must not begin with a digit"
             f" (got {quoted(schema)})"
         )
     if schema.startswith("pg_") or schema == "information_schema":

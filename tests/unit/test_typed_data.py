@@ -117,11 +117,11 @@ def test_a_data_type_is_recognised(data_type: type) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (dict, "a dataclass, a pydantic model, or a class with a classmethod from_job_data(data) is needed (got dict)"),
-        (HalfAModel, "is needed (got HalfAModel)"),
-        (Report("eu"), "is needed (got Report(region='eu', pages=10))"),
-        (Read({}).from_job_data, "is needed (got <bound method"),
-        ("Report", "is needed (got 'Report')"),
+        (dict, "a dataclass, a pydantic model, or a class with a classmethod from_job_data(data) (got dict)"),
+        (HalfAModel, "(got HalfAModel)"),
+        (Report("eu"), "(got Report(region='eu', pages=10))"),
+        (Read({}).from_job_data, "(got <bound method"),
+        ("Report", "(got 'Report')"),
         (OwnReader, "OwnReader.from_job_data must be a classmethod"),
     ],
 )
