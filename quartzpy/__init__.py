@@ -1,6 +1,7 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
 from quartzpy import cron
+from quartzpy.async_scheduler import AsyncScheduler
 from quartzpy.calendars.annual import AnnualCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.cron import CronCalendar
@@ -49,6 +50,7 @@ __all__ = [
     "AllOf",
     "AnnualCalendar",
     "AnyOf",
+    "AsyncScheduler",
     "Calendar",
     "CalendarIntervalTrigger",
     "CronCalendar",

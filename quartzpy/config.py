@@ -19,6 +19,9 @@ from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.texts import quoted
 
 AUTO = "AUTO"
+DEFAULT_TABLE_PREFIX = "qrtz_"
+# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
+_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
 _BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -68,6 +71,22 @@ def checked_schema(schema: object) -> str | None:
 
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
+
+
+def checked_table_prefix(prefix: object) -> str:
+    """Return the prefix for the names of the tables.
+
+    Raises:
+        SettingsError: names with the prefix would not be valid without quotes, or would be too long.
+    """
+    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
+        raise SettingsError(
+            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
+            f" (got {quoted(prefix)})"
+        )
+    return prefix
+
+
 MAX_WORKERS = 5_000
 MAX_GROUP_LIMIT = 1_000_000
 
@@ -266,6 +285,9 @@ class SchedulerConfig:
     """True to look for mistakes in the jobs of this process: executions are logged at INFO unless `log_executions` is
     set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
     awaited. It costs time."""
+    table_prefix: str = DEFAULT_TABLE_PREFIX
+    """The beginning of the names of our tables, sequences, indexes and constraints. Schedulers with different prefixes
+    share a schema and never meet."""
 
     pool_size: int = 5
     """The number of connections for steps and calls, besides the three that a node keeps for check-ins, misfires and
@@ -319,6 +341,7 @@ class SchedulerConfig:
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
         checked_schema(self.schema)
+        checked_table_prefix(self.table_prefix)
         if (
             not isinstance(self.job_modules, Sequence)
             or isinstance(self.job_modules, str)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from quartzpy.clock import SystemClock
 from quartzpy.config import SchedulerConfig
@@ -19,6 +19,10 @@ from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.ram.store import RamJobStore
 
+if TYPE_CHECKING:
+    import psycopg
+    from sqlalchemy.engine import Engine
+
 IN_MEMORY = "memory://"
 PLUGINS = "quartzpy.plugins"
 
@@ -30,22 +34,38 @@ def installed_version() -> str:
         return "0+unknown"
 
 
-def make_store(url: str | JobStore, config: SchedulerConfig) -> JobStore:
-    """Return the store that a URL names, or the store that is given.
+def make_store(
+    database: str | Engine | JobStore | None, config: SchedulerConfig, *, connect: Callable[[], Any] | None = None
+) -> JobStore:
+    """Return the store on a database: at a URL, behind an engine, or where a function connects to; or the given store.
 
     Raises:
-        SettingsError: it is neither a store nor the URL of one.
+        SettingsError: a wrong URL, an engine that cannot be used, or none or two of them.
     """
-    if isinstance(url, JobStore):
-        return url
-    if not isinstance(url, str) or not url:
-        raise SettingsError("url: postgresql+psycopg://user@host/database, or memory://, is needed")
-    if url == IN_MEMORY:
+    if isinstance(database, JobStore) and connect is None:
+        return database
+    if database == IN_MEMORY and connect is None:
         return RamJobStore(SystemClock())
+    if (database is None) == (connect is None) or not (connect is None or callable(connect)):
+        raise SettingsError(
+            "database: expected either a URL (postgresql+psycopg://user@host/database, or memory://), a SQLAlchemy"
+            " Engine, or connect=..., a function that returns a new psycopg connection"
+        )
     # Only who has a database waits for SQLAlchemy: the child processes of a node import quartzpy, and have none.
+    from sqlalchemy.engine import Engine
+
     from quartzpy.store.sql.store import SqlJobStore
 
-    return SqlJobStore(url, config)
+    if database is not None and not (isinstance(database, Engine) or (isinstance(database, str) and database)):
+        kind = type(database).__name__
+        hint = "; an AsyncEngine is for AsyncScheduler" if kind == "AsyncEngine" else ""
+        raise SettingsError(
+            "url: expected postgresql+psycopg://user@host/database, memory://, or a SQLAlchemy Engine"
+            f" (got {repr(database) if database == '' else 'a ' + kind}){hint}"
+        )
+    source = connect if database is None else database
+    assert source is not None
+    return SqlJobStore(source, config)
 
 
 def plugin_of(given: Plugin | str) -> Plugin:
@@ -65,23 +85,31 @@ def plugin_of(given: Plugin | str) -> Plugin:
 
 
 class Scheduler(BaseScheduler):
-    """A scheduler on the database at `url`: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
+    """A scheduler on a database: `Scheduler("postgresql+psycopg://app@db/app", name="billing")`.
 
-    `memory://` keeps everything in this process; a `JobStore` of your own can be given instead of a URL.
-    The settings are those of `SchedulerConfig`; nothing is
-    connected before the first call that needs it. `job_factory` makes the instances of jobs (see
-    `quartzpy.job_factory`); `middleware` surrounds executions (see `quartzpy.middleware`); `plugins` live with the
-    scheduler (see `quartzpy.plugins`); `context` is what jobs find in `context.scheduler.context`;
-    `job_defaults` are values of `JobDetail` for jobs that do not give them (`JobDetail.with_defaults` has the rule).
+    `database` is a URL, or a SQLAlchemy `Engine` for `postgresql+psycopg://`, or `memory://`, which keeps everything in
+    this process, or a `JobStore` of your own. Instead of it, `connect` is a function that returns a new psycopg
+    connection each time it is called, as a provider of short-lived passwords needs. Nothing is connected before the
+    first call that needs it.
+
+    An engine stays the caller's: its pool gives the connections, its events are called, and `shutdown` does not dispose
+    of it. A scheduler that only schedules takes one connection of the pool for each call, while it lasts; a node takes
+    at most `pool_size` + 3 at once, one more for each job that has a transaction, and two outside the pool.
+
+    The settings are those of `SchedulerConfig`. `job_factory` makes the instances of jobs (see `quartzpy.job_factory`);
+    `middleware` surrounds executions (see `quartzpy.middleware`); `plugins` live with the scheduler (see
+    `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults` are values of `JobDetail`
+    for jobs that do not give them (`JobDetail.with_defaults` has the rule).
 
     Raises:
-        SettingsError: a wrong URL, an unknown setting, a wrong value.
+        SettingsError: a wrong URL, an engine that cannot be used, an unknown setting, or a wrong value.
     """
 
     def __init__(
         self,
-        url: str | JobStore,
+        database: str | Engine | JobStore | None = None,
         *,
+        connect: Callable[[], psycopg.Connection[Any]] | None = None,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
         plugins: Sequence[Plugin | str] = (),
@@ -91,7 +119,7 @@ class Scheduler(BaseScheduler):
     ) -> None:
         config = SchedulerConfig.of(settings)
         super().__init__(
-            make_store(url, config),
+            make_store(database, config, connect=connect),
             config,
             clock=SystemClock(),
             job_types=job_types,
@@ -129,7 +157,7 @@ class Scheduler(BaseScheduler):
         if URL not in found:
             raise SettingsError(
                 "url: no database is set. There are three ways: the keyword argument url=..., the environment variable "
-                "QUARTZPY_URL (QUARTZPY_DSN is the command line's only), or url = ... in the TOML file that path or "
+                "QUARTZPY_URL, or url = ... in the TOML file that path or "
                 "QUARTZPY_CONFIG names"
             )
         return cls(

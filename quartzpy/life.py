@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from quartzpy.aio.calls import VerbThreads
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import NodeUnhealthyError, PluginStartError, SchedulerStateError, SettingsError
@@ -82,6 +83,7 @@ class SchedulerLife(SchedulingVerbs):
         self._shut_down = threading.Event()
         self._starting: threading.Timer | None = None
         self._pid = os.getpid()
+        self._verb_threads = VerbThreads(config.pool_size + 3)
         if config.log_executions is not None:
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
@@ -92,6 +94,7 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def config(self) -> SchedulerConfig:
+        """The settings of this scheduler."""
         return self._config
 
     @property
@@ -111,6 +114,7 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def is_shut_down(self) -> bool:
+        """True once `shutdown` was called."""
         return self._shut_down.is_set()
 
     def start(self, *, standby: bool = False) -> None:
@@ -304,10 +308,25 @@ class SchedulerLife(SchedulingVerbs):
         if self.is_shut_down:
             raise SchedulerStateError("the scheduler was shut down; make a new one")
         if os.getpid() != self._pid:
+            self._belong_to_this_process()
+
+    def _belong_to_this_process(self) -> None:
+        """Go over to a process that was forked from the one that made this scheduler.
+
+        Raises:
+            SchedulerStateError: it was started before the fork: its threads are not here.
+        """
+        if self._node is not None or self._starting is not None:
             raise SchedulerStateError(
-                f"the scheduler was made in process {self._pid} and is used in process {os.getpid()};"
-                " make one in each process"
+                f"the scheduler was started in process {self._pid}, and its threads do not exist in process"
+                f" {os.getpid()}, which was forked from it. Start schedulers after the fork, in each process (gunicorn:"
+                " post_fork; Celery: worker_process_init; uWSGI: postfork), or make another one here to schedule only"
             )
+        # A thread of the other process may have held them during the fork.
+        self._lock, self._shut_down = threading.RLock(), threading.Event()
+        # The store makes connections of its own when it is opened again.
+        self._opened = False
+        self._pid = os.getpid()
 
     def _usable_store(self) -> JobStore:
         self._check_usable()
@@ -328,7 +347,7 @@ class SchedulerLife(SchedulingVerbs):
 
 def _seconds(span: timedelta | float | str, subject: str) -> float:
     """Return the seconds of a span of time. Raises SettingsError where it is none, or below zero."""
-    seconds = as_span(span, subject, SettingsError).total_seconds()
+    seconds = as_span(span, subject, SettingsError, longest=timedelta.max).total_seconds()
     if seconds < 0:
         raise SettingsError(f"{subject}: must be zero or more (got {span!r})")
     return seconds

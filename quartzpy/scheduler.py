@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
+from quartzpy.aio.calls import VerbThreads
+from quartzpy.aio.transaction import AsyncTransactionVerbs, is_asynchronous
 from quartzpy.cluster_events import ClusterEvents
 from quartzpy.config import checked_groups
 from quartzpy.context import JobExecutionContext
@@ -17,7 +19,10 @@ from quartzpy.life import SchedulerLife
 from quartzpy.runtime.execution import Execution
 from quartzpy.store.protocol import JobStore
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.looking import checked_fire_id
+from quartzpy.verbs.looking import FireRef, checked_fire_id
+
+if TYPE_CHECKING:
+    from quartzpy.connection_types import AsyncUserConnection, UserConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +49,33 @@ class BaseScheduler(SchedulerLife):
 
     # --- inside a user's transaction
 
-    def using(self, connection: Any) -> TransactionVerbs:
-        """The scheduling verbs inside the transaction of a SQLAlchemy connection or session, or a psycopg connection.
+    @overload
+    def using(self, connection: AsyncUserConnection) -> AsyncTransactionVerbs: ...
 
-        What they do is committed with the caller's own data, or not at all; other nodes hear of it with the commit.
-        A slow caller holds up the triggers that it touches and no others: no row of `locks` is taken.
+    @overload
+    def using(self, connection: UserConnection) -> TransactionVerbs: ...
+
+    def using(self, connection: Any) -> TransactionVerbs | AsyncTransactionVerbs:
+        """The scheduling verbs inside a transaction of the caller's; its commit or rollback counts for them, too.
+
+        `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
+        `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
+        psycopg's `AsyncConnection`, the verbs are awaited.
+
+        Other nodes learn of the change with the commit. A slow caller holds up the triggers that it touches and no
+        others, because no row of `locks` is taken.
 
         Raises:
-            InvalidValueError: something else is given, or a connection that has no transaction (autocommit), or the
-                store is memory://.
+            InvalidValueError: something else is given, or a connection in autocommit mode, or the store is memory://.
+                From an asynchronous connection, the first verb that is awaited raises it.
         """
+        if is_asynchronous(connection):
+            return self.using_async(connection, self._verb_threads)
         return self._inside(self._usable_store().within(connection))
+
+    def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
+        """As `using`, with verbs that are awaited whichever connection it is; they run on `threads`."""
+        return AsyncTransactionVerbs(self._usable_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
@@ -108,7 +129,7 @@ class BaseScheduler(SchedulerLife):
         job_key = checked_key(key, JobKey)
         return self._interrupt(lambda execution: execution.fired.job_key == job_key)
 
-    def interrupt_execution(self, fire_id: int | str) -> bool:
+    def interrupt_execution(self, fire_id: FireRef) -> bool:
         """Ask one execution on this node to stop. Return whether it runs here.
 
         Raises:
@@ -118,7 +139,7 @@ class BaseScheduler(SchedulerLife):
         wanted = checked_fire_id(fire_id)
         return self._interrupt(lambda execution: execution.fired.fire_id == wanted)
 
-    def cancel(self, fire_id: int | str) -> bool:
+    def cancel(self, fire_id: FireRef) -> bool:
         """Ask an execution to stop, on whichever node of the cluster it runs. Return whether it still runs.
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An

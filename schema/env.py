@@ -8,7 +8,7 @@ given = context.config.attributes
 if "metadata" not in given:
     raise SystemExit("run migrations by `quartzpy db upgrade`, not by alembic itself")
 
-options = comparison_options(given["schema"])
+options = comparison_options(given["schema"], given["table_prefix"])
 if context.is_offline_mode():
     context.configure(dialect_name="postgresql", literal_binds=True, target_metadata=given["metadata"], **options)
 else:

@@ -7,15 +7,19 @@ from collections.abc import Callable
 
 import click
 
-from quartzpy.cli.target import schema_option, url_option
+from quartzpy.cli.target import prefix_option, schema_option, url_option
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
 
 _Command = Callable[..., None]
 
 
+def _place_options(command: _Command) -> _Command:
+    return schema_option(prefix_option(command))
+
+
 def _database_options(command: _Command) -> _Command:
-    return url_option()(schema_option(command))
+    return url_option()(_place_options(command))
 
 
 @click.group()
@@ -26,68 +30,68 @@ def db() -> None:
 @db.command()
 @_database_options
 @click.argument("revision", default="head")
-def upgrade(dsn: str, schema: str | None, revision: str) -> None:
+def upgrade(dsn: str, schema: str | None, table_prefix: str, revision: str) -> None:
     """Create the tables, or bring them to REVISION (default: this release's)."""
     from quartzpy.store.sql import migrations
 
-    before = migrations.current(dsn, schema)
-    migrations.upgrade(dsn, schema, revision)
-    click.echo(f"{before or 'nothing'} -> {migrations.current(dsn, schema)}")
+    before = migrations.current(dsn, schema, prefix=table_prefix)
+    migrations.upgrade(dsn, schema, revision, prefix=table_prefix)
+    click.echo(f"{before or 'nothing'} -> {migrations.current(dsn, schema, prefix=table_prefix)}")
 
 
 @db.command()
 @_database_options
 @click.argument("revision")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def downgrade(dsn: str, schema: str | None, revision: str, yes: bool) -> None:
+def downgrade(dsn: str, schema: str | None, table_prefix: str, revision: str, yes: bool) -> None:
     """Go back to REVISION; "base" removes the tables with all they hold."""
     from quartzpy.store.sql import migrations
 
     if not yes:
         click.confirm(f"Downgrade to {revision}? What only the later tables hold is lost", abort=True)
-    migrations.downgrade(dsn, schema, revision)
-    click.echo(f"now at {migrations.current(dsn, schema) or 'nothing'}")
+    migrations.downgrade(dsn, schema, revision, prefix=table_prefix)
+    click.echo(f"now at {migrations.current(dsn, schema, prefix=table_prefix) or 'nothing'}")
 
 
 @db.command()
 @_database_options
-def current(dsn: str, schema: str | None) -> None:
+def current(dsn: str, schema: str | None, table_prefix: str) -> None:
     """Print the revision of the tables."""
     from quartzpy.store.sql import migrations
 
-    click.echo(migrations.current(dsn, schema) or "nothing")
+    click.echo(migrations.current(dsn, schema, prefix=table_prefix) or "nothing")
 
 
 @db.command()
 @_database_options
-def check(dsn: str, schema: str | None) -> None:
+def check(dsn: str, schema: str | None, table_prefix: str) -> None:
     """Compare the tables with this release's, to the last column and index."""
     from quartzpy.store.sql import migrations
 
-    migrations.check(dsn, schema)
+    migrations.check(dsn, schema, prefix=table_prefix)
     click.echo(f"revision {migrations.HEAD}: the tables are as this release needs them")
 
 
 @db.command()
-@schema_option
-def sql(schema: str | None) -> None:
+@_place_options
+def sql(schema: str | None, table_prefix: str) -> None:
     """Print the statements that create everything. Needs no database."""
     from quartzpy.store.sql import migrations
 
-    click.echo(migrations.sql(schema), nl=False)
+    click.echo(migrations.sql(schema, prefix=table_prefix), nl=False)
 
 
 @db.command()
 @_database_options
 @click.option("--timeout", default="60s", show_default=True, help="How long to wait.")
-def wait(dsn: str, schema: str | None, timeout: str) -> None:
+def wait(dsn: str, schema: str | None, table_prefix: str, timeout: str) -> None:
     """Wait until the database answers and its tables are as this release needs them."""
     from quartzpy.store.sql import migrations
 
     deadline = time.monotonic() + as_span(timeout, "--timeout", SettingsError).total_seconds()
     while True:
         try:
-            migrations.check(dsn, schema)
+            migrations.check(dsn, schema, prefix=table_prefix)
             return
         except AuthenticationError:
             raise
@@ -99,14 +103,21 @@ def wait(dsn: str, schema: str | None, timeout: str) -> None:
 
 @db.command()
 @url_option(required=False, text="The database, which only --apply needs: postgresql+psycopg://user@host/database")
-@schema_option
+@_place_options
 @click.option("--owner", help="The role that owns the tables; not changed where it is not given.")
 @click.option("--node", default="quartzpy_node", show_default=True, help="The role of nodes, which run jobs.")
 @click.option("--client", default="quartzpy_client", show_default=True, help="The role of those that schedule.")
 @click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of those that look.")
 @click.option("--apply", "applied", is_flag=True, help="Run it instead of printing it.")
 def roles(
-    dsn: str | None, schema: str | None, owner: str | None, node: str, client: str, reader: str, applied: bool
+    dsn: str | None,
+    schema: str | None,
+    table_prefix: str,
+    owner: str | None,
+    node: str,
+    client: str,
+    reader: str,
+    applied: bool,
 ) -> None:
     """Print the SQL for roles with the least privileges, or run it.
 
@@ -117,7 +128,7 @@ def roles(
     names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
     if len(set(names.values())) < len(names):
         raise click.UsageError("each role needs a name of its own")
-    found = sql_roles.statements(names, schema)
+    found = sql_roles.statements(names, schema, table_prefix)
     if not applied:
         click.echo(sql_roles.as_script(found), nl=False)
         return

@@ -30,6 +30,7 @@ def load_app(path: str) -> BaseScheduler:
     Raises:
         click.BadParameter: there is none.
     """
+    from quartzpy.async_scheduler import AsyncScheduler
     from quartzpy.scheduler import BaseScheduler
 
     module_name, colon, attribute = path.partition(":")
@@ -43,8 +44,11 @@ def load_app(path: str) -> BaseScheduler:
         raise click.BadParameter(f"{path!r}: {error}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
-    if callable(found) and not isinstance(found, BaseScheduler) and _takes_nothing(found):
+    if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_nothing(found):
         found = found()
+    if isinstance(found, AsyncScheduler):
+        found.store_decorated()
+        found = found.blocking
     if not isinstance(found, BaseScheduler):
         raise click.BadParameter(f"{path!r}: a Scheduler, or a function that returns one, is needed (got {found!r})")
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
 
 if TYPE_CHECKING:
@@ -33,6 +34,17 @@ def schema_option(command: _Command) -> _Command:
     return click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables.")(command)
 
 
+def prefix_option(command: _Command) -> _Command:
+    """Add the option that names the prefix of the tables."""
+    return click.option(
+        "--table-prefix",
+        envvar="QUARTZPY_TABLE_PREFIX",
+        default=DEFAULT_TABLE_PREFIX,
+        show_default=True,
+        help="The beginning of the names of our tables.",
+    )(command)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What the options of a command say of its scheduler."""
@@ -40,10 +52,11 @@ class Target:
     dsn: str
     name: str | None
     schema: str | None
+    table_prefix: str
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return the settings that lead to the scheduler of a name."""
-        return {"name": name, "schema": self.schema}
+        return {"name": name, "schema": self.schema, "table_prefix": self.table_prefix}
 
     def chosen_name(self) -> str:
         """Return the name of the scheduler that the user means: the one that is given, or the only one there is.
@@ -91,8 +104,8 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
     """Add the options that name a scheduler and its database. The command is given them as one `Target`."""
 
     @wraps(command)
-    def collected(*, dsn: str, name: str | None, schema: str | None, **rest: Any) -> None:
-        command(Target(dsn, name, schema), **rest)
+    def collected(*, dsn: str, name: str | None, schema: str | None, table_prefix: str, **rest: Any) -> None:
+        command(Target(dsn, name, schema, table_prefix), **rest)
 
     given = click.option(
         "--name",
@@ -100,4 +113,4 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
         show_envvar=True,
         help="The scheduler's name. Not needed where the database has only one.",
     )
-    return url_option()(given(schema_option(collected)))
+    return url_option()(given(schema_option(prefix_option(collected))))

@@ -24,7 +24,7 @@ _CACHE = Path("/var/tmp/quartzpy")  # noqa: S108 - owned by root, and made so th
 
 
 class Programs:
-    """The directory of PostgreSQL's programs, and the user that runs them, because PostgreSQL refuses to run as root."""
+    """The directory of PostgreSQL's programs, and the user that runs them: PostgreSQL refuses to run as root."""
 
     def __init__(self, directory: Path) -> None:
         self.user = pwd.getpwnam(UNPRIVILEGED) if os.geteuid() == 0 else None

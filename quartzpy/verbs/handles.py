@@ -37,6 +37,7 @@ class ScheduledJob:
 
     @property
     def key(self) -> JobKey:
+        """The key of the job."""
         return self._key
 
     @property
@@ -160,6 +161,7 @@ class TriggeredExecution:
 
     @property
     def job_key(self) -> JobKey:
+        """The key of the job that runs."""
         return self._job_key
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -294,13 +293,6 @@ def test_a_wrong_setting_is_refused_with_the_rule(settings: dict[str, Any], mess
     with pytest.raises(errors.SettingsError) as caught:
         Scheduler("memory://", **settings)
     assert message in str(caught.value)
-
-
-def test_a_scheduler_is_not_for_a_child_process(client: Scheduler) -> None:
-    client._pid = os.getpid() + 1
-    with pytest.raises(errors.SchedulerStateError, match="make one in each process"):
-        client.jobs()
-    client._pid = os.getpid()
 
 
 def test_every_error_of_ours_has_one_base() -> None:

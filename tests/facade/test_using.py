@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.errors import (
+    CalendarInUseError,
     InvalidValueError,
     JobNotFoundError,
     ObjectAlreadyExistsError,
@@ -21,6 +22,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
+from tests.database import Server
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
@@ -88,6 +90,70 @@ def test_a_connection_of_the_driver_will_do(client: Scheduler, postgres_dsn: str
     with psycopg.connect(plain, autocommit=True) as connection, connection.transaction():
         client.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
     assert client.check_exists(KEY)
+
+
+def test_a_scoped_session_will_do(client: Scheduler, engine: Engine) -> None:
+    session = scoped_session(sessionmaker(engine))
+    client.using(session).schedule_job(a_job(), SimpleTrigger("t"))
+    session.rollback()
+    assert not client.check_exists(KEY)
+    client.using(session).schedule_job(a_job(), SimpleTrigger("t"))
+    session.commit()
+    session.remove()
+    assert client.check_exists(KEY)
+
+
+@pytest.fixture(scope="module")
+def django_connection(postgres_server: Server, _worker_database: str) -> Iterator[Any]:
+    """Django's own connection, for the settings of a project."""
+    import django
+    from django.conf import settings
+    from django.db import connection
+
+    url = postgres_server.url
+    settings.configure(
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": _worker_database,
+                "USER": url.username or "",
+                "PASSWORD": url.password or "",
+                "HOST": url.host or url.query.get("host", ""),
+                "PORT": str(url.port or url.query.get("port", "")),
+            }
+        },
+        USE_TZ=True,
+    )
+    django.setup()
+    yield connection
+    connection.close()
+
+
+def test_the_connection_of_django_will_do(client: Scheduler, engine: Engine, django_connection: Any) -> None:
+    from django.db import transaction
+
+    for given in (lambda: django_connection, lambda: django_connection.connection):
+        with transaction.atomic():
+            client.using(django_connection).schedule_job(a_job(), SimpleTrigger("t"))
+            transaction.set_rollback(True)
+        assert not client.check_exists(KEY)
+        with transaction.atomic():
+            with django_connection.cursor() as cursor:
+                cursor.execute("INSERT INTO orders VALUES (1)")
+            client.using(given()).schedule_job(a_job(), SimpleTrigger("t", start_time=client.nodes().now + HOUR))
+            assert not client.check_exists(KEY), "not before the commit"
+        assert client.check_exists(KEY)
+        client.clear()
+    assert orders(engine) == 2
+    with pytest.raises(InvalidValueError, match=r"inside atomic\(\)"):
+        client.using(django_connection)
+
+
+def test_a_calendar_that_is_in_use_is_told_inside_too(client: Scheduler, engine: Engine) -> None:
+    client.add_calendar("weekly", WeeklyCalendar())
+    client.schedule_job(a_job(), CronTrigger("0 0 12 * * ?", "t", calendar="weekly"))
+    with engine.begin() as connection, pytest.raises(CalendarInUseError):
+        client.using(connection).delete_calendar("weekly")
 
 
 def test_an_error_leaves_the_transaction_as_it_was(client: Scheduler, engine: Engine) -> None:
@@ -185,7 +251,7 @@ def test_other_nodes_hear_of_it_with_the_commit(
 
 @pytest.mark.parametrize("wrong", [None, "postgresql://", object(), 3])
 def test_something_else_is_refused(client: Scheduler, wrong: object) -> None:
-    with pytest.raises(InvalidValueError, match="using: a SQLAlchemy Connection or Session"):
+    with pytest.raises(InvalidValueError, match="using: expected a SQLAlchemy Connection or Session"):
         client.using(wrong)
 
 

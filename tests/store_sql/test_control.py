@@ -76,7 +76,7 @@ def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time
     node = register(remote)
     proxy.black_hole()
     both = {"host": ["127.0.0.1:" + str(proxy.port), f"{url.host}:{url.port or 5432}"]}
-    remote._connections._url = url.set(host=None, port=None, query=both)
+    remote._connections._source._url = url.set(host=None, port=None, query=both)
     with pytest.raises(StoreUnavailableError):
         remote.check_in(node, within=0.5)
     assert remote.check_in(node, within=10).nodes
@@ -93,7 +93,7 @@ def test_an_epoch_that_is_gone_costs_no_connection(store: SqlJobStore) -> None:
 def test_a_wrong_password_is_named_as_such(make_store: Make, postgres_dsn: str) -> None:
     store = make_store()
     node = register(store)
-    store._connections._url = make_url(postgres_dsn).set(username="nobody_of_this_name")
+    store._connections._source._url = make_url(postgres_dsn).set(username="nobody_of_this_name")
     with pytest.raises((AuthenticationError, StoreUnavailableError), match="nobody_of_this_name"):
         store.check_in(node)
 

@@ -36,21 +36,54 @@ def qrtz_tables(dsn: str) -> set[tuple[object, ...]]:
     return set(execute(dsn, "SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'qrtz%' ORDER BY 1, 2"))
 
 
+OURS = (
+    "SELECT relname FROM pg_class WHERE relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname ~ '^pg_|^inf')"
+)
+
+
+@pytest.mark.parametrize("prefix", ["qrtz_", "jobs_"])
 @pytest.mark.parametrize("schema", [None, "billing"])
 def test_upgrading_makes_what_the_code_needs_and_downgrading_leaves_nothing(
-    fresh_database: Fresh, schema: str | None
+    fresh_database: Fresh, schema: str | None, prefix: str
 ) -> None:
     dsn = fresh_database()
-    before = execute(dsn, "SELECT relname FROM pg_class WHERE relname LIKE 'qrtz%'")
-    assert migrations.current(dsn, schema) is None
-    migrations.upgrade(dsn, schema)
-    migrations.upgrade(dsn, schema)
-    assert migrations.current(dsn, schema) == migrations.HEAD
-    migrations.check(dsn, schema)
-    assert {place for place, _ in qrtz_tables(dsn)} == {schema or "public"}
-    migrations.downgrade(dsn, schema)
-    assert migrations.current(dsn, schema) is None
-    assert execute(dsn, "SELECT relname FROM pg_class WHERE relname LIKE 'qrtz%'") == before
+    before = execute(dsn, OURS)
+    assert migrations.current(dsn, schema, prefix=prefix) is None
+    migrations.upgrade(dsn, schema, prefix=prefix)
+    migrations.upgrade(dsn, schema, prefix=prefix)
+    assert migrations.current(dsn, schema, prefix=prefix) == migrations.HEAD
+    migrations.check(dsn, schema, prefix=prefix)
+    made = execute(dsn, OURS)
+    assert len(made) > 30
+    assert all(str(name).startswith(prefix) for (name,) in made), "tables, sequences and indexes"
+    constraints = execute(
+        dsn, f"SELECT conname FROM pg_constraint WHERE conname NOT LIKE '{prefix}%' AND conrelid <> 0"
+    )
+    assert not [name for (name,) in constraints if str(name).startswith("qrtz_")]
+    migrations.downgrade(dsn, schema, prefix=prefix)
+    assert migrations.current(dsn, schema, prefix=prefix) is None
+    assert execute(dsn, OURS) == before
+
+
+def test_a_table_under_a_prefix_is_compared_to_the_last_index(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    migrations.upgrade(dsn, prefix="jobs_")
+    with pytest.raises(SchemaError, match=r"no quartzpy tables in the database; run `quartzpy db upgrade`"):
+        migrations.check(dsn)
+    with pytest.raises(SchemaError, match=r"under the prefix x_; run `quartzpy db upgrade --table-prefix x_`"):
+        migrations.check(dsn, prefix="x_")
+    execute(dsn, "DROP INDEX jobs_triggers_due")
+    with pytest.raises(SchemaError, match="jobs_triggers_due"):
+        migrations.check(dsn, prefix="jobs_")
+    execute(dsn, "DROP TABLE jobs_misfires")
+    with pytest.raises(SchemaError, match=r"table jobs_misfires is missing in the database under the prefix jobs_"):
+        migrations.check(dsn, prefix="jobs_")
+
+
+def test_the_printed_statements_make_the_tables_of_a_prefix(fresh_database: Fresh) -> None:
+    dsn = fresh_database()
+    execute(dsn, migrations.sql(prefix="jobs_"))
+    migrations.check(dsn, prefix="jobs_")
 
 
 def test_the_tables_of_the_code_are_those_of_the_migrations(fresh_database: Fresh) -> None:

@@ -16,7 +16,7 @@ from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigg
 from quartzpy.store.protocol import Notification
 from quartzpy.store.sql import migrations
 from quartzpy.store.sql.flight import DeadlineError, undo
-from quartzpy.store.sql.listen import channel
+from quartzpy.store.sql.session import channel
 from quartzpy.store.sql.store import SqlJobStore
 from tests.store_sql.conftest import NAME
 

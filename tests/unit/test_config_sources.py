@@ -164,7 +164,7 @@ def test_variables_that_the_repository_reads_elsewhere_are_let_through() -> None
         if path != Path(__file__)
         for variable in re.findall(r"""["'](QUARTZPY_[A-Z_]*[A-Z])["']""", path.read_text())
     }
-    assert {"QUARTZPY_DSN", "QUARTZPY_TEST_DSN", "QUARTZPY_PG_BIN", "QUARTZPY_DEMO_DSN"} <= read
+    assert {"QUARTZPY_TEST_DSN", "QUARTZPY_PG_BIN", "QUARTZPY_DEMO_DSN"} <= read
     assert settings_from_environment(dict.fromkeys(read, "")) == {}
 
 

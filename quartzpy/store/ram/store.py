@@ -6,6 +6,7 @@ share it. It decides as the SQL store does: both pass the same contract tests.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
-from quartzpy.errors import InvalidValueError
+from quartzpy.errors import InvalidValueError, SchedulerStateError
 from quartzpy.events import Event
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
@@ -83,6 +84,7 @@ class RamJobStore:
         self._clock = clock
         self._tables = Tables(clock)
         self._lock = threading.RLock()
+        self._opened_by: int | None = None
         self._notifications = Notifications()
 
     def export_state(self) -> Tables:
@@ -138,7 +140,12 @@ class RamJobStore:
     # --- a node's life
 
     def open(self) -> None:
-        pass
+        if self._opened_by not in (None, os.getpid()):
+            raise SchedulerStateError(
+                f"memory:// belongs to process {self._opened_by}, which used it first; process {os.getpid()} has only a"
+                " copy of it. Use it after the fork only, or use a database"
+            )
+        self._opened_by = os.getpid()
 
     def close(self) -> None:
         pass

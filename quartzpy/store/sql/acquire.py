@@ -19,7 +19,6 @@ from datetime import timedelta
 
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
 from quartzpy.store.sql.flight import Result
-from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
@@ -301,7 +300,7 @@ def acquire(
             rooms=[opening.room for opening in available_slots],
             limit=limit,
             look_ahead=look_ahead,
-            channel=channel(session.scheduler),
+            channel=session.channel,
         ),
         session.send(NEXT_DUE, **values),
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Dialect
@@ -21,6 +22,7 @@ from quartzpy.store.sql.checkin import list_nodes
 from quartzpy.store.sql.flight import Result
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
+from quartzpy.store.sql.naming import renamed, renamed_sql
 from quartzpy.store.sql.recover import FREE, REPAIR, STUCK
 from quartzpy.store.sql.session import SqlSession
 from quartzpy.store.sql.tables import metadata
@@ -81,21 +83,21 @@ SELECT c.relname::text, i.indisvalid AND i.indisready
   JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
   JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
  WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(t.relname, 'qrtz_')
+   AND starts_with(t.relname, '$prefix')
 """
 CONSTRAINTS = """
 SELECT o.conname::text, o.convalidated
   FROM pg_catalog.pg_constraint o
   JOIN pg_catalog.pg_class t ON t.oid = o.conrelid
  WHERE t.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(t.relname, 'qrtz_')
+   AND starts_with(t.relname, '$prefix')
 """
 DEAD = f"""
 SELECT s.relname::text, s.n_dead_tup, s.n_live_tup, s.last_autovacuum::text
   FROM pg_catalog.pg_stat_user_tables s
   JOIN pg_catalog.pg_class c ON c.oid = s.relid
  WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = '$triggers'::regclass)
-   AND starts_with(s.relname, 'qrtz_')
+   AND starts_with(s.relname, '$prefix')
    AND (s.n_dead_tup > {DEAD_ROWS} AND s.n_dead_tup > s.n_live_tup / 2
         OR 'autovacuum_enabled=false' = ANY(c.reloptions))
  ORDER BY s.n_dead_tup DESC
@@ -124,8 +126,8 @@ def audit(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         (STUCK, {}, _stuck),
         (COPIES, {}, _copies),
         (IN_ERROR, {}, _in_error),
-        (INDEXES, {}, _indexes),
-        (CONSTRAINTS, {}, _constraints),
+        (INDEXES, {}, partial(_indexes, config.table_prefix)),
+        (CONSTRAINTS, {}, partial(_constraints, config.table_prefix)),
         (DEAD, {}, _dead),
         (AUTOVACUUM, {}, _autovacuum),
         (TRANSACTIONS, {"long": LONG_TRANSACTION}, _transactions),
@@ -221,13 +223,13 @@ def _in_error(result: Result) -> list[Finding]:
     return [Finding(Severity.WARNING, "in-error", what, "mend the cause and call reset_trigger_from_error_state", rows)]
 
 
-def _indexes(result: Result) -> list[Finding]:
+def _indexes(prefix: str, result: Result) -> list[Finding]:
     there = dict(result.rows)
-    wanted = {str(index.name): index for table in metadata.sorted_tables for index in table.indexes}
+    wanted = {renamed(str(index.name), prefix): index for table in metadata.sorted_tables for index in table.indexes}
     found = []
     missing = sorted(wanted.keys() - there.keys())
     if missing:
-        made = [str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)) for name in missing]
+        made = [renamed_sql(str(CreateIndex(wanted[name]).compile(dialect=_DIALECT)), prefix) for name in missing]
         what = f"{len(missing)} indexes are missing: {', '.join(missing)}"
         found.append(Finding(Severity.ERROR, "missing-index", what, "create them", _listed(made)))
     invalid = sorted(name for name, valid in there.items() if not valid)
@@ -238,9 +240,9 @@ def _indexes(result: Result) -> list[Finding]:
     return found
 
 
-def _constraints(result: Result) -> list[Finding]:
+def _constraints(prefix: str, result: Result) -> list[Finding]:
     there = dict(result.rows)
-    wanted = {str(constraint.name) for table in metadata.sorted_tables for constraint in table.constraints}
+    wanted = {renamed(str(one.name), prefix) for table in metadata.sorted_tables for one in table.constraints}
     missing = sorted(name for name in wanted if not there.get(name))
     if not missing:
         return []

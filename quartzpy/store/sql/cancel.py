@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quartzpy.keys import JobKey
 from quartzpy.store.protocol import Node, Notification
-from quartzpy.store.sql.listen import channel, news
+from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.session import SqlSession
 
 REQUEST_CANCEL = """
@@ -37,7 +37,7 @@ def request_cancel(session: SqlSession, fire_id: int) -> bool:
 
 def request_cancel_of_job(session: SqlSession, job: JobKey) -> set[int]:
     """Ask all executions of a job to stop; see `JobStore.request_cancel_of_job`."""
-    send = session.send(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=channel(session.scheduler))
+    send = session.send(REQUEST_CANCEL_OF_JOB, group=job.group, name=job.name, channel=session.channel)
     [asked] = session.unlocked(send)
     return {fire_id for (fire_id,) in asked.rows}
 

@@ -131,7 +131,7 @@ def _writable(found: Facts) -> list[Finding]:
 
 
 def _privileges(connection: psycopg.Connection[Any], config: SchedulerConfig, use: Use) -> list[Finding]:
-    lacking = privileges.missing(connection, config.schema, use)
+    lacking = privileges.missing(connection, config.schema, use, config.table_prefix)
     if not lacking:
         return []
     what = f"role {connection.info.user} lacks {privileges.said(lacking)}"

@@ -15,7 +15,6 @@ from functools import cache
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
 from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import channel
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
 
@@ -353,7 +352,7 @@ def sends(
             ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,
-            channel=channel(session.scheduler),
+            channel=session.channel,
             wakes_others=wakes_others,
             fire_ids=[c.fired.fire_id for c in completions],
             started=[c.started_at for c in completions],

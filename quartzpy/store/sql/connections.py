@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,20 +11,21 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy import Connection, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from quartzpy.config import SchedulerConfig
-from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
+from quartzpy.errors import OutcomeUnknownError, QuartzpyError, SettingsError, StoreUnavailableError
 from quartzpy.events import Event
 from quartzpy.store.protocol import ConnectionUsage
 from quartzpy.store.sql.abandoned import AbandonedBackends, note_backend
-from quartzpy.store.sql.conninfo import JOB_SETTINGS, connect_arguments, session_settings
-from quartzpy.store.sql.database import parse_dsn, translate
+from quartzpy.store.sql.conninfo import JOB_SETTINGS, session_settings
+from quartzpy.store.sql.database import translate
 from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
 from quartzpy.store.sql.servers import READ_ONLY, Servers
+from quartzpy.store.sql.sources import Database, source_of
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -58,58 +60,29 @@ def _nobody(event: Event) -> None:
 class Connections:
     """Gives out connections in autocommit mode, and flies on them."""
 
-    def __init__(self, url: URL, config: SchedulerConfig) -> None:
-        self._url = url
+    def __init__(self, database: Database, config: SchedulerConfig) -> None:
         self._config = config
         self._seconds = (config.statement_timeout + config.lock_timeout).total_seconds()
         self._closed = False
         self._abandoned = AbandonedBackends(self.is_current)
-        self.settings_query = local_settings(session_settings(config))
-        """Tells a transaction what our own sessions are told."""
-        self._local = self.settings_query.encode() if config.pooled else None
         self._emit: Callable[[Event], None] = _nobody
         self._servers = Servers(config.connect_timeout.total_seconds(), lambda event: self._emit(event))
-        self._listen_url = parse_dsn(config.listen_url) if config.listen_url else None
-        self._work = self._engine("work", config.pool_size + 3)
-        self._jobs = self._new_engine(
-            "jobs",
-            JOB_SETTINGS,
-            # A job's work rests on it, whatever the role's or the database's default is.
-            isolation_level="READ COMMITTED",
-            pool_size=config.pool_size,
-            max_overflow=config.workers,
-            pool_pre_ping=True,
-        )
+        self._source = source_of(database, config, self._servers, self._seconds)
+        self.settings_query = local_settings(session_settings(config))
+        """Tells a transaction what our own sessions are told."""
+        self._local = self.settings_query.encode() if self.pooled else None
+        self._work = self._watched(self._source.work_engine())
+        self._jobs = self._watched(self._source.jobs_engine())
 
-    def _engine(self, role: str, size: int) -> Engine:
-        return self._new_engine(
-            role,
-            isolation_level="AUTOCOMMIT",
-            pool_size=size,
-            max_overflow=0,
-            pool_use_lifo=True,
-            pool_reset_on_return=None,
-        )
-
-    def _new_engine(self, role: str, settings: Mapping[str, str] | None = None, **options: Any) -> Engine:
-        engine = create_engine(
-            self._url,
-            pool_timeout=self._seconds,
-            connect_args=connect_arguments(
-                self._url, self._config, role, pooled=self._config.pooled, settings=settings
-            ),
-            **options,
-        )
-        event.listen(engine, "do_connect", self._connect)
-        event.listen(engine, "checkout", self._goes_out)
-        event.listen(engine, "checkin", self._came_back)
-        if not self._config.pooled:
-            # A pooler tells no process id of the server's: there, a node finds by comparing what came late.
-            event.listen(engine, "connect", lambda connection, _: note_backend(connection))
+    def _watched(self, engine: Engine) -> Engine:
+        """The engine, which tells of its connections; one of the caller's is left as it is."""
+        if not self._source.is_external:
+            event.listen(engine, "checkout", self._goes_out)
+            event.listen(engine, "checkin", self._came_back)
+            if not self.pooled:
+                # A pooler tells no process id of the server's: there, a node finds by comparing what came late.
+                event.listen(engine, "connect", lambda connection, _: note_backend(connection))
         return engine
-
-    def _connect(self, dialect: object, record: object, given: object, arguments: dict[str, Any]) -> Any:
-        return self._servers.connect(**arguments)
 
     def on_event(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -155,7 +128,7 @@ class Connections:
         fairy: PoolProxiedConnection | None = None
         try:
             fairy = engine.raw_connection()
-            while is_stale(connection := _driver(fairy)):
+            while not self._is_usable(connection := _driver(fairy)):
                 fairy.invalidate()
                 fairy.close()
                 # Where no other can be had, there is none to be thrown away.
@@ -180,7 +153,31 @@ class Connections:
             raise
         finally:
             if fairy is not None:
+                if self._source.is_external and fairy.is_valid:
+                    self._leave_as_found(_driver(fairy))
                 fairy.close()
+
+    @staticmethod
+    def _leave_as_found(connection: psycopg.Connection[Any]) -> None:
+        """End what a plain statement began, also where the caller's pool does not."""
+        with contextlib.suppress(psycopg.Error):
+            connection.rollback()
+
+    def _is_usable(self, connection: psycopg.Connection[Any]) -> bool:
+        """Tell whether a connection of the pool serves; one of the caller's engine is made ready first."""
+        if is_stale(connection):
+            return False
+        if not self._source.is_external:
+            return True
+        if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.rollback()
+        if not self._servers.has_recognised(connection):
+            if connection.info.encoding != "utf-8":
+                raise SettingsError(
+                    f"engine: the client_encoding of its connections must be UTF8 (it is {connection.info.encoding})"
+                )
+            self._servers.recognise(connection)
+        return self.is_current(connection)
 
     def _leave_server(self, fairy: PoolProxiedConnection | None) -> None:
         """The server cannot write any more: perhaps another one can, and the next connection leads there."""
@@ -260,17 +257,11 @@ class Connections:
     @property
     def can_listen(self) -> bool:
         """Whether a session can be had that stays the same."""
-        return self._listen_url is not None or not self._config.pooled
+        return self._source.can_listen
 
     def connect_apart(self, role: str) -> psycopg.Connection[Any]:
         """A connection outside the pools, and around a pooler, in autocommit mode; the caller closes it."""
-        try:
-            url = self._listen_url or self._url
-            _, given = self._work.dialect.create_connect_args(url)
-            arguments = {**given, **connect_arguments(url, self._config, role)}
-            return self._servers.connect(autocommit=True, **arguments)
-        except psycopg.Error as error:
-            raise translate(error) from error
+        return self._source.connect_apart(role)
 
     def recognise(self, connection: psycopg.Connection[Any], seconds: float) -> None:
         """Check, within so many seconds, that a new connection leads to the server that holds the data.
@@ -280,20 +271,21 @@ class Connections:
         """
         self._servers.recognise(connection, seconds)
 
-    def connect_information(self, role: str) -> dict[str, Any]:
-        """What libpq is told for a connection outside the pools."""
-        keywords = self._work.dialect.create_connect_args(self._url)[1]
-        return {**keywords, **connect_arguments(self._url, self._config, role, pooled=self._config.pooled)}
+    def connect_information(self, role: str) -> dict[str, Any] | None:
+        """The parameters of libpq for a connection outside the pools; None where only `connect_apart` can make one."""
+        return self._source.connect_information(role)
 
     @property
     def pooled(self) -> bool:
-        """Whether sessions are a pooler's, not ours."""
-        return self._config.pooled
+        """Whether sessions are a pooler's, or of the caller's engine, and not ours."""
+        return self._config.pooled or self._source.is_external
 
     @property
     def usage(self) -> ConnectionUsage:
         pool = self._work.pool
-        assert isinstance(pool, QueuePool)
+        if not isinstance(pool, QueuePool):
+            # An engine of the caller's that keeps no connections.
+            return ConnectionUsage(0, 0)
         return ConnectionUsage(pool.checkedout(), pool.size())
 
     def begin_job_transaction(self, *, is_ours: bool = False) -> Connection:
@@ -312,5 +304,7 @@ class Connections:
         self.drop_idle()
 
     def drop_idle(self) -> None:
-        self._jobs.dispose()
-        self._work.dispose()
+        """Close the connections that nobody uses; those of the caller's engine stay."""
+        if not self._source.is_external:
+            self._jobs.dispose()
+            self._work.dispose()

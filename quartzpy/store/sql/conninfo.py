@@ -17,6 +17,7 @@ from sqlalchemy import URL
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.process_identity import own_process, session_tag
+from quartzpy.store.sql.naming import scoped
 
 _ENCODINGS = frozenset({"utf8", "utf-8", "unicode"})
 _WORDS = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -53,18 +54,18 @@ def session_settings(config: SchedulerConfig) -> dict[str, str]:
 JOB_SETTINGS = {"timezone": "UTC", "synchronous_commit": "on"}
 
 
-def session_prefix(process: str, scheduler: str) -> str:
-    """How the names of all sessions of a process begin that are of this scheduler."""
-    return f"quartzpy:{session_tag(process, scheduler)}:"
+def session_prefix(process: str, scheduler: str, table_prefix: str) -> str:
+    """The beginning of the names of all sessions that a process has for a scheduler."""
+    return f"quartzpy:{session_tag(process, scoped(scheduler, table_prefix))}:"
 
 
-def _session_name(scheduler: str, role: str) -> str:
-    """What a session is called, within the 63 bytes that the server keeps.
+def session_name(config: SchedulerConfig, role: str) -> str:
+    """The name of a session, within the 63 bytes that the server keeps.
 
     The tag that recovery finds the sessions of a dead node by comes first, and of a long name only the beginning.
     """
-    prefix = session_prefix(own_process(), scheduler)
-    readable = scheduler.encode("ascii", "replace").decode()
+    prefix = session_prefix(own_process(), config.name, config.table_prefix)
+    readable = config.name.encode("ascii", "replace").decode()
     return f"{prefix}{readable[: 62 - len(prefix) - len(role)]}:{role}"
 
 
@@ -85,7 +86,7 @@ def connect_arguments(
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
-        "application_name": _session_name(config.name, role),
+        "application_name": session_name(config, role),
     }
     arguments = {name: given.get(name, value) for name, value in arguments.items()}
     if "connect_timeout" in given:

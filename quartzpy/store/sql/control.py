@@ -10,6 +10,7 @@ import select
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import psycopg
@@ -76,6 +77,8 @@ class ControlConnection:
 
     def _connect(self, deadline: float) -> psycopg.Connection[Any]:
         arguments = self._connections.connect_information("control")
+        if arguments is None:
+            return self._connect_by_caller(deadline)
         for name in _NOT_OF_LIBPQ:
             arguments.pop(name, None)
         pgconn = pq.PGconn.connect_start(make_conninfo(**_rotated(arguments, self._failures)).encode())
@@ -89,6 +92,25 @@ class ControlConnection:
             pgconn.finish()
             raise
         return connection
+
+    def _connect_by_caller(self, deadline: float) -> psycopg.Connection[Any]:
+        """Connect by the caller's engine or function: on a thread, because only its own time-outs count there."""
+        made: Future[psycopg.Connection[Any]] = Future()
+
+        def connect() -> None:
+            try:
+                connection = self._connections.connect_apart("control")
+            except BaseException as error:
+                made.set_exception(error)
+            else:
+                made.set_result(connection)
+
+        threading.Thread(target=connect, name="quartzpy-connect", daemon=True).start()
+        try:
+            return made.result(max(0.001, deadline - time.monotonic()))
+        except TimeoutError:
+            made.add_done_callback(lambda late: None if late.exception() else late.result().close())
+            raise psycopg.errors.ConnectionTimeout("the database did not let us connect in time") from None
 
     def _keep(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection

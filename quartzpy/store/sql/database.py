@@ -22,6 +22,8 @@ from quartzpy.errors import (
 from quartzpy.store.sql.locks import MISSING
 
 DRIVER = "postgresql+psycopg"
+_ASYNCPG = "postgresql+asyncpg"
+_OF_ASYNCPG = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"})
 EXAMPLE = "postgresql+psycopg://user:password@host:5432/database"
 
 _AUTHENTICATION = ("28",)
@@ -75,6 +77,23 @@ def parse_dsn(text: str) -> URL:
     if len(hosts) > 1 and "target_session_attrs" not in url.query:
         url = url.update_query_dict({"target_session_attrs": "read-write"})
     return url.set(drivername=DRIVER)
+
+
+def url_of_async_engine(url: URL) -> str:
+    """The URL for psycopg of the database that an asynchronous engine connects to.
+
+    Raises:
+        SettingsError: the engine is for another driver than psycopg or asyncpg.
+    """
+    if url.drivername == _ASYNCPG:
+        # The parameters of asyncpg itself mean nothing to libpq, except how to encrypt.
+        query = {name: value for name, value in url.query.items() if name not in _OF_ASYNCPG}
+        if "ssl" in query:
+            query["sslmode"] = query.pop("ssl")
+        url = url.set(drivername=DRIVER, query=query)
+    elif url.drivername not in (DRIVER, f"{DRIVER}_async"):
+        raise SettingsError(f"engine: expected one for {DRIVER}:// or {_ASYNCPG}:// (got {url.drivername})")
+    return url.set(drivername=DRIVER).render_as_string(hide_password=False)
 
 
 def _with_hosts_as_parameters(text: str) -> str:
@@ -138,7 +157,9 @@ def translate(error: BaseException) -> QuartzpyError:
             sqlstate=sqlstate,
         )
     if sqlstate == _NOT_A_NUMBER and MISSING in message:
-        return LockRowMissingError("a row of qrtz_locks is missing; run `quartzpy doctor --repair`", sqlstate=sqlstate)
+        return LockRowMissingError(
+            "a row of the table of locks is missing; run `quartzpy doctor --repair`", sqlstate=sqlstate
+        )
     if sqlstate in _NO_SUCH_CHARACTER:
         return InvalidValueError(
             f"the database's encoding has no such character: {message}; a database with ENCODING 'UTF8' has all"

@@ -64,6 +64,7 @@ class Diagnosis:
         self._connections = connections
         self._patience = patience
         self._schema = schema
+        self._table_prefix = names["prefix"]
         self._holders: Statement = prepare("holders", HOLDERS, names)
         self._lock = threading.Lock()
         self._waits_in_vain = 0
@@ -93,7 +94,7 @@ class Diagnosis:
             return error
         try:
             with self._connections.checked_out() as connection:
-                lacking = privileges.missing(connection, self._schema, Use.NODE)
+                lacking = privileges.missing(connection, self._schema, Use.NODE, self._table_prefix)
                 role = connection.info.user
         except QuartzpyError:
             return error

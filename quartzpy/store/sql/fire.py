@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
 from quartzpy.store.sql.flight import Result
-from quartzpy.store.sql.listen import channel, news
+from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire import caught_up
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
@@ -221,7 +221,7 @@ def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest]) -> Firin
             fire_ids=fire_ids,
             following=[move.following.instants for move in moves],
             complete=[move.following.is_complete for move in moves],
-            channel=channel(session.scheduler),
+            channel=session.channel,
         ),
         session.send(FORGET, epoch=node.epoch, fire_ids=fire_ids),
         session.send(STILL_CLAIMED, **at_node, fire_ids=fire_ids),
@@ -238,7 +238,7 @@ def release(session: SqlSession, node: Node, fire_ids: Collection[int]) -> froze
         return frozenset()
     values = {"epoch": node.epoch, "fire_ids": list(fire_ids)}
     *_, left = session.locked(
-        session.send(RELEASE, **values, channel=channel(session.scheduler)),
+        session.send(RELEASE, **values, channel=session.channel),
         session.send(FORGET, **values),
         session.send(STILL_CLAIMED, **values, instance=node.instance_id),
     )
@@ -275,7 +275,7 @@ def reconcile(session: SqlSession, node: Node, claims: Collection[int], executio
     values = {"epoch": node.epoch, "claims": list(claims)}
     fires, released, _, found = session.locked(
         session.send(UNKNOWN_FIRES, epoch=node.epoch, executions=list(executions)),
-        session.send(RELEASE_OTHERS, **values, channel=channel(session.scheduler)),
+        session.send(RELEASE_OTHERS, **values, channel=session.channel),
         session.send(FORGET_ALL, epoch=node.epoch),
         session.send(HOLDINGS, instance=node.instance_id, epoch=node.epoch),
     )

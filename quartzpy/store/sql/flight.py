@@ -14,7 +14,7 @@ import select
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import pq
@@ -102,14 +102,18 @@ def undo(pgconn: pq.abc.PGconn, statement: bytes, seconds: float = UNDO_SECONDS)
             return
 
 
-def prepared_on(connection: psycopg.Connection[Any]) -> set[bytes]:
+AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+"""A flight drives the connection of libpq itself, so both classes of psycopg will do."""
+
+
+def prepared_on(connection: AnyConnection) -> set[bytes]:
     """The names of our statements that are prepared on a connection, unless somebody discarded them."""
     known: set[bytes] = connection.__dict__.setdefault("_quartzpy_prepared", set())
     return known
 
 
 def fly(
-    connection: psycopg.Connection[Any],
+    connection: AnyConnection,
     sends: Sequence[Send],
     *,
     seconds: float,

@@ -8,7 +8,6 @@ new trigger.
 
 from __future__ import annotations
 
-import hashlib
 import select
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -42,11 +41,6 @@ _KNOWN = frozenset(Notification)
 TELL = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
-def channel(scheduler: str) -> str:
-    """The channel of a scheduler: names may be longer than an identifier of PostgreSQL."""
-    return f"quartzpy_{hashlib.sha256(scheduler.encode()).hexdigest()[:40]}"
-
-
 def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) -> list[Send]:
     """What tells sleeping nodes of triggers that now wait; to be sent under TRIGGER_ACCESS."""
     soonest: dict[JobKey, datetime] = {}
@@ -60,7 +54,7 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
     return [
         session.send(
             ANNOUNCE,
-            channel=channel(session.scheduler),
+            channel=session.channel,
             groups=[key.group for key in soonest],
             names=[key.name for key in soonest],
             at=list(soonest.values()),
@@ -70,19 +64,19 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
 
 def news(session: SqlSession, what: Notification = Notification.SCHEDULED) -> Send:
     """What tells all nodes; of what was given back too: they may be asleep past it."""
-    return session.send(TELL, channel=channel(session.scheduler), news=what)
+    return session.send(TELL, channel=session.channel, news=what)
 
 
 class Listener:
     """A connection that listens; see `Subscription`."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], scheduler: str, *, is_current: Callable[[object], bool]
+        self, connection: psycopg.Connection[Any], channel: str, *, is_current: Callable[[object], bool]
     ) -> None:
         self._connection = connection
         self._is_current = is_current
         try:
-            connection.execute(f'LISTEN "{channel(scheduler)}"'.encode())
+            connection.execute(f'LISTEN "{channel}"'.encode())
         except psycopg.Error as error:
             connection.close()
             raise translate(error) from error

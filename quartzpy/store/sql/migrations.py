@@ -15,32 +15,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from sqlalchemy import Connection, MetaData, create_engine, text
+from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from quartzpy.config import checked_schema
+from quartzpy.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
 from quartzpy.store.sql.database import parse_dsn, translate
+from quartzpy.store.sql.naming import renamed, renamed_sql, tables_of, version_table
 from quartzpy.store.sql.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-VERSION_TABLE = "qrtz_alembic_version"
 REVISIONS = ("0001",)
 """All revisions that this release knows, the oldest first."""
 HEAD = REVISIONS[-1]
 
 # Alembic's context is one per process.
 _ALEMBIC = threading.Lock()
-_UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :schema))"
+_UPGRADE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('quartzpy:' || :place))"
 
 _FOUND = b"""
 SELECT c.relname, a.attname
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
- WHERE c.relname LIKE 'qrtz\\_%%' AND c.relkind IN ('r', 'p')
+ WHERE starts_with(c.relname, %s) AND c.relkind IN ('r', 'p')
    AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = coalesce(%s::text, current_schema()))
 """
 
@@ -58,29 +58,36 @@ def scripts() -> Path:
     raise SchemaError("the migration scripts are missing from this installation; install quartzpy again")
 
 
-def _config(schema: str | None, connection: Connection | None, output: io.StringIO | None = None) -> Config:
+def _config(
+    schema: str | None, prefix: str, connection: Connection | None, output: io.StringIO | None = None
+) -> Config:
     from alembic.config import Config
 
     config = Config(output_buffer=output) if output is not None else Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
-    config.attributes.update(connection=connection, schema=schema, metadata=_metadata(schema))
+    config.attributes.update(
+        connection=connection, schema=schema, table_prefix=prefix, metadata=tables_of(schema, prefix)
+    )
+    if connection is not None and prefix != DEFAULT_TABLE_PREFIX:
+        _rename_in(connection, prefix)
     return config
 
 
-def _metadata(schema: str | None) -> MetaData:
-    """The tables as they are named with the schema, for comparing."""
-    if schema is None:
-        return metadata
-    moved = MetaData(schema=schema)
-    for table in metadata.sorted_tables:
-        table.to_metadata(moved, schema=schema)
-    return moved
+def _rename_in(connection: Connection, prefix: str) -> None:
+    """Put this prefix in the place of the default one, by which the scripts name everything."""
+
+    def renamed_in(*given: Any) -> tuple[str, Any]:
+        _, _, statement, parameters, *_ = given
+        return renamed_sql(statement, prefix), parameters
+
+    event.listen(connection, "before_cursor_execute", renamed_in, retval=True)
 
 
 @contextmanager
-def _connected(dsn: str, schema: str | None) -> Iterator[Connection]:
-    """A connection in a transaction that only one process at a time has for this schema."""
+def _connected(dsn: str, schema: str | None, prefix: str) -> Iterator[Connection]:
+    """A connection in a transaction that only one process at a time has for this schema and prefix."""
     checked_schema(schema)
+    checked_table_prefix(prefix)
     arguments = {"client_encoding": "UTF8", "application_name": "quartzpy:db"}
     url = parse_dsn(dsn)
     if "connect_timeout" not in url.query:
@@ -89,7 +96,7 @@ def _connected(dsn: str, schema: str | None) -> Iterator[Connection]:
     try:
         with _ALEMBIC, engine.begin() as connection:
             connection.execute(text("SET LOCAL lock_timeout = '30s'"))
-            connection.execute(text(_UPGRADE_LOCK), {"schema": schema or ""})
+            connection.execute(text(_UPGRADE_LOCK), {"place": _place(schema, prefix)})
             yield connection
     except (SQLAlchemyError, psycopg.Error) as error:
         raise translate(error) from error
@@ -97,7 +104,12 @@ def _connected(dsn: str, schema: str | None) -> Iterator[Connection]:
         engine.dispose()
 
 
-def upgrade(dsn: str, schema: str | None = None, revision: str = "head") -> None:
+def _place(schema: str | None, prefix: str) -> str:
+    """Whose upgrades exclude each other; the same in all releases."""
+    return (schema or "") + ("" if prefix == DEFAULT_TABLE_PREFIX else f"/{prefix}")
+
+
+def upgrade(dsn: str, schema: str | None = None, revision: str = "head", *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
     """Create our tables, or bring them to a later revision. Safe to run from several machines at once.
 
     Raises:
@@ -105,32 +117,33 @@ def upgrade(dsn: str, schema: str | None = None, revision: str = "head") -> None
     """
     from alembic import command
 
-    with _connected(dsn, schema) as connection:
+    with _connected(dsn, schema, prefix) as connection:
         if schema is not None:
             connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
-        command.upgrade(_config(schema, connection), revision)
+        command.upgrade(_config(schema, prefix, connection), revision)
 
 
-def downgrade(dsn: str, schema: str | None = None, revision: str = "base") -> None:
+def downgrade(
+    dsn: str, schema: str | None = None, revision: str = "base", *, prefix: str = DEFAULT_TABLE_PREFIX
+) -> None:
     """Go back to an earlier revision; "base" removes our tables with all they hold."""
     from alembic import command
 
-    with _connected(dsn, schema) as connection:
-        command.downgrade(_config(schema, connection), revision)
+    with _connected(dsn, schema, prefix) as connection:
+        command.downgrade(_config(schema, prefix, connection), revision)
         if revision == "base":
-            place = f'"{schema}".{VERSION_TABLE}' if schema else VERSION_TABLE
-            connection.execute(text(f"DROP TABLE IF EXISTS {place}"))
+            connection.execute(text(f"DROP TABLE IF EXISTS {_version_place(schema, prefix)}"))
 
 
-def current(dsn: str, schema: str | None = None) -> str | None:
+def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str | None:
     """The revision that the database has; None for none."""
-    with _connected(dsn, schema) as connection:
+    with _connected(dsn, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        return _stamped(driver, schema)
+        return _stamped(driver, schema, prefix)
 
 
-def check(dsn: str, schema: str | None = None) -> None:
+def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
     """Compare the database with this release, to the last column type and index.
 
     Raises:
@@ -139,29 +152,30 @@ def check(dsn: str, schema: str | None = None) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    with _connected(dsn, schema) as connection:
+    with _connected(dsn, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        verify(driver, schema)
-        context = MigrationContext.configure(connection, opts=comparison_options(schema))
-        differences = compare_metadata(context, _metadata(schema))
+        verify(driver, schema, prefix)
+        context = MigrationContext.configure(connection, opts=comparison_options(schema, prefix))
+        differences = compare_metadata(context, tables_of(schema, prefix))
     if differences:
         shown = "; ".join(str(difference) for difference in differences[:5])
         raise SchemaError(f"the tables differ from this release's: {shown}")
 
 
-def comparison_options(schema: str | None) -> dict[str, Any]:
-    """What alembic looks at: our tables, in our schema, and nothing else of the database."""
+def comparison_options(schema: str | None, prefix: str) -> dict[str, Any]:
+    """The options by which alembic looks at our tables, in our schema, and at nothing else of the database."""
+    wanted = {table.name for table in tables_of(schema, prefix).sorted_tables}
 
     def ours(name: str | None, kind: str, parents: Any) -> bool:
         if kind == "schema":
             return name == schema
         if kind == "table":
-            return bool(name and name.startswith("qrtz_") and name != VERSION_TABLE)
+            return name in wanted
         return True
 
     return {
-        "version_table": VERSION_TABLE,
+        "version_table": version_table(prefix),
         "version_table_schema": schema,
         "include_schemas": schema is not None,
         "include_name": ours,
@@ -169,20 +183,29 @@ def comparison_options(schema: str | None) -> dict[str, Any]:
     }
 
 
-def sql(schema: str | None = None) -> str:
+def sql(schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
     """The statements that create everything, for those who run such things by hand. No database is needed."""
     from alembic import command
 
     checked_schema(schema)
+    checked_table_prefix(prefix)
     output = io.StringIO()
     with _ALEMBIC:
-        command.upgrade(_config(schema, None, output), "head", sql=True)
-    lines = [line.rstrip() for line in output.getvalue().splitlines() if not line.startswith("-- Running upgrade")]
+        command.upgrade(_config(schema, prefix, None, output), "head", sql=True)
+    lines = [
+        line.rstrip()
+        for line in renamed_sql(output.getvalue(), prefix).splitlines()
+        if not line.startswith("-- Running upgrade")
+    ]
     return "\n".join(lines).strip() + "\n"
 
 
-def _stamped(connection: psycopg.Connection[Any], schema: str | None) -> str | None:
-    place = f'"{schema}".{VERSION_TABLE}' if schema else VERSION_TABLE
+def _version_place(schema: str | None, prefix: str) -> str:
+    return f'"{schema}".{version_table(prefix)}' if schema else version_table(prefix)
+
+
+def _stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> str | None:
+    place = _version_place(schema, prefix)
     found = connection.execute("SELECT to_regclass(%s)::text", [place]).fetchone()
     if found is None or found[0] is None:
         return None
@@ -190,7 +213,7 @@ def _stamped(connection: psycopg.Connection[Any], schema: str | None) -> str | N
     return None if row is None else str(row[0])
 
 
-def verify(connection: psycopg.Connection[Any], schema: str | None) -> None:
+def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
     """Make sure that this release can work with the database's tables.
 
     Raises:
@@ -198,7 +221,9 @@ def verify(connection: psycopg.Connection[Any], schema: str | None) -> None:
     """
     where = f"schema {schema}" if schema else "the database"
     option = f" --schema {schema}" if schema else ""
-    revision = _stamped(connection, schema)
+    if prefix != DEFAULT_TABLE_PREFIX:
+        where, option = f"{where} under the prefix {prefix}", f"{option} --table-prefix {prefix}"
+    revision = _stamped(connection, schema, prefix)
     if revision is None:
         raise SchemaError(f"there are no quartzpy tables in {where}; run `quartzpy db upgrade{option}`")
     if revision not in REVISIONS:
@@ -212,12 +237,13 @@ def verify(connection: psycopg.Connection[Any], schema: str | None) -> None:
             f" run `quartzpy db upgrade{option}`"
         )
     columns: dict[str, set[str]] = {}
-    for table, column in connection.execute(_FOUND, [schema]):
+    for table, column in connection.execute(_FOUND, [prefix, schema]):
         columns.setdefault(table, set()).add(column)
     for table in metadata.sorted_tables:
-        if table.name not in columns:
-            raise SchemaError(f"table {table.name} is missing in {where}; run `quartzpy db check{option}`")
-        missing = {column.name for column in table.columns} - columns[table.name]
+        name = renamed(table.name, prefix)
+        if name not in columns:
+            raise SchemaError(f"table {name} is missing in {where}; run `quartzpy db check{option}`")
+        missing = {column.name for column in table.columns} - columns[name]
         if missing:
             names = ", ".join(sorted(missing))
-            raise SchemaError(f"table {table.name} in {where} lacks {names}; run `quartzpy db check{option}`")
+            raise SchemaError(f"table {name} in {where} lacks {names}; run `quartzpy db check{option}`")

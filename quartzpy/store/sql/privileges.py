@@ -10,9 +10,12 @@ from typing import Any
 
 import psycopg
 
+from quartzpy.config import DEFAULT_TABLE_PREFIX
+from quartzpy.store.sql.naming import renamed, version_table
+
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _READ = ("SELECT",)
-VERSION_TABLE = "qrtz_alembic_version"
+VERSION_TABLE = version_table(DEFAULT_TABLE_PREFIX)
 
 
 class Use(StrEnum):
@@ -65,10 +68,12 @@ SELECT w.name, w.verb
 """
 
 
-def missing(connection: psycopg.Connection[Any], schema: str | None, use: Use) -> dict[str, list[str]]:
+def missing(
+    connection: psycopg.Connection[Any], schema: str | None, use: Use, prefix: str = DEFAULT_TABLE_PREFIX
+) -> dict[str, list[str]]:
     """The verbs that this connection's role lacks for that use, by table or sequence."""
     wanted = [
-        (kind, name, verb)
+        (kind, renamed(name, prefix), verb)
         for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
         for name, uses in things.items()
         for verb in uses[use]

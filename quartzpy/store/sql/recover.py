@@ -20,7 +20,7 @@ from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, r
 from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
 from quartzpy.store.sql.fire import RELEASE_OTHERS
-from quartzpy.store.sql.listen import channel, news
+from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.rerun import RECOVERY, again, repeatable
@@ -214,7 +214,7 @@ def end_sessions(session: SqlSession, dead: Collection[NodeRecord]) -> None:
     others = [record for record in dead if record.process not in ("", own_process())]
     if not others or session.connections.pooled:
         return
-    prefixes = [session_prefix(record.process, session.scheduler) for record in others]
+    prefixes = [session_prefix(record.process, session.scheduler, session.names["prefix"]) for record in others]
     try:
         ended = session.unlocked(session.send(END_SESSIONS, **_identified(others), prefixes=prefixes))[0].rows[0][0]
     except JobStoreError as error:
@@ -300,7 +300,7 @@ def leave(session: SqlSession, node: Node) -> None:
     """Give back the claims and go; see `JobStore.leave`."""
     session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=channel(session.scheduler)),
+        session.send(RELEASE_OTHERS, epoch=node.epoch, claims=[], channel=session.channel),
         session.send(LEAVE, instance=node.instance_id, epoch=node.epoch),
         # Also where no claim remained: what it executed last freed triggers that only it was told of.
         news(session),

@@ -10,9 +10,10 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from quartzpy.config import checked_schema
+from quartzpy.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
 from quartzpy.store.sql.database import parse_dsn, translate
+from quartzpy.store.sql.naming import renamed
 from quartzpy.store.sql.privileges import SEQUENCES, TABLES, Use
 
 OWNER = "owner"
@@ -32,16 +33,19 @@ def role_name(name: str) -> str:
     return name
 
 
-def statements(names: Mapping[str, str] = DEFAULT_NAMES, schema: str | None = None) -> list[str]:
+def statements(
+    names: Mapping[str, str] = DEFAULT_NAMES, schema: str | None = None, prefix: str = DEFAULT_TABLE_PREFIX
+) -> list[str]:
     """The SQL that makes the roles where they are not there, and grants each what it needs and no more.
 
     They cannot log in: they are granted to those who do. It can be run again, and by whoever owns the tables or is a
     superuser, after `quartzpy db upgrade`.
 
     Raises:
-        SettingsError: a name cannot be that of a role or a schema.
+        SettingsError: a name cannot be that of a role or a schema, or begin those of tables.
     """
     checked_schema(schema)
+    checked_table_prefix(prefix)
     roles = {use: f'"{role_name(name)}"' for use, name in names.items()}
     place = f'"{schema}"' if schema else "public"
     found = [
@@ -51,8 +55,8 @@ def statements(names: Mapping[str, str] = DEFAULT_NAMES, schema: str | None = No
     if OWNER in roles:
         owner = roles[OWNER]
         found.append(f"GRANT USAGE, CREATE ON SCHEMA {place} TO {owner}")
-        found += [f"ALTER TABLE {place}.{table} OWNER TO {owner}" for table in TABLES]
-        found += [f"ALTER SEQUENCE {place}.{sequence} OWNER TO {owner}" for sequence in SEQUENCES]
+        found += [f"ALTER TABLE {place}.{renamed(table, prefix)} OWNER TO {owner}" for table in TABLES]
+        found += [f"ALTER SEQUENCE {place}.{renamed(sequence, prefix)} OWNER TO {owner}" for sequence in SEQUENCES]
     for use in Use:
         if use not in roles:
             continue
@@ -60,10 +64,11 @@ def statements(names: Mapping[str, str] = DEFAULT_NAMES, schema: str | None = No
         found.append(f"GRANT USAGE ON SCHEMA {place} TO {role}")
         for kind, things in (("TABLE", TABLES), ("SEQUENCE", SEQUENCES)):
             for name, uses in things.items():
+                thing = f"{kind} {place}.{renamed(name, prefix)}"
                 # What an earlier release needed goes.
-                found.append(f"REVOKE ALL ON {kind} {place}.{name} FROM {role}")
+                found.append(f"REVOKE ALL ON {thing} FROM {role}")
                 if uses[use]:
-                    found.append(f"GRANT {', '.join(uses[use])} ON {kind} {place}.{name} TO {role}")
+                    found.append(f"GRANT {', '.join(uses[use])} ON {thing} TO {role}")
     return found
 
 

@@ -107,6 +107,11 @@ class Servers:
                 connection.close()
                 raise
 
+    @staticmethod
+    def has_recognised(connection: object) -> bool:
+        """Tell whether a connection was asked which server it leads to."""
+        return _GENERATION in getattr(connection, "__dict__", {})
+
     def is_current(self, connection: object) -> bool:
         """Whether this connection, which was made here, leads to the server that holds the data now."""
         made_in: int | None = getattr(connection, "__dict__", {}).get(_GENERATION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import pq
 
+from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import LeaseLostError
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
@@ -17,8 +19,9 @@ from quartzpy.store.sql.database import LockRowMissingError
 from quartzpy.store.sql.diagnosis import Diagnosis
 from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
 from quartzpy.store.sql.locks import LOCK, MAKE, LockName
+from quartzpy.store.sql.naming import renamed, scoped
 from quartzpy.store.sql.statement import Statement, prepare
-from quartzpy.store.sql.tables import metadata
+from quartzpy.store.sql.tables import epochs, fire_ids, metadata
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +29,18 @@ DATABASE_CLOCK = "clock_timestamp()"
 _T = TypeVar("_T")
 
 
-def names(schema: str | None, now: str = DATABASE_CLOCK) -> dict[str, str]:
-    """What the `$names` of our statements stand for."""
-    prefix = f'"{schema}".' if schema else ""
-    tables = {table.name.removeprefix("qrtz_"): f"{prefix}{table.name}" for table in metadata.sorted_tables}
-    tables["paused_groups"] = tables["paused_trigger_groups"]
-    return {**tables, "fire_ids": f"{prefix}qrtz_fire_ids", "epochs": f"{prefix}qrtz_epochs", "now": now}
+def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAULT_TABLE_PREFIX) -> dict[str, str]:
+    """The text that stands for each `$name` in our statements."""
+    place = f'"{schema}".' if schema else ""
+    plain = {name: name for name in metadata.tables} | {str(one.name): str(one.name) for one in (fire_ids, epochs)}
+    found = {name.removeprefix(DEFAULT_TABLE_PREFIX): f"{place}{renamed(name, prefix)}" for name in plain}
+    found["paused_groups"] = found["paused_trigger_groups"]
+    return {**found, "now": now, "prefix": prefix}
+
+
+def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
+    """The channel of a scheduler's notifications: names may be longer than an identifier of PostgreSQL."""
+    return f"quartzpy_{hashlib.sha256(scoped(scheduler, prefix).encode()).hexdigest()[:40]}"
 
 
 class SqlSession:
@@ -43,6 +52,8 @@ class SqlSession:
         self.scheduler = scheduler
         self.names = names
         self._statements: dict[str, Statement] = {}
+        self.channel = channel(scheduler, names["prefix"])
+        """Where notifications of this scheduler are sent to."""
         self.has_new = False
         """Whether triggers waited to be settled when this was last looked at; see `settling`."""
 
@@ -72,7 +83,9 @@ class SqlSession:
             try:
                 return ask()
             except LockRowMissingError:
-                logger.warning("scheduler %s: rows of qrtz_locks were missing; they are restored", self.scheduler)
+                logger.warning(
+                    "scheduler %s: rows of the table of locks were missing; they are restored", self.scheduler
+                )
                 self.unlocked(self.send(MAKE, names=list(LockName)))
                 return ask()
 

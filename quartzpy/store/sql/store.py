@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
+from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.calendars.calendar import Calendar
@@ -76,15 +79,17 @@ from quartzpy.store.sql import (
 )
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, parse_dsn, translate
+from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, translate
 from quartzpy.store.sql.diagnosis import Diagnosis
+from quartzpy.store.sql.external import external_transaction
 from quartzpy.store.sql.job_transaction import WorkTransaction
 from quartzpy.store.sql.listen import Listener, news
 from quartzpy.store.sql.locks import MADE, MAKE, LockName
 from quartzpy.store.sql.scheduler_names import scheduler_names
 from quartzpy.store.sql.servers import READ_ONLY
 from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
-from quartzpy.store.sql.within import WithinSession, driver_connection
+from quartzpy.store.sql.sources import Database, check_engine
+from quartzpy.store.sql.within import WithinSession
 from quartzpy.triggers.upcoming import PreparedTrigger
 
 logger = logging.getLogger(__name__)
@@ -92,24 +97,43 @@ _T = TypeVar("_T")
 
 
 class SqlJobStore:
-    """Keeps a scheduler's jobs in PostgreSQL. `now_sql` is the expression that all decisions take the time from."""
+    """Keeps a scheduler's jobs in PostgreSQL: at a URL, behind a caller's engine or a caller's function that connects.
 
-    def __init__(self, dsn: str, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+    `now_sql` is the expression that all decisions take the time from.
+    """
+
+    def __init__(self, database: Database, config: SchedulerConfig, *, now_sql: str = DATABASE_CLOCK) -> None:
+        if isinstance(database, Engine):
+            check_engine(database)
+        self._database = database
         self._config = config
+        self._now_sql = now_sql
         self._left_to_others: set[int] = set()
-        self._connections = Connections(parse_dsn(dsn), config)
         self._told: set[Finding] = set()
         self._described = "PostgreSQL"
-        self._control = ControlConnection(self._connections)
         self._differences: set[tuple[str, ...]] = set()
         self._emit: Callable[[Event], None] = lambda event: None
-        named = names(config.schema, now_sql)
-        diagnosis = Diagnosis(self._connections, named, config.schema, config.lock_timeout)
-        self._session = SqlSession(self._connections, config.name, named, diagnosis)
+        self._of_parents: list[Connections] = []
+        self._prepare_connections()
+
+    def _prepare_connections(self) -> None:
+        """Make all that leads to the database; nothing is connected yet."""
+        self._pid = os.getpid()
+        self._connections = Connections(self._database, self._config)
+        self._connections.on_event(self._emit)
+        self._control = ControlConnection(self._connections)
+        named = names(self._config.schema, self._now_sql, prefix=self._config.table_prefix)
+        diagnosis = Diagnosis(self._connections, named, self._config.schema, self._config.lock_timeout)
+        self._session = SqlSession(self._connections, self._config.name, named, diagnosis)
+
+    @property
+    def _as_connected(self) -> SchedulerConfig:
+        """The settings, with `pooled` where sessions are not ours, as those of a caller's engine."""
+        return replace(self._config, pooled=self._connections.pooled)
 
     def within(self, connection: Any) -> SqlJobStore:
         inside = copy.copy(self)
-        inside._session = WithinSession(self._session, driver_connection(connection))
+        inside._session = WithinSession(self._session, external_transaction(connection, self._connections.seconds))
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
@@ -144,10 +168,15 @@ class SqlJobStore:
     # --- a node's life
 
     def open(self) -> None:
+        if os.getpid() != self._pid:
+            # The sessions of the process that this one was forked from are still its own. They are kept, because
+            # closing one here would end it there.
+            self._of_parents.append(self._connections)
+            self._prepare_connections()
         try:
             with self._connections.checked_out() as connection:
-                checks.refuse(connection, self._config)
-                migrations.verify(connection, self._config.schema)
+                checks.refuse(connection, self._as_connected)
+                migrations.verify(connection, self._config.schema, self._config.table_prefix)
             self._make_lock_rows()
         except BaseException:
             self._connections.drop_idle()
@@ -166,7 +195,7 @@ class SqlJobStore:
     def _check_server(self) -> None:
         """What a node needs besides its tables; told once in this process."""
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._config)
+            found = checks.of_node(connection, self._as_connected)
             self._described = _described(connection, self._config.schema)
         checks.raise_first(found)
         for finding in found:
@@ -175,6 +204,9 @@ class SqlJobStore:
                 logger.warning("scheduler %s: %s", self._config.name, finding)
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            # These connections are the ones of the process that this one was forked from.
+            return
         self._control.close()
         self._connections.close()
 
@@ -248,7 +280,7 @@ class SqlJobStore:
 
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
-            found = checks.of_node(connection, self._config)
+            found = checks.of_node(connection, self._as_connected)
         found += audit.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
@@ -500,7 +532,7 @@ class SqlJobStore:
         if not self._connections.can_listen:
             return None
         return Listener(
-            self._connections.connect_apart("listen"), self._config.name, is_current=self._connections.is_current
+            self._connections.connect_apart("listen"), self._session.channel, is_current=self._connections.is_current
         )
 
 

@@ -1,0 +1,139 @@
+"""Calls of verbs from an event loop: each runs on a worker thread, so the loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_V = TypeVar("_V")
+
+_ITEMS_PER_CALL = 100
+
+
+class VerbThreads:
+    """Worker threads for verbs. They are started when the first verb is awaited, in each process anew."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._executor: ThreadPoolExecutor | None = None
+        self._pid = 0
+
+    def _pool(self) -> ThreadPoolExecutor:
+        # The threads of a parent process do not exist in a child that was forked.
+        if self._executor is None or self._pid != os.getpid():
+            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="quartzpy-verb")
+            self._pid = os.getpid()
+        return self._executor
+
+    async def run(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Run a verb. Where the awaiting task is cancelled, a verb that has begun still ends as a whole."""
+        return await asyncio.wrap_future(self._submit(function, *args, **kwargs))
+
+    async def run_to_end(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """As `run`; a task that is cancelled meanwhile goes on only when the verb has ended.
+
+        This is for a connection of the caller's: nobody else may use it while a verb does.
+        """
+        future = asyncio.wrap_future(self._submit(function, *args, **kwargs))
+        cancelled: asyncio.CancelledError | None = None
+        while not future.done():
+            try:
+                await asyncio.wait([future])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            # Looked at, so that asyncio does not report it as never retrieved.
+            future.exception()
+            raise cancelled
+        return future.result()
+
+    async def wait(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Run what may wait for long, on a thread of its own that keeps no process alive."""
+        future: Future[_R] = Future()
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = context.run(function, *args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=work, name="quartzpy-wait", daemon=True).start()
+        return await asyncio.wrap_future(future)
+
+    def _submit(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> Future[_R]:
+        context = contextvars.copy_context()
+        return self._pool().submit(lambda: context.run(function, *args, **kwargs))
+
+    def close(self) -> None:
+        """End the threads when they have nothing left to do."""
+        if self._executor is not None and self._pid == os.getpid():
+            self._executor.shutdown(wait=False)
+        self._executor = None
+
+
+class AsyncFacade(ABC, Generic[_V]):
+    """An object whose methods run on threads: the base of the classes that `tools/async_facade.py` writes."""
+
+    @property
+    @abstractmethod
+    def _behind(self) -> _V:
+        """The object itself, for what needs no database."""
+
+    @abstractmethod
+    async def _run(self, call: Callable[[_V], _R]) -> _R:
+        """Call the object on a worker thread."""
+
+    @abstractmethod
+    async def _wait(self, call: Callable[[_V], _R]) -> _R:
+        """As `_run`, for a call that may wait for long."""
+
+
+class AsyncMirror(AsyncFacade[_V]):
+    """An awaitable view of what a verb returns: a handle, or a query that is made anew for each call."""
+
+    def __init__(self, owner: AsyncFacade[Any], make: Callable[[Any], _V]) -> None:
+        self._owner = owner
+        self._make = make
+
+    @classmethod
+    def _of(cls, owner: AsyncFacade[Any], found: _V) -> Self:
+        return cls(owner, lambda _: found)
+
+    @property
+    def _behind(self) -> _V:
+        return self._make(self._owner._behind)
+
+    async def _run(self, call: Callable[[_V], _R]) -> _R:
+        return await self._owner._run(lambda behind: call(self._make(behind)))
+
+    async def _wait(self, call: Callable[[_V], _R]) -> _R:
+        return await self._owner._wait(lambda behind: call(self._make(behind)))
+
+
+class AsyncLazyMirror(AsyncMirror[_V]):
+    """An awaitable view of a query, which asks nothing before it is used."""
+
+    def __bool__(self) -> bool:
+        """Refuse to answer, because the answer would have to be awaited. Raises TypeError."""
+        raise TypeError("whether a query finds anything has to be awaited: use first() or count()")
+
+    async def _items(self, iterable: Callable[[_V], Iterable[_R]]) -> AsyncIterator[_R]:
+        """Give the items of an iterable whose iterator asks the database, several for each call."""
+        iterator = await self._run(lambda behind: iter(iterable(behind)))
+        while some := await self._run(lambda _: list(itertools.islice(iterator, _ITEMS_PER_CALL))):
+            for item in some:
+                yield item

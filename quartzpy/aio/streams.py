@@ -1,0 +1,34 @@
+"""Streams of events that are awaited.
+
+`python -m tools.async_facade` writes this from the classes that stand behind. Change those instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Self
+
+from quartzpy.aio.calls import AsyncMirror
+from quartzpy.cluster_events import ClusterEvent, ClusterEvents
+
+
+class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
+    """The methods of `ClusterEvents`, each of them awaitable."""
+
+    async def __aiter__(self) -> AsyncIterator[ClusterEvent]:
+        while (one := await self.next()) is not None:
+            yield one
+
+    async def next(self, timeout: float | None = None) -> ClusterEvent | None:
+        """Return the next event. None: it was closed, or none came within `timeout` seconds."""
+        return await self._wait(lambda behind: behind.next(timeout))
+
+    async def close(self) -> None:
+        """End the iteration, which is noticed soon where another thread waits in it, and give back the connection."""
+        return await self._run(lambda behind: behind.close())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()

@@ -1,0 +1,83 @@
+"""The awaitable verbs inside a transaction that the caller began."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from quartzpy.aio.calls import VerbThreads
+from quartzpy.aio.verbs import AsyncSchedulingVerbs
+from quartzpy.config import SchedulerConfig
+from quartzpy.store.protocol import JobStore
+from quartzpy.transaction_verbs import TransactionVerbs
+
+_R = TypeVar("_R")
+
+_ASYNCHRONOUS = frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session"})
+
+
+def is_asynchronous(connection: object) -> bool:
+    """Tell whether a connection or session belongs to an event loop, without importing what it may be from."""
+    return any(
+        kind.__name__ in _ASYNCHRONOUS or kind.__module__.partition(".")[0] == "asyncpg"
+        for kind in type(connection).__mro__
+    )
+
+
+class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
+    """The scheduling verbs inside one transaction, made by `using`; of no more use when that has ended.
+
+    The transaction is joined with the first verb that is awaited. Verbs that are awaited at the same time run one after
+    the other. A task that is cancelled during a verb goes on when the verb has ended, so that nobody uses the
+    connection at the same time.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], JobStore],
+        connection: Any,
+        config: SchedulerConfig,
+        verbs_of: Callable[[JobStore], TransactionVerbs],
+        threads: VerbThreads,
+    ) -> None:
+        self._store = store
+        self._connection = connection
+        self._config = config
+        self._verbs_of = verbs_of
+        self._threads = threads
+        self._one_at_a_time = asyncio.Lock()
+        self._turn: contextlib.AbstractAsyncContextManager[Any] = contextlib.nullcontext()
+        self._joined: TransactionVerbs | None = None
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    @property
+    def _behind(self) -> TransactionVerbs:
+        # A lazy query asks nothing before it is awaited, and then `_run` has joined the transaction.
+        return self._joined or self._verbs_of(self._store())
+
+    async def _run(self, call: Callable[[TransactionVerbs], _R]) -> _R:
+        async with self._one_at_a_time:
+            verbs = self._joined or await self._join()
+            async with self._turn:
+                return await self._threads.run_to_end(call, verbs)
+
+    async def _wait(self, call: Callable[[TransactionVerbs], _R]) -> _R:
+        return await self._run(call)
+
+    async def _join(self) -> TransactionVerbs:
+        store = await self._threads.run_to_end(self._store)
+        transaction = self._connection
+        if is_asynchronous(transaction):
+            from quartzpy.store.sql.external_async import external_transaction
+
+            seconds = (self._config.statement_timeout + self._config.lock_timeout).total_seconds()
+            transaction = await external_transaction(transaction, seconds)
+            self._turn = transaction.turn
+        inside = await self._threads.run_to_end(store.within, transaction)
+        self._joined = self._verbs_of(inside)
+        return self._joined

@@ -1,0 +1,239 @@
+"""The scheduler for programs that live in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from quartzpy.aio.calls import VerbThreads
+from quartzpy.aio.scheduler import AsyncSchedulerVerbs
+from quartzpy.aio.transaction import AsyncTransactionVerbs
+from quartzpy.errors import SchedulerStateError, SettingsError
+from quartzpy.factory import Scheduler
+from quartzpy.function_job import JobFunction
+from quartzpy.function_job import job as job_of_function
+from quartzpy.instants import as_span
+from quartzpy.job_factory import JobFactory, new_instance
+from quartzpy.listeners import Listeners
+from quartzpy.middleware import Middleware
+from quartzpy.plugin import Plugin
+from quartzpy.scheduler import BaseScheduler
+from quartzpy.store.protocol import JobStore
+
+if TYPE_CHECKING:
+    import psycopg
+    from sqlalchemy.engine import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+_R = TypeVar("_R")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _synchronous(database: Any) -> str | Engine | None:
+    """The same database, by its URL where an asynchronous engine is given."""
+    if type(database).__name__ != "AsyncEngine":
+        given: str | Engine | None = database
+        return given
+    from quartzpy.store.sql.database import url_of_async_engine
+
+    return url_of_async_engine(database.url)
+
+
+class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
+    """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
+
+    It does what `Scheduler` does, on the same tables: an ordinary scheduler, `scheduler.blocking`, stands behind it,
+    and its verbs run on worker threads, so the event loop is never blocked. Jobs run as on every node: functions on
+    worker threads, coroutine functions on an event loop that belongs to the node, never on the caller's.
+
+    A task that is cancelled while it awaits a verb goes on at once; a verb that has begun is carried out as a whole.
+
+    `database` and the other parameters are those of `Scheduler`. Here `database` may also be a scheduler that exists
+    already, or a SQLAlchemy `AsyncEngine` on psycopg or asyncpg. Of that, only the URL is used: the connections of an
+    asynchronous pool belong to its event loop, and the scheduler's threads need connections of their own.
+
+    Raises:
+        SettingsError: a wrong URL, an unknown setting, or a wrong value.
+    """
+
+    def __init__(
+        self,
+        database: str | Engine | AsyncEngine | JobStore | BaseScheduler | None = None,
+        *,
+        connect: Callable[[], psycopg.Connection[Any]] | None = None,
+        job_factory: JobFactory = new_instance,
+        middleware: Sequence[Middleware] = (),
+        plugins: Sequence[Plugin | str] = (),
+        context: Mapping[str, Any] | None = None,
+        job_defaults: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        if isinstance(database, BaseScheduler):
+            if settings or connect is not None:
+                settings |= {} if connect is None else {"connect": connect}
+                raise SchedulerStateError(
+                    f"{', '.join(sorted(settings))}: the scheduler that is given has its settings already"
+                )
+            self.blocking = database
+        else:
+            self.blocking = Scheduler(
+                _synchronous(database),
+                connect=connect,
+                job_factory=job_factory,
+                middleware=middleware,
+                plugins=plugins,
+                context=context,
+                job_defaults=job_defaults,
+                **settings,
+            )
+        """The ordinary scheduler that stands behind this one. It may be used from other threads at any time."""
+        self._threads = VerbThreads(self.blocking.config.pool_size + 3)
+        self._decorated: list[Callable[[], Any]] = []
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str] | None = None, **given: Any) -> Self:
+        """A scheduler from what is set outside the program; parameters and errors as in `Scheduler.from_config`."""
+        return cls(Scheduler.from_config(path, **given))
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The values that jobs find in `context.scheduler.context`, in this process."""
+        return self.blocking.context
+
+    @property
+    def listeners(self) -> Listeners:
+        """Register listeners here; they are called on the scheduler's threads, not on the event loop."""
+        return self.blocking.listeners
+
+    @property
+    def _behind(self) -> BaseScheduler:
+        return self.blocking
+
+    async def _run(self, call: Callable[[BaseScheduler], _R]) -> _R:
+        return await self._threads.run(call, self.blocking)
+
+    async def _wait(self, call: Callable[[BaseScheduler], _R]) -> _R:
+        try:
+            return await self._threads.wait(call, self.blocking)
+        finally:
+            if self.blocking.is_shut_down:
+                self._threads.close()
+
+    # --- life
+
+    async def start(self, *, standby: bool = False) -> None:
+        """Begin to run jobs on this node, or go on after `standby`; first store what `scheduled_job` decorated.
+
+        With `standby`, a scheduler that was not started joins the cluster and claims nothing until it is started again.
+        Errors as in `Scheduler.start`, and as in `schedule_job` for decorated functions.
+        """
+        await self._run(lambda _: self.store_decorated())
+        await self._run(lambda behind: behind.start(standby=standby))
+
+    def store_decorated(self) -> None:
+        """Store what `scheduled_job` decorated; for who starts `blocking` itself, as `quartzpy node` does. It blocks.
+
+        Errors as in `schedule_job`.
+        """
+        while self._decorated:
+            self._decorated[0]()
+            del self._decorated[0]
+
+    async def run(self, *, drain_timeout: timedelta | str | None = "30s") -> bool:
+        """Start this node, sleep until it is asked to stop, and let running executions end, as a program's last line.
+
+        SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task ask it to stop. Executions may
+        then end within `drain_timeout` (None: however long they take). What still runs then, or at a second signal, is
+        told to stop and left for other nodes to recover. Signals are handled where the event loop is the main thread's.
+
+        Returns:
+            Whether all executions ended.
+
+        Raises:
+            SettingsError: `drain_timeout` is not a span of time. Others as in `start`.
+        """
+        timeout = None if drain_timeout is None else as_span(drain_timeout, "drain_timeout", SettingsError)
+        loop = asyncio.get_running_loop()
+        asked = [asyncio.Event(), asyncio.Event()]
+
+        def ask() -> None:
+            (asked[1] if asked[0].is_set() else asked[0]).set()
+
+        handled = []
+        for number in _SIGNALS:
+            try:
+                loop.add_signal_handler(number, ask)
+            except (NotImplementedError, RuntimeError, ValueError):
+                break
+            handled.append(number)
+        try:
+            await self.start()
+            try:
+                await self._first_of(asked[0].wait(), self.wait_until_shut_down())
+            finally:
+                drained = await self._drain(asked[1], timeout)
+            return drained
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    async def _drain(self, given_up: asyncio.Event, timeout: timedelta | None) -> bool:
+        # Shielded: a task that is cancelled still lets its executions end.
+        draining = asyncio.ensure_future(self.shutdown(timeout=timeout))
+        await self._first_of(asyncio.shield(draining), given_up.wait())
+        if draining.done():
+            return draining.result()
+        draining.cancel()
+        return await self.shutdown(wait=False)
+
+    @staticmethod
+    async def _first_of(*waits: Any) -> None:
+        tasks = [asyncio.ensure_future(one) for one in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # --- what has no awaitable form
+
+    def scheduled_job(
+        self, triggers: Any, name: str | None = None, **options: Any
+    ) -> Callable[[Callable[..., Any]], JobFunction[..., Any]]:
+        """Make a job of the function below, which `start` schedules; parameters as in `Scheduler.scheduled_job`.
+
+        Raises:
+            SchedulerStateError: the scheduler was started already: await `schedule_job` instead.
+        """
+        if self.is_started:
+            raise SchedulerStateError("scheduled_job: the scheduler was started already; await schedule_job instead")
+        several = list(triggers) if isinstance(triggers, Iterable) and not isinstance(triggers, str) else triggers
+
+        def scheduled(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            made = function if isinstance(function, JobFunction) else job_of_function(function)
+            self._decorated.append(lambda: self.blocking.scheduled_job(several, name, **options)(made))
+            return made
+
+        return scheduled
+
+    def using(self, connection: Any) -> AsyncTransactionVerbs:
+        """The scheduling verbs inside the transaction of a connection or session; each of them is awaited.
+
+        `connection` is what `Scheduler.using` accepts. Errors are those of the first verb that is awaited.
+        """
+        return self.blocking.using_async(connection, self._threads)

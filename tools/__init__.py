@@ -1,0 +1,1 @@
+"""Tools of quartzpy's own development; no part of the package."""

@@ -1,0 +1,357 @@
+"""Write the awaitable twins of the facade's classes: `python -m tools.async_facade`.
+
+The asynchronous facade has the verbs of the ordinary one, with the same signatures and docstrings. So they are written
+once, by hand, and this program derives the others from the classes themselves; a test fails where somebody changed a
+verb and did not run it. Each public method becomes a coroutine method that runs the method it is derived from on a
+worker thread. Each public property that asks the database becomes a coroutine method of the same name.
+
+A class that verbs return and whose methods ask the database in turn (a handle, a query) has a twin too: add it to
+`MODULES`, before the verbs that return it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import textwrap
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "quartzpy"
+
+IMMEDIATE = frozenset(
+    {
+        "config",
+        "currently_executing_jobs",
+        "health",
+        "instance_id",
+        "is_in_standby",
+        "is_shut_down",
+        "is_started",
+        "job_key",
+        "key",
+        "metadata",
+        "name",
+    }
+)
+"""Members that ask no database: they stay as they are."""
+WAITING = frozenset({"next", "shutdown", "wait", "wait_until_recorded", "wait_until_shut_down"})
+"""Methods that may wait for long: each has a thread of its own."""
+BY_HAND = frozenset({"run", "scheduled_job", "start", "start_delayed", "using"})
+"""Members that `quartzpy.async_scheduler` has in a form of its own."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A class, and the class that is derived from it."""
+
+    source: str
+    name: str
+    base: str | None = None
+    """The source of another twin that this one extends."""
+    is_stream: bool = False
+    """Its items come one by one for as long as it is open: it has `next`, which may wait for long, and `close`."""
+    is_lazy: bool = False
+    """The class asks the database only when it is used, as a query does: verbs return it without being awaited."""
+
+    @property
+    def cls(self) -> type:
+        """The class that it is derived from."""
+        module, _, name = self.source.partition(":")
+        return typing.cast(type, getattr(importlib.import_module(module), name))
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module that is written."""
+
+    name: str
+    docstring: str
+    twins: tuple[Twin, ...]
+
+    @property
+    def path(self) -> Path:
+        """Where it is written to."""
+        return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".py")
+
+
+VERBS = "quartzpy.verbs.scheduling:SchedulingVerbs"
+MODULES = (
+    Module(
+        "quartzpy.aio.streams",
+        "Streams of events that are awaited.",
+        (Twin("quartzpy.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
+    ),
+    Module(
+        "quartzpy.aio.queries",
+        "Queries that are awaited.",
+        (Twin("quartzpy.paging:Query", "AsyncQuery", is_lazy=True),),
+    ),
+    Module(
+        "quartzpy.aio.handles",
+        "Handles whose methods are awaited.",
+        (
+            Twin("quartzpy.verbs.handles:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
+        ),
+    ),
+    Module(
+        "quartzpy.aio.verbs",
+        "The awaitable verbs of a scheduler and of a transaction.",
+        (Twin(VERBS, "AsyncSchedulingVerbs"),),
+    ),
+    Module(
+        "quartzpy.aio.scheduler",
+        "The awaitable verbs of a scheduler alone.",
+        (Twin("quartzpy.scheduler:BaseScheduler", "AsyncSchedulerVerbs", base=VERBS),),
+    ),
+)
+
+
+class CannotDeriveError(Exception):
+    """A member has a form that this program does not know yet."""
+
+
+@dataclass
+class Source:
+    """The source of a module: where each of its names comes from."""
+
+    module: types.ModuleType
+    imports: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read the module's imports, also those that are for type checkers only."""
+        for node in ast.walk(ast.parse(inspect.getsource(self.module))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    shown = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+                    self.imports[alias.asname or alias.name] = f"from {node.module} import {shown}"
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    shown = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+                    self.imports[(alias.asname or alias.name).partition(".")[0]] = f"import {shown}"
+
+    def import_of(self, name: str) -> str | None:
+        """The statement that imports a name of this module; None for a builtin."""
+        if name in self.imports:
+            return self.imports[name]
+        if hasattr(self.module, name):
+            return f"from {self.module.__name__} import {name}"
+        return None
+
+
+class Writer:
+    """Writes one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._imports: set[str] = set()
+        self._sources: dict[str, Source] = {}
+        self._parameters: frozenset[str] = frozenset()
+        self._twins = {twin.source.partition(":")[2]: twin for other in MODULES for twin in other.twins}
+        self._homes = {twin.source: other.name for other in MODULES for twin in other.twins}
+
+    def text(self) -> str:
+        """The whole module, not yet formatted."""
+        bodies = [self._class(twin) for twin in self._module.twins]
+        self._imports.add("from typing import Any, Generic, TypeVar")
+        docstring = (
+            f'"""{self._module.docstring}\n\n'
+            "`python -m tools.async_facade` writes this from the classes that stand behind. Change those instead.\n"
+            '"""'
+        )
+        imports = "\n".join(sorted(self._imports))
+        return f"{docstring}\n\nfrom __future__ import annotations\n\n{imports}\n\n" + "\n\n".join(bodies) + "\n"
+
+    def _class(self, twin: Twin) -> str:
+        variable = f"_{twin.cls.__name__}T"
+        parameters = [parameter.__name__ for parameter in getattr(twin.cls, "__parameters__", ())]
+        self._parameters = frozenset(parameters)
+        members = [self._member(twin, owner, name, found) for owner, name, found in self._members(twin)]
+        source_module, _, source_name = twin.source.partition(":")
+        self._imports.add(f"from {source_module} import {source_name}")
+        if twin.base is not None:
+            base_twin = next(one for module in MODULES for one in module.twins if one.source == twin.base)
+            self._imports.add(f"from {self._homes[twin.base]} import {base_twin.name}")
+            base = f"{base_twin.name}[{variable}]"
+        elif twin.source == VERBS:
+            self._imports.add("from quartzpy.aio.calls import AsyncFacade")
+            base = f"AsyncFacade[{variable}]"
+        else:
+            kind = "AsyncLazyMirror" if twin.is_lazy else "AsyncMirror"
+            self._imports.add(f"from quartzpy.aio.calls import {kind}")
+            shown = ", ".join(parameters)
+            base = f"{kind}[{source_name}[{shown}]], Generic[{shown}]" if parameters else f"{kind}[{source_name}]"
+        if twin.is_stream:
+            members.append(self._context_manager())
+        docstring = f'"""The methods of `{source_name}`, each of them awaitable."""'
+        declared = "".join(f'{parameter} = TypeVar("{parameter}")\n' for parameter in parameters)
+        if twin.base is not None or twin.source == VERBS:
+            declared = f'{variable} = TypeVar("{variable}", bound={source_name})\n'
+        head = f"{declared}\n\nclass {twin.name}({base}):\n"
+        return head + textwrap.indent("\n\n".join([docstring, *members]), "    ")
+
+    def _members(self, twin: Twin) -> list[tuple[type, str, object]]:
+        base = None
+        if twin.base is not None:
+            module, _, name = twin.base.partition(":")
+            base = getattr(importlib.import_module(module), name)
+        found: dict[str, tuple[type, str, object]] = {}
+        for owner in reversed(twin.cls.__mro__):
+            if not owner.__module__.startswith("quartzpy."):
+                continue
+            for name, member in vars(owner).items():
+                wanted = name == "__iter__" or not (name.startswith("_") or name in BY_HAND)
+                if not wanted or not (inspect.isfunction(member) or isinstance(member, property)):
+                    continue
+                if base is not None and inspect.getattr_static(base, name, None) is member:
+                    continue
+                found[name] = (owner, name, member)
+        return list(found.values())
+
+    def _member(self, twin: Twin, owner: type, name: str, member: object) -> str:
+        function = member.fget if isinstance(member, property) else member
+        assert isinstance(function, types.FunctionType)
+        source = self._sources.setdefault(function.__module__, Source(sys.modules[function.__module__]))
+        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        if not isinstance(node, ast.FunctionDef) or node.returns is None:
+            raise CannotDeriveError(f"{owner.__qualname__}.{name}: expected an ordinary method with a return type")
+        docstring = ast.get_docstring(node)
+        quoted = "" if docstring is None else textwrap.indent(f'"""{_closed(docstring)}"""', "    ") + "\n"
+        if name == "__iter__":
+            return self._iterator(node, source, is_stream=twin.is_stream)
+        signature = self._signature(node, source)
+        call = f"behind.{name}" if isinstance(member, property) else f"behind.{name}({_passed(node.args)})"
+        head, body = self._body(node, source, name, call, is_property=isinstance(member, property))
+        return f"{head.format(signature=signature)}\n{quoted}{textwrap.indent(body, '    ')}"
+
+    def _body(
+        self, node: ast.FunctionDef, source: Source, name: str, call: str, *, is_property: bool
+    ) -> tuple[str, str]:
+        assert node.returns is not None
+        returns = ast.unparse(node.returns)
+        twin, shape = self._twin_in(node.returns)
+        self._note_names(node.returns, source)
+        if name in IMMEDIATE and twin is None:
+            decorated = "@property\n" if is_property else ""
+            return (
+                f"{decorated}def {name}({{signature}}) -> {returns}:",
+                f"return {call.replace('behind.', 'self._behind.', 1)}",
+            )
+        if twin is None:
+            how = "_wait" if name in WAITING else "_run"
+            return f"async def {name}({{signature}}) -> {returns}:", f"return await self.{how}(lambda behind: {call})"
+        source_name = twin.source.partition(":")[2]
+        self._use(twin)
+        returned = returns.replace(source_name, twin.name)
+        if twin.is_lazy:
+            return f"def {name}({{signature}}) -> {returned}:", f"return {twin.name}(self, lambda behind: {call})"
+        made = f"{twin.name}._of(self, found)"
+        if shape == "optional":
+            made = f"None if found is None else {made}"
+        elif shape != "plain":
+            begin, end = {"list": "[]", "set": "{}", "tuple": ("tuple(", ")")}[shape]
+            made = f"{begin}{twin.name}._of(self, one) for one in found{end}"
+        return (
+            f"async def {name}({{signature}}) -> {returned}:",
+            f"found = await self._run(lambda behind: {call})\nreturn {made}",
+        )
+
+    def _context_manager(self) -> str:
+        self._imports.add("from typing import Self")
+        return (
+            "async def __aenter__(self) -> Self:\n    return self\n\n"
+            "async def __aexit__(self, *error: object) -> None:\n    await self.close()"
+        )
+
+    def _iterator(self, node: ast.FunctionDef, source: Source, *, is_stream: bool) -> str:
+        assert node.returns is not None
+        self._note_names(node.returns, source)
+        self._imports.add("from collections.abc import AsyncIterator")
+        if not isinstance(node.returns, ast.Subscript):
+            raise CannotDeriveError("__iter__: expected the return type Iterator[...]")
+        item = ast.unparse(node.returns.slice)
+        if is_stream:
+            return (
+                f"async def __aiter__(self) -> AsyncIterator[{item}]:\n"
+                "    while (one := await self.next()) is not None:\n        yield one"
+            )
+        return f"def __aiter__(self) -> AsyncIterator[{item}]:\n    return self._items(lambda behind: behind)"
+
+    def _twin_in(self, returns: ast.expr) -> tuple[Twin | None, str]:
+        """The twin of the class that a return type names, and how: plain, optional, list, tuple or set."""
+        named = [one for one in ast.walk(returns) if isinstance(one, ast.Name) and one.id in self._twins]
+        if not named:
+            return None, ""
+        twin = self._twins[named[0].id]
+        bare = returns.value if twin.is_lazy and isinstance(returns, ast.Subscript) else returns
+        if isinstance(bare, ast.Name):
+            return twin, "plain"
+        if isinstance(bare, ast.BinOp) and ast.unparse(bare) == f"{named[0].id} | None":
+            return twin, "optional"
+        if isinstance(bare, ast.Subscript) and ast.unparse(bare.value) in {"list", "tuple", "set"}:
+            return twin, ast.unparse(bare.value)
+        raise CannotDeriveError(f"return type {ast.unparse(returns)}: no rule for this form")
+
+    def _use(self, twin: Twin) -> None:
+        home = self._homes[twin.source]
+        if home != self._module.name:
+            self._imports.add(f"from {home} import {twin.name}")
+
+    def _signature(self, node: ast.FunctionDef, source: Source) -> str:
+        arguments = node.args
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+        for one in every:
+            if one.annotation is not None:
+                self._note_names(one.annotation, source)
+        for default in [*arguments.defaults, *[one for one in arguments.kw_defaults if one is not None]]:
+            self._note_names(default, source)
+        return ast.unparse(arguments)
+
+    def _note_names(self, node: ast.expr, source: Source) -> None:
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name) and one.id not in self._parameters and one.id not in self._twins:
+                found = source.import_of(one.id)
+                if found is not None:
+                    self._imports.add(found)
+
+
+def _closed(docstring: str) -> str:
+    """The text of a docstring, so that the quotes may follow."""
+    return docstring + "\n" if "\n" in docstring else docstring
+
+
+def _passed(arguments: ast.arguments) -> str:
+    """The arguments of a call that passes on all parameters but the first."""
+    positional = [one.arg for one in [*arguments.posonlyargs, *arguments.args]][1:]
+    passed = list(positional)
+    if arguments.vararg is not None:
+        passed.append(f"*{arguments.vararg.arg}")
+    passed += [f"{one.arg}={one.arg}" for one in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        passed.append(f"**{arguments.kwarg.arg}")
+    return ", ".join(passed)
+
+
+def texts() -> dict[Path, str]:
+    """The text of each module, not yet formatted."""
+    return {module.path: Writer(module).text() for module in MODULES}
+
+
+def main() -> None:
+    """Write the modules, sorted and formatted as all others are."""
+    for path, text in texts().items():
+        path.write_text(text)
+        for arguments in (["check", "--fix", "--quiet", "--select", "I,F401,UP"], ["format", "--quiet"]):
+            subprocess.run([sys.executable, "-m", "ruff", *arguments, str(path)], check=True, cwd=ROOT)
+
+
+if __name__ == "__main__":
+    main()
