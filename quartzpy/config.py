@@ -286,8 +286,8 @@ class SchedulerConfig:
     set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
     awaited. It costs time."""
     table_prefix: str = DEFAULT_TABLE_PREFIX
-    """The beginning of the names of our tables, sequences, indexes and constraints. Schedulers with different prefixes
-    share a schema and never meet."""
+    """The prefix of the names of all tables, sequences, indexes and constraints. Schedulers with different prefixes can
+    share a schema without affecting each other."""
 
     pool_size: int = 5
     """The number of connections for steps and calls, besides the three that a node keeps for check-ins, misfires and

@@ -364,9 +364,9 @@ class Trigger(ABC):
     ) -> list[datetime]:
         """Return the next `count` fire times after `start`, or fewer if the schedule ends.
 
-        `start` defaults to now. A trigger without a `start_time` is treated as scheduled at `start`. Only fire times that
-        `calendar` includes count; a trigger names its calendar, and the scheduler has it:
-        `scheduler.get_calendar(trigger.calendar)`.
+        `start` defaults to now. A trigger without a `start_time` is treated as scheduled at `start`. Only fire times
+        that `calendar` includes are returned. A trigger has only the name of its calendar; the scheduler returns the
+        calendar itself: `scheduler.get_calendar(trigger.calendar)`.
 
         Raises:
             InvalidTriggerError: `start` is not a datetime with a time zone.
