@@ -1,7 +1,7 @@
-"""The only module that reads this machine's clocks.
+"""The only module that reads the clocks of this machine.
 
-Wall time is for the in-memory store and for log lines; a SQL store decides by the database's clock. Waits
-and leases use `monotonic`, which also counts the time that a virtual machine was suspended.
+The in-memory store and log lines use wall-clock time; a SQL store decides by the database's clock. Waits
+and leases use `monotonic`, which also counts the time for which a virtual machine was suspended.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 LONGEST_SLICE = 1.0
-"""Seconds. What waits by the operating system does not count the time that a machine was suspended."""
+"""The longest wait in seconds by the operating system, which does not count the time of a suspension."""
 
 
 def wait_by_boot_time(wait: Callable[[float], bool], seconds: float) -> bool:
-    """Call `wait`, a wait of the operating system with a limit, until it is true or `seconds` have passed.
+    """Call `wait`, a wait of the operating system with a timeout, until it returns True or `seconds` have passed.
 
-    A virtual machine that is suspended meanwhile has waited that long too: the wait ends at most a slice later.
+    The time of a suspension of the machine counts: after it, the wait ends at most LONGEST_SLICE later.
     """
     if seconds <= LONGEST_SLICE:
         return wait(max(0.0, seconds))
@@ -33,19 +33,19 @@ def wait_by_boot_time(wait: Callable[[float], bool], seconds: float) -> bool:
 
 
 class Clock(Protocol):
-    """Where time comes from; tests hand in one that they move."""
+    """The source of time; tests pass one that they control."""
 
     def now(self) -> datetime:
-        """The wall-clock time, in UTC."""
+        """Return the wall-clock time in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed point; never goes back, and goes on while the machine sleeps."""
+        """Return the seconds since a fixed point. The value never decreases, and counts time in suspension."""
         ...
 
 
 class SystemClock:
-    """This machine's clocks."""
+    """The clocks of this machine."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

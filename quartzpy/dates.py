@@ -1,4 +1,4 @@
-"""Instants that people start schedules at: today or tomorrow at a time of day, the next full quarter of an hour."""
+"""Common start times of schedules: today or tomorrow at a time of day, or the next full quarter of an hour."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from quartzpy.texts import quoted
 def today_at(
     hour: int, minute: int = 0, second: int = 0, *, time_zone: str = "UTC", now: datetime | None = None
 ) -> datetime:
-    """Return today at a time of day, which may be past, on the wall clock of `time_zone`.
+    """Return today at a time of day, which may be in the past, on the wall clock of `time_zone`.
 
-    Of a time that comes twice on that day the first is returned; a time that the clock skips comes later by the gap.
-    `now` replaces the present moment.
+    If the time occurs twice on that day, the first occurrence is returned; if the clock skips it, the result is later
+    by the gap. `now` replaces the present moment.
 
     Raises:
         InvalidValueError: there is no such time of day, or `now` has no time zone.
@@ -43,11 +43,11 @@ def next_minute_divisible_by(minutes: int, *, time_zone: str = "UTC", now: datet
         UnknownTimeZoneError: there is no such time zone.
     """
     if type(minutes) is not int or not 1 <= minutes <= 60:
-        raise InvalidValueError(f"minutes: must be a whole number from 1 to 60 (got {quoted(minutes)})")
+        raise InvalidValueError(f"minutes: must be an integer from 1 to 60 (got {quoted(minutes)})")
     local = _now(now).astimezone(zone(time_zone))
     ahead = min((local.minute // minutes + 1) * minutes, 60) - local.minute
     since_minute = timedelta(seconds=local.second, microseconds=local.microsecond)
-    # Elapsed time, so that the hour that comes twice is not left early.
+    # Computed as elapsed time, so that the result stays correct in an hour that occurs twice.
     return local.astimezone(UTC) - since_minute + timedelta(minutes=ahead)
 
 

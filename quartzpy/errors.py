@@ -1,24 +1,24 @@
-"""Every error that quartzpy raises on purpose.
+"""All errors that quartzpy raises deliberately.
 
     QuartzpyError
-    ├── InvalidValueError (also a ValueError): what was given cannot be right
+    ├── InvalidValueError (also a ValueError): an argument is invalid
     │   ├── InvalidKeyError            a name or group
-    │   ├── InvalidCronError           a cron expression; says field, place and what is allowed
-    │   ├── InvalidTriggerError        a trigger's own values
+    │   ├── InvalidCronError           a cron expression; has the field, the position and what is allowed
+    │   ├── InvalidTriggerError        the values of a trigger
     │   │   └── TriggerNeverFiresError
     │   ├── UnsupportedKindError       a kind of trigger or calendar that this process cannot compute
     │   ├── UnknownTimeZoneError
     │   ├── InvalidCalendarError
     │   ├── InvalidJobError            a job definition
     │   │   └── InvalidJobTypeError    a class or function that cannot be a job
-    │   ├── InvalidJobDataError        data that cannot be stored as JSON, or is not what the job takes
+    │   ├── InvalidJobDataError        data that cannot be stored as JSON, or does not fit the job's data type
     │   ├── InvalidMatcherError
-    │   ├── InvalidListenerError       no listener, or one that was added already
+    │   ├── InvalidListenerError       not a listener, or one that was already added
     │   └── SettingsError              configuration
     ├── JobTypeError
-    │   ├── UnknownJobTypeError        a registered name that nothing here answers to
+    │   ├── UnknownJobTypeError        a name that is not registered in this process
     │   └── DuplicateJobTypeError
-    ├── JobStoreError: the store refused or failed
+    ├── JobStoreError: the store refused a request or failed
     │   ├── ObjectAlreadyExistsError
     │   ├── ObjectNotFoundError
     │   │   ├── JobNotFoundError
@@ -28,23 +28,23 @@
     │   │   └── ExecutionNotFoundError
     │   ├── CalendarInUseError
     │   ├── IllegalStateChangeError
-    │   ├── SchemaError                tables absent, older or newer than this release
+    │   ├── SchemaError                the tables are missing, or older or newer than this release
     │   ├── StoreUnavailableError      try again later; nothing was changed
     │   │   └── AuthenticationError    trying again will not help
     │   └── OutcomeUnknownError        the answer to COMMIT was lost; repeating is safe
-    ├── SchedulerStateError            not possible in the scheduler's present state
+    ├── SchedulerStateError            the scheduler's present state does not allow the call
     │   ├── InstanceIdInUseError
-    │   └── NodeUnhealthyError         a thread of the node cannot be kept alive; start the process anew
+    │   └── NodeUnhealthyError         a thread of the node cannot be kept running; restart the process
     ├── UnableToInterruptJobError
-    ├── JobCancelledError              raised in a job that looks at its cancellation
-    ├── JobTimeoutError                what an execution failed with that took too long
-    ├── RemoteJobError                 stands for what a job raised in a process worker
+    ├── JobCancelledError              raised in a job that checks whether it was asked to stop
+    ├── JobTimeoutError                the error of an execution that took longer than its timeout
+    ├── RemoteJobError                 represents the error of a job in a process worker
     │   ├── RemoteJobExecutionError    also a JobExecutionError
     │   └── RemoteJobCancelledError    also a JobCancelledError
     ├── WorkerDiedError                the process of a process worker ended while it ran a job
     └── LeaseLostError                 this node was declared dead; its work no longer counts
 
-`JobExecutionError` is the other way round: jobs raise it to tell the scheduler what to do next.
+`JobExecutionError` works in the other direction: jobs raise it to tell the scheduler what to do next.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from datetime import datetime, timedelta
 
 
 class QuartzpyError(Exception):
-    """Base of all errors that quartzpy raises on purpose."""
+    """The base class of all errors that quartzpy raises deliberately."""
 
 
 class InvalidValueError(QuartzpyError, ValueError):
-    """A value given to quartzpy cannot be right; nothing was changed."""
+    """An argument is invalid; nothing was changed."""
 
 
 class InvalidKeyError(InvalidValueError):
@@ -65,9 +65,9 @@ class InvalidKeyError(InvalidValueError):
 
 
 class InvalidCronError(InvalidValueError):
-    """A cron expression is wrong; the attributes say where and what would be allowed.
+    """A cron expression is invalid; the attributes say where, and what is allowed there.
 
-    `position` counts characters of `expression` from 0; `field` is None where the whole is wrong.
+    `position` counts characters of `expression` from 0; `field` is None if the expression as a whole is invalid.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class InvalidCronError(InvalidValueError):
         self.allowed = allowed
 
     def pointed_out(self) -> str:
-        """The expression with a caret under the place, then the message."""
-        # What cannot be seen takes one place, so that the caret stands where it belongs.
+        """Return the expression with a caret under the position, followed by the message."""
+        # Each invisible character is replaced by one visible character, so that the caret is in the right column.
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.expression)
         return f"{shown}\n{' ' * self.position}^\n{self}"
 
 
 class InvalidTriggerError(InvalidValueError):
-    """A trigger's values contradict each other or their allowed range."""
+    """The values of a trigger contradict each other, or are out of range."""
 
 
 class TriggerNeverFiresError(InvalidTriggerError):
@@ -101,20 +101,20 @@ class TriggerNeverFiresError(InvalidTriggerError):
 
 
 class UnknownTimeZoneError(InvalidValueError):
-    """Not a name of the IANA time zone database."""
+    """The name is not in the IANA time zone database."""
 
 
 class InvalidCalendarError(InvalidValueError):
-    """A calendar's values are wrong, or its base calendars form a circle."""
+    """The values of a calendar are invalid, or its base calendars form a cycle."""
 
 
 class UnsupportedKindError(InvalidTriggerError, InvalidCalendarError):
-    """This process cannot compute triggers or calendars of this kind: another release knows it, or a library is
-    missing. What is stored may be right, and other nodes may be able to."""
+    """This process cannot compute triggers or calendars of this kind: it is known only to another release, or a library
+    is missing. The stored value may be valid, and other nodes may be able to compute it."""
 
 
 class InvalidJobError(InvalidValueError):
-    """A job definition is wrong."""
+    """A job definition is invalid."""
 
 
 class InvalidJobTypeError(InvalidJobError):
@@ -122,19 +122,19 @@ class InvalidJobTypeError(InvalidJobError):
 
 
 class InvalidJobDataError(InvalidValueError):
-    """Job data cannot be stored as JSON, or makes no value of the job's `data_type`; the message names the key."""
+    """Job data cannot be stored as JSON, or does not fit the job's `data_type`; the message names the key."""
 
 
 class InvalidMatcherError(InvalidValueError):
-    """A matcher or its value is wrong."""
+    """A matcher or its value is invalid."""
 
 
 class SettingsError(InvalidValueError):
-    """A configuration value or name is wrong."""
+    """A setting has an unknown name or an invalid value."""
 
 
 class JobTypeError(QuartzpyError):
-    """A job type's registered name does not lead to exactly one class or function."""
+    """The name of a job type does not refer to exactly one registered class or function."""
 
 
 class UnknownJobTypeError(JobTypeError):
@@ -142,7 +142,7 @@ class UnknownJobTypeError(JobTypeError):
 
 
 class DuplicateJobTypeError(JobTypeError):
-    """Two job types claim the same name in one process."""
+    """Two job types of one process have the same name."""
 
 
 class JobStoreError(QuartzpyError):
@@ -150,35 +150,35 @@ class JobStoreError(QuartzpyError):
 
 
 class ObjectAlreadyExistsError(JobStoreError):
-    """A job or trigger of this key is stored already; pass `replace=True` to replace it."""
+    """A different job or trigger with this key is already stored; pass `replace=True` to replace it."""
 
 
 class ObjectNotFoundError(JobStoreError):
-    """What was asked for is not stored."""
+    """The requested object is not stored."""
 
 
 class SchedulerNotFoundError(ObjectNotFoundError):
-    """The database has schedulers, and none of this name."""
+    """The database has schedulers, but none with this name."""
 
 
 class JobNotFoundError(ObjectNotFoundError):
-    """No job of this key is stored."""
+    """No job with this key is stored."""
 
 
 class TriggerNotFoundError(ObjectNotFoundError):
-    """No trigger of this key is stored."""
+    """No trigger with this key is stored."""
 
 
 class CalendarNotFoundError(ObjectNotFoundError):
-    """No calendar of this name is stored."""
+    """No calendar with this name is stored."""
 
 
 class ExecutionNotFoundError(ObjectNotFoundError):
-    """No execution of this id is known: there was none, or it is no longer in the history."""
+    """No execution with this id is known: it never existed, or it is no longer in the history."""
 
 
 class CalendarInUseError(JobStoreError):
-    """A calendar that triggers refer to cannot be removed."""
+    """The calendar cannot be deleted because triggers refer to it."""
 
 
 class IllegalStateChangeError(JobStoreError):
@@ -186,9 +186,9 @@ class IllegalStateChangeError(JobStoreError):
 
 
 class SchemaError(JobStoreError):
-    """The database's tables are absent, or of another release; the message names the command that mends it.
+    """The database's tables are missing or belong to another release; the message names the command that fixes it.
 
-    `sqlstate` is the server's code where it gave one.
+    `sqlstate` is the server's error code, if there is one.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
@@ -197,9 +197,9 @@ class SchemaError(JobStoreError):
 
 
 class StoreUnavailableError(JobStoreError):
-    """The database cannot be reached or cannot work now; nothing was changed.
+    """The database cannot be reached or cannot work at present; nothing was changed.
 
-    `sqlstate` is the server's code where it gave one.
+    `sqlstate` is the server's error code, if there is one.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
@@ -208,11 +208,11 @@ class StoreUnavailableError(JobStoreError):
 
 
 class AuthenticationError(StoreUnavailableError):
-    """The database refused the user, the password or the database's name; trying again will not help."""
+    """The database refused the user, the password or the name of the database; trying again does not help."""
 
 
 class OutcomeUnknownError(JobStoreError):
-    """The connection broke while the transaction was being committed: it may have taken effect.
+    """The connection broke while the transaction was being committed: the transaction may have taken effect.
 
     Repeating the call is safe.
     """
@@ -223,11 +223,11 @@ class SchedulerStateError(QuartzpyError):
 
 
 class InstanceIdInUseError(SchedulerStateError):
-    """Another living node of this scheduler has the same instance id."""
+    """Another live node of this scheduler has the same instance id."""
 
 
 class NodeUnhealthyError(SchedulerStateError):
-    """A thread of this node cannot be kept alive: only a new process helps."""
+    """A thread of this node cannot be kept running: only a new process helps."""
 
 
 class UnableToInterruptJobError(QuartzpyError):
@@ -235,7 +235,7 @@ class UnableToInterruptJobError(QuartzpyError):
 
 
 class InvalidListenerError(InvalidValueError):
-    """Not a listener, or one that was added already."""
+    """The object is not a listener, or was already added."""
 
 
 class JobCancelledError(QuartzpyError):
@@ -243,15 +243,15 @@ class JobCancelledError(QuartzpyError):
 
 
 class PluginStartError(QuartzpyError):
-    """A plugin cannot do its work, and the scheduler is not to start without it."""
+    """A plugin cannot work, and the scheduler must not start without it."""
 
 
 class WaitTimeoutError(QuartzpyError, TimeoutError):
-    """What a handle waited for did not come within its timeout."""
+    """The event that a handle waited for did not happen within the timeout."""
 
 
 class JobTimeoutError(QuartzpyError):
-    """What an execution failed with that took longer than its job's timeout."""
+    """The error of an execution that took longer than its job's timeout."""
 
 
 class JobSnoozedError(QuartzpyError):
@@ -273,13 +273,13 @@ class JobSnoozedError(QuartzpyError):
 
 
 class LeaseLostError(QuartzpyError):
-    """This node's epoch was declared dead: whatever this execution writes no longer counts."""
+    """This node's epoch was declared dead: results of this execution are no longer accepted."""
 
 
 class JobExecutionError(QuartzpyError):
-    """A job raises this to say that it failed and what the scheduler shall do about it.
+    """A job raises this to report its failure and to tell the scheduler what to do about it.
 
-    Meaning of the flags as in Quartz's JobExecutionException: `refire_immediately` runs the job again at
+    The flags have the meaning of Quartz's JobExecutionException: `refire_immediately` runs the job again at
     once on the same worker; `unschedule_firing_trigger` ends the trigger that fired;
     `unschedule_all_triggers` ends all triggers of the job.
     """
@@ -299,10 +299,10 @@ class JobExecutionError(QuartzpyError):
 
 
 class RemoteJobError(QuartzpyError):
-    """Stands for what a job raised in a process worker, where the original stays; `str()` is the original's.
+    """Represents the error that a job raised in a process worker; `str()` is that of the original.
 
-    `error_type` is the dotted name of the original's class, `type_names` are all names of it and its bases: a retry
-    policy decides by them as by the original. The original's traceback is a note of this error.
+    `error_type` is the dotted name of the original's class. `type_names` are all names of that class and its bases: a
+    retry policy uses them as it would use the original. The original's traceback is a note of this error.
     """
 
     def __init__(self, message: str, *, error_type: str, type_names: frozenset[str]) -> None:
@@ -312,7 +312,7 @@ class RemoteJobError(QuartzpyError):
 
 
 class RemoteJobExecutionError(RemoteJobError, JobExecutionError):
-    """Stands for a `JobExecutionError`, and asks for the same; its cause stands for the original's."""
+    """Represents a `JobExecutionError` with the same flags; its cause represents the cause of the original."""
 
     def __init__(self, message: str, *, error_type: str, type_names: frozenset[str], **flags: bool) -> None:
         super().__init__(message, error_type=error_type, type_names=type_names)
@@ -336,13 +336,13 @@ class RemoteJobSnoozedError(RemoteJobError, JobSnoozedError):
 
 
 class RemoteJobCancelledError(RemoteJobError, JobCancelledError):
-    """Stands for a `JobCancelledError`."""
+    """Represents a `JobCancelledError`."""
 
 
 class WorkerDiedError(QuartzpyError):
-    """The process of a process worker ended while it ran a job, or before it could.
+    """The process of a process worker ended while it ran a job, or before it could start.
 
-    `exit_code` is below zero where a signal ended it, by the signal's number; None where nobody can tell.
+    `exit_code` is the negative number of the signal if a signal ended the process, and None if it is unknown.
     """
 
     def __init__(self, message: str, *, exit_code: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Conversion and checks of instants, lengths of time and time zones that callers give."""
+"""Conversion and validation of instants, lengths of time and time zones from callers."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
 
 def as_instant(value: object, subject: str, error: type[InvalidValueError] = InvalidTriggerError) -> datetime:
-    """Return `value` in UTC. `subject` ("start_time") opens the error's message.
+    """Return `value` in UTC. The error message begins with `subject` ("start_time").
 
     Raises:
-        InvalidTriggerError (or `error`): not a datetime, a naive one, or out of range.
+        InvalidTriggerError (or `error`): `value` is not a datetime, has no time zone, or is out of range.
     """
     if not isinstance(value, datetime):
         raise error(f"{subject}: must be a datetime (got {type(value).__name__})")
@@ -115,7 +115,7 @@ def as_span(
 
 
 def _read_span(value: object) -> timedelta | None:
-    """Return the timedelta that the value means, at most the longest there is; None where it means none."""
+    """Return the value as a timedelta, limited to the range of timedelta; None if it is not a length of time."""
     if isinstance(value, timedelta):
         return value
     try:
@@ -133,12 +133,12 @@ def _read_span(value: object) -> timedelta | None:
 
 
 def zone(name: str) -> tzinfo:
-    """The IANA zone of this name, or the zone of a fixed offset such as "+02:00".
+    """Return the IANA zone with this name, or the zone of a fixed offset such as "+02:00".
 
     Raises:
-        UnknownTimeZoneError: no such zone; the message offers the nearest name.
+        UnknownTimeZoneError: there is no such zone; the message suggests the nearest name.
     """
-    # Before the cache is asked, which takes only what has a hash.
+    # Checked before the cache is used, which accepts only hashable values.
     if not isinstance(name, str):
         raise UnknownTimeZoneError(f"time zone: must be a name such as 'Europe/Berlin' (got {type(name).__name__})")
     return _zone(name)
@@ -150,12 +150,12 @@ def _zone(name: str) -> tzinfo:
     if fixed is not None:
         return fixed
     try:
-        # Of a name of hundreds of parts zoneinfo would import as many packages, one within the other.
+        # For a name of hundreds of parts, zoneinfo would import as many nested packages.
         if not _ZONE_NAME.fullmatch(name):
             raise ValueError("no name of a zone has such characters, or so many")
         return zoneinfo.ZoneInfo(name)
     except _BAD_KEY_ERRORS as error:
-        # Comparing takes as long as the name is.
+        # The time of the comparison grows with the length of the name.
         known = sorted(_known_zones()) if len(name) <= _LONGEST_COMPARED else ()
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else "; use an IANA name such as 'Europe/Berlin'"
@@ -164,5 +164,5 @@ def _zone(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1)
 def _known_zones() -> set[str]:
-    # Looks through the directories of the time zone database.
+    # Cached because it walks through the directories of the time zone database.
     return zoneinfo.available_timezones()

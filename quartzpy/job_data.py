@@ -55,23 +55,23 @@ INTERNAL_KEYS = frozenset(
         PREDECESSOR_RESULT,
     )
 )
-"""The entries that triggers which run a job again, or after another one, have in their data besides the user's.
+"""The internal keys in the data of triggers that run a job again, or after another one.
 
-Those of a recovery have Quartz's names."""
+The names of those of recoveries are Quartz's."""
 
 MAX_DEPTH = 32
 MAX_BYTES = 1_048_576
-"""No setting allows larger data."""
+"""The largest size of job data in bytes that any setting allows."""
 _LONGEST_STORED = 4 * MAX_BYTES
-"""Characters of stored data that are read at all: a database writes what it was given with other blanks."""
+"""The largest stored data in characters that is parsed; databases may return JSON with additional blanks."""
 _MOST_BITS = 14_283
-"""Of a whole number: Python reads no more than 4,300 digits."""
+"""The largest integer in bits: Python parses no more than 4,300 digits."""
 _WHOLE_IN_A_DATABASE = 1e16
-"""Floats from here on are written without a fraction."""
+"""From this value on, PostgreSQL's jsonb returns floats without a fraction."""
 _LONGEST_KEY_SHOWN = 40
 
 _Room = list[int]
-"""How many bytes are left at least, the only item: whoever refers to one list a thousand times stores it as often."""
+"""A list of one item, the number of bytes that are left. It bounds data that refers to one object many times."""
 
 
 def _class_name(cls: type) -> str:
@@ -85,7 +85,7 @@ def _class_named(name: str) -> type:
     found: Any = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None)
-    # By its own name alone: what a module merely imported is not its class.
+    # A class is found only by its own name, not through a module that merely imported it.
     if not isinstance(found, type) or _class_name(found) != name:
         raise InvalidJobDataError(f"data holds a value of {quoted(name)}, which is not imported in this process")
     return found
@@ -95,7 +95,7 @@ def _enum_of(value: Any, depth: int) -> Enum:
     name, member = value
     cls = _class_named(name)
     if not issubclass(cls, Enum):
-        raise InvalidJobDataError(f"data holds {quoted(name)} as an enum, but it is none")
+        raise InvalidJobDataError(f"data holds {quoted(name)} as an enum, but it is not an enum")
     return cls[member]
 
 
@@ -103,7 +103,7 @@ def _dataclass_of(value: Any, depth: int) -> Any:
     name, values = value
     cls = _class_named(name)
     if not dataclasses.is_dataclass(cls):
-        raise InvalidJobDataError(f"data holds {quoted(name)} as a dataclass, but it is none")
+        raise InvalidJobDataError(f"data holds {quoted(name)} as a dataclass, but it is not a dataclass")
     return cls(**{key: _decoded(item, depth + 1) for key, item in values.items()})
 
 
@@ -122,7 +122,7 @@ def _timedelta_of(value: Any, depth: int) -> timedelta:
 def _of_text(read: Callable[[str], Any]) -> Callable[[Any, int], Any]:
     def reader(value: Any, depth: int) -> Any:
         if type(value) is not str:
-            raise TypeError(f"a text is needed (got {type(value).__name__})")
+            raise TypeError(f"must be a string (got {type(value).__name__})")
         return read(value)
 
     return reader
@@ -145,7 +145,7 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def _tagged(value: Any, path: str, depth: int, room: _Room) -> Any:
-    """The JSON of a value that JSON has no form for."""
+    """Return the tagged JSON of a value of a type that JSON lacks."""
     match value:
         case Enum():
             return {"$enum": [_class_name(type(value)), value.name]}
@@ -173,7 +173,7 @@ def _tagged(value: Any, path: str, depth: int, room: _Room) -> Any:
         case tuple():
             return {"$tuple": [_encoded(item, f"{path}[{n}]", depth + 1, room) for n, item in enumerate(value)]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        # Not those that the constructor does not take: the value is built from what is stored.
+        # Fields that the constructor does not take are left out, because the value is rebuilt by the constructor.
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
         encoded = {name: _encoded(item, f"{path}.{name}", depth + 1, room) for name, item in fields.items()}
         return {"$dataclass": [_class_name(type(value)), encoded]}
@@ -229,7 +229,7 @@ def _encoded(value: Any, path: str, depth: int, room: _Room) -> Any:
 
 
 def _place(key: str) -> str:
-    # Cut, because each value inside has it in its own place again.
+    # Truncated, because the path of each nested value contains it again.
     return f"[{key!r}]" if len(key) <= _LONGEST_KEY_SHOWN else f"[{key[:_LONGEST_KEY_SHOWN]!r}...]"
 
 
@@ -250,10 +250,10 @@ def _decoded(value: Any, depth: int) -> Any:
 
 
 def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> str | None:
-    """The JSON text of job data; None for no data.
+    """Return the JSON text of job data; None if there is no data.
 
     Raises:
-        InvalidJobDataError: a value cannot be stored (the message names its place), or all is too large.
+        InvalidJobDataError: a value cannot be stored (the message gives its path), or the data is too large.
     """
     if not data:
         if data is not None and not isinstance(data, Mapping):
@@ -280,22 +280,22 @@ def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> s
 
 
 def _text(encoded: Any, what: str) -> tuple[str, int]:
-    """The JSON text, and its size in bytes."""
+    """Return the JSON text and its size in bytes."""
     try:
         text = json.dumps(encoded, ensure_ascii=False, allow_nan=False)
         return text, len(text.encode())
     except UnicodeEncodeError as error:
         raise InvalidJobDataError(f"{what}: not valid Unicode text ({reason(error)})") from None
     except ValueError as error:
-        # A program may let Python write fewer digits than it does by itself.
+        # A program may have lowered Python's limit for the digits of an integer.
         raise InvalidJobDataError(f"{what}: {reason(error)}") from error
 
 
 def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
-    """The JSON text of a single value, called `what` in errors.
+    """Return the JSON text of a single value, which errors call `what`.
 
     Raises:
-        InvalidJobDataError: it cannot be stored (the message names the place), or is too large.
+        InvalidJobDataError: the value cannot be stored (the message gives the path), or is too large.
     """
     with _writing(what):
         encoded = _encoded(value, what, 1, [MAX_BYTES])
@@ -307,33 +307,33 @@ def encode_value(value: Any, what: str, *, max_bytes: int) -> str:
 
 @contextmanager
 def _writing(what: str) -> Iterator[None]:
-    """A value's own code may raise: that of a mapping, of a dataclass's property, of a `__repr__` or a zone."""
+    """Convert errors that the code of a value raises: a mapping, a property, a `__repr__` or a time zone."""
     try:
         yield
     except InvalidJobDataError:
         raise
     except Exception as error:
-        raise InvalidJobDataError(f"{what}: it cannot be read to be stored ({type(error).__name__})") from error
+        raise InvalidJobDataError(f"{what}: reading the value failed ({type(error).__name__})") from error
 
 
 def decode_value(text: str) -> Any:
-    """The value whose `encode_value` this is. Raises InvalidJobDataError: not JSON of this form."""
+    """Return the value of a text that `encode_value` wrote. Raises InvalidJobDataError if it is invalid."""
     with _reading():
         return _decoded(_parsed(text), 1)
 
 
 def decode(text: str | None) -> dict[str, Any]:
-    """The data whose `encode` this is.
+    """Return the data of a text that `encode` wrote.
 
     Raises:
-        InvalidJobDataError: not JSON of this form.
+        InvalidJobDataError: the text is not JSON of this form.
     """
     if text is None or text == "{}":
         return {}
     with _reading():
         data = _parsed(text)
         if not isinstance(data, dict):
-            raise InvalidJobDataError(f"an object is needed (got {type(data).__name__})")
+            raise InvalidJobDataError(f"must be a JSON object (got {type(data).__name__})")
         return {key: _decoded(item, 1) for key, item in data.items()}
 
 
@@ -355,14 +355,14 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Whatever it is: rows are input, and the constructors of a program's dataclasses raise what they like.
+        # Any exception: rows are input, and the constructors of a program's dataclasses may raise anything.
         raise InvalidJobDataError(f"stored data cannot be read: {reason(error)}") from error
 
 
 class JobDataMap(MutableMapping[str, Any]):
-    """A job's data while it runs: a dict that knows whether it was changed.
+    """The data of a running job: a dict that detects changes.
 
-    Changes to values inside (a list that is appended to) are found by comparing what would be stored.
+    Changes of nested values, such as appending to a list, are found by comparing the JSON that would be stored.
     """
 
     __slots__ = ("_original", "_values")
@@ -390,6 +390,6 @@ class JobDataMap(MutableMapping[str, Any]):
         return f"JobDataMap({self._values!r})"
 
     def encode_if_changed(self, *, max_bytes: int | None = None) -> str | None:
-        """The JSON text to store, or None where nothing was changed. An emptied map is "{}"."""
+        """Return the JSON text to store, or None if nothing was changed. An emptied map is "{}"."""
         text = encode(self._values, max_bytes=max_bytes)
         return None if text == self._original else text or "{}"

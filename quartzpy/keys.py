@@ -1,4 +1,4 @@
-"""Identity: the keys of jobs and triggers, and what a name may be.
+"""The keys of jobs and triggers, and the rules for names.
 
 The limits are Quartz's column widths (200 characters); control and bidirectional characters are refused
 because keys are printed in terminals, logs and pages.
@@ -20,19 +20,19 @@ DEFAULT_GROUP = "DEFAULT"
 RECOVERING_JOBS = "RECOVERING_JOBS"
 """The group of triggers that run a job again after its node died (Quartz's DEFAULT_RECOVERY_GROUP)."""
 RETRYING_JOBS = "RETRYING_JOBS"
-"""The group of triggers that run a job again after it failed, as its retry policy says."""
+"""The group of triggers that run a job again after it failed, according to its retry policy."""
 MANUAL_TRIGGERS = "MANUAL_TRIGGERS"
-"""The group of triggers made by `trigger_job`: not DEFAULT as in Quartz, so that pausing DEFAULT swallows none."""
+"""The group of triggers made by `trigger_job`. Quartz uses DEFAULT, where pausing DEFAULT holds back manual runs."""
 CONTINUATIONS = "CONTINUATIONS"
 """The group of triggers that run a job after another one has ended."""
 UNSCHEDULED_GROUPS = (MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, CONTINUATIONS)
-"""The groups of triggers that no schedule made: they fire also where recurring ones do not, in manual mode."""
+"""The groups of triggers that do not come from a schedule: they fire even in manual mode."""
 
 UNNAMED = "<a unique name>"
-"""Where no name is given, by identity: a job or trigger then gets one that nothing else has."""
+"""The default of name parameters, recognised by identity: the object then gets a unique name."""
 
 MAIN, MAIN_IN_CHILD = "__main__", "__mp_main__"
-"""The module that a program is started with, and what multiprocessing calls it in the program's child processes."""
+"""The name of a program's main module, and the name that multiprocessing gives it in child processes."""
 
 MAX_NAME_LENGTH = 200
 _REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
@@ -40,10 +40,10 @@ _BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u20
 
 
 def check_name(name: object, subject: str) -> str:
-    """Return `name` if it may identify something; `subject` ("job name") opens the error's message.
+    """Return `name` if it is a valid name. The error message begins with `subject` ("job name").
 
     Raises:
-        InvalidKeyError: not a str, empty, over 200 characters, or with characters that cannot be shown.
+        InvalidKeyError: `name` is not a str, is empty, is longer than 200 characters, or contains control characters.
     """
     if not isinstance(name, str):
         raise InvalidKeyError(f"{subject}: must be str (got {type(name).__name__})")
@@ -63,21 +63,21 @@ def check_name(name: object, subject: str) -> str:
 
 
 def given_name(name: str, subject: str) -> str:
-    """The name that was given, checked; a unique one where none was.
+    """Return `name` if it is a valid name, or a unique name if it is UNNAMED.
 
     Raises:
-        InvalidKeyError: as `check_name`.
+        InvalidKeyError: `name` is invalid, see `check_name`.
     """
     return unique_name() if name is UNNAMED else check_name(name, subject)
 
 
 def unique_name() -> str:
-    """A name that no other call anywhere returns."""
+    """Return a name that no other call in any process returns."""
     return uuid.uuid4().hex
 
 
 def module_of(cls: type | Callable[..., Any]) -> str:
-    """The module of a class or function, by the same name in a program and in its child processes."""
+    """Return the module of a class or function, by the same name in a program and in its child processes."""
     return MAIN if cls.__module__ == MAIN_IN_CHILD else cls.__module__
 
 
@@ -116,7 +116,7 @@ class TriggerKey(Key):
 
 
 class HasJobKey(Protocol):
-    """Anything with a `key` that is a job's: a `JobDetail`, a handle, a record."""
+    """Any object whose `key` is a JobKey: a `JobDetail`, a handle, a record."""
 
     @property
     def key(self) -> JobKey:
@@ -125,7 +125,7 @@ class HasJobKey(Protocol):
 
 
 class HasTriggerKey(Protocol):
-    """Anything with a `key` that is a trigger's: a trigger, a record."""
+    """Any object whose `key` is a TriggerKey: a trigger, a record."""
 
     @property
     def key(self) -> TriggerKey:
@@ -134,18 +134,18 @@ class HasTriggerKey(Protocol):
 
 
 JobRef: TypeAlias = JobKey | str | HasJobKey
-"""Names one job: its key, its name in the group DEFAULT, or something that has the key."""
+"""Refers to one job: by its key, by its name in the group DEFAULT, or by an object that has the key."""
 TriggerRef: TypeAlias = TriggerKey | str | HasTriggerKey
-"""Names one trigger, as `JobRef` names a job."""
+"""Refers to one trigger, as `JobRef` refers to a job."""
 
 _Key = TypeVar("_Key", bound=Key)
 
 
 def checked_key(key: object, kind: type[_Key]) -> _Key:
-    """Return the key that `key` stands for: a key of this kind, a name in the group DEFAULT, or something with a `key`.
+    """Return the key for a key, a name in the group DEFAULT, or an object with a `key`.
 
     Raises:
-        InvalidKeyError: it is none of these, or the key of something else.
+        InvalidKeyError: `key` is none of these, or has a key of another kind.
     """
     if isinstance(key, kind):
         return key
@@ -162,7 +162,7 @@ def checked_key(key: object, kind: type[_Key]) -> _Key:
 
 
 def checked_keys(keys: object, kind: type[_Key]) -> list[_Key]:
-    """Return the keys that the members of a collection stand for. Raises InvalidKeyError, as `checked_key` does."""
+    """Return the keys of the members of a collection. Raises InvalidKeyError as `checked_key` does."""
     if isinstance(keys, Key | str) or not isinstance(keys, Iterable):
         raise InvalidKeyError(f"keys: a collection of {kind.__name__} is needed (got {quoted(keys)})")
     return [checked_key(key, kind) for key in keys]

@@ -1,4 +1,4 @@
-"""Where a job may run: which of a node's worker pools, counted in which group, on nodes with which labels."""
+"""Placement: the worker pool, execution group and labels that a job asks for, and the capabilities of nodes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from quartzpy.keys import check_name
 from quartzpy.texts import quoted, stored_object
 
 DEFAULT_EXECUTOR = "default"
-"""The worker pool of jobs that name none."""
+"""The worker pool of jobs that do not name one."""
 MAX_LENGTH = 500
-"""Characters of a placement as it is stored: it is part of an index."""
+"""The longest stored placement in characters. It is limited because it is part of an index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a job may run. `executor` and `group` are empty where it names none."""
+    """The placement of a job. `executor` and `group` are empty if the job does not name them."""
 
     executor: str = ""
     group: str = ""
@@ -28,18 +28,18 @@ class Placement:
 
     @property
     def pool(self) -> str:
-        """The name of the worker pool that it asks for."""
+        """The name of the worker pool that runs the job."""
         return self.executor or DEFAULT_EXECUTOR
 
     @classmethod
     def of(cls, executor: str | None, group: str | None, requires: Sequence[str]) -> Self:
-        """The placement that a job's values say.
+        """Return the placement for the values of a job.
 
         Raises:
-            InvalidJobError: a name is none, or together they are too long.
+            InvalidJobError: a name is invalid, or the placement is too long.
         """
         if isinstance(requires, str) or not isinstance(requires, Sequence | frozenset | set):
-            raise InvalidJobError(f"requires: a sequence of labels (got {quoted(requires)})")
+            raise InvalidJobError(f"requires: must be a sequence of labels (got {quoted(requires)})")
         try:
             for name, subject in ((executor, "executor"), (group, "execution_group")):
                 if name is not None:
@@ -47,30 +47,33 @@ class Placement:
             labels = tuple(sorted({check_name(label, "requires: a label") for label in requires}))
         except InvalidKeyError as error:
             raise InvalidJobError(str(error)) from None
-        made = cls("" if executor in (None, DEFAULT_EXECUTOR) else executor or "", group or "", labels)
-        if len(made.as_text()) > MAX_LENGTH:
+        placement = cls("" if executor in (None, DEFAULT_EXECUTOR) else executor or "", group or "", labels)
+        if (length := len(placement.as_text())) > MAX_LENGTH:
             raise InvalidJobError(
-                f"executor, execution_group and requires: {len(made.as_text())} characters as stored,"
-                f" at most {MAX_LENGTH}"
+                f"executor, execution_group and requires: {length} characters as stored, at most {MAX_LENGTH}"
             )
-        return made
+        return placement
 
     def as_text(self) -> str:
-        """What is stored: empty for a job that may run anywhere, else JSON."""
+        """Return the stored form: an empty string for a job that may run anywhere, otherwise JSON."""
         values = {"executor": self.executor, "group": self.group, "requires": list(self.requires)}
-        said = {name: value for name, value in values.items() if value}
-        return json.dumps(said, separators=(",", ":")) if said else ""
+        stored = {name: value for name, value in values.items() if value}
+        return json.dumps(stored, separators=(",", ":")) if stored else ""
 
 
 @lru_cache(maxsize=1024)
 def placement_from_text(text: str) -> Placement:
-    """The placement that is stored so. Raises InvalidJobError where the text is none."""
+    """Return the placement with this stored form.
+
+    Raises:
+        InvalidJobError: `text` is not a stored placement.
+    """
     if not text:
         return Placement()
-    said = stored_object(text, "placement", InvalidJobError)
-    executor, group, requires = said.get("executor", ""), said.get("group", ""), said.get("requires", [])
+    stored = stored_object(text, "placement", InvalidJobError)
+    executor, group, requires = stored.get("executor", ""), stored.get("group", ""), stored.get("requires", [])
     if not isinstance(requires, list) or not all(isinstance(name, str) for name in (executor, group, *requires)):
-        raise InvalidJobError(f"placement: names are needed (got {quoted(text)})")
+        raise InvalidJobError(f"placement: executor, group and labels must be strings (got {quoted(text)})")
     return Placement(executor, group, tuple(requires))
 
 
@@ -80,11 +83,11 @@ NO_GROUP = "_"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of a node: what it can run, and how much of it.
+    """The capabilities of a node: which jobs it can run, and how many of them at the same time.
 
     `groups` are the limits of execution groups on the node: "*" is the limit of each group that is not named, "_" that
-    of jobs without a group, and a limit of 0 leaves a group to other nodes. A group without a limit is not named.
-    `workers` is the number of workers of each executor.
+    of jobs without a group, and a limit of 0 leaves a group to other nodes. `workers` is the number of workers of each
+    executor.
     """
 
     job_types: frozenset[str] = frozenset()
@@ -93,16 +96,16 @@ class Capabilities:
     groups: Mapping[str, int] = field(default_factory=dict, hash=False)
     workers: Mapping[str, int] = field(default_factory=dict, hash=False)
     keeps_house: bool = True
-    """Whether the node handles misfires, deletes old history and repairs rows, also where other nodes could."""
+    """True if the node always does maintenance (misfires, old history, repairs), even if other nodes could."""
 
     def limit_of(self, group: str) -> int | None:
-        """How many executions of a group (empty: of jobs without one) may run there at once; None: any number."""
+        """Return the limit of a group, which is empty for jobs without a group; None if there is no limit."""
         if not group:
             return self.groups.get(NO_GROUP)
         return self.groups.get(group, self.groups.get(ANY_OTHER_GROUP))
 
     def allows(self, placement: Placement) -> bool:
-        """Whether jobs that ask for this may run there, if their type is known."""
+        """Return True if jobs with this placement may run on the node, provided that it knows their type."""
         return (
             (not placement.executor or placement.executor in self.executors)
             and self.labels.issuperset(placement.requires)
@@ -110,7 +113,7 @@ class Capabilities:
         )
 
     def as_text(self) -> str:
-        """The JSON that is stored."""
+        """Return the stored form, which is JSON."""
         return json.dumps(
             {
                 "job_types": sorted(self.job_types),
@@ -124,7 +127,7 @@ class Capabilities:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The capabilities of stored JSON."""
+        """Return the capabilities with this stored form."""
         stored = json.loads(text)
         return cls(
             frozenset(stored.get("job_types", ())),

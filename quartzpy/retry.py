@@ -1,4 +1,4 @@
-"""When a failed job is tried again: a value stored with the job."""
+"""Retry policies, which are stored with a job and decide when it runs again after a failure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How often, when and after which errors a job that failed runs again.
+    """A retry policy: how often, when and after which errors a failed job runs again.
 
-    `attempts` counts all executions, the first too. The wait before attempt n+1 is `delay` x `factor`^(n-1), at most
-    `max_delay` (a `factor` of 1 waits equally long each time, 2 doubles), shortened by up to the part `jitter` (0 to
-    1) of it by chance. `on`: only these errors are retried, `not_on`: never these; exception classes, or their dotted
-    names, subclasses included. Attempts outlive a node: the next one is a stored trigger.
+    `attempts` is the total number of executions, including the first. The delay before attempt n+1 is
+    `delay` x `factor`^(n-1), at most `max_delay`; a `factor` of 1 keeps it constant, and 2 doubles it each time. Each
+    delay is shortened at random by up to the fraction `jitter` (0 to 1) of it. Only errors in `on` are retried (by
+    default all), and never those in `not_on`; both contain exception classes or their dotted names, and include
+    subclasses. Attempts survive their node, because the next one is a stored trigger.
     """
 
     attempts: int = 3
@@ -39,10 +40,10 @@ class RetryPolicy:
     not_on: Sequence[type[BaseException] | str] = ()
 
     def __post_init__(self) -> None:
-        """Check all values.
+        """Validate all values.
 
         Raises:
-            InvalidJobError: names the value and the rule.
+            InvalidJobError: a value is invalid; the message names the value and the rule.
         """
         if type(self.attempts) is not int or not 2 <= self.attempts <= MAX_ATTEMPTS:
             raise InvalidJobError(f"retry: attempts must be from 2 to {MAX_ATTEMPTS} (got {quoted(self.attempts)})")
@@ -57,10 +58,10 @@ class RetryPolicy:
         object.__setattr__(self, "not_on", _names(self.not_on, "not_on"))
 
     def delay_after(self, attempt: int, error: BaseException) -> timedelta | None:
-        """How long to wait after this attempt (from 1) failed with `error`; None: it is not tried again."""
+        """Return the delay after attempt number `attempt` failed with `error`; None if there is no further attempt."""
         if attempt >= self.attempts or not self._covers(error):
             return None
-        # In floats, which do not overflow: a day times 100^64.
+        # Computed in floats because a timedelta would overflow: the largest value is a year times 100^64.
         grown = self.delay.total_seconds() * self.factor ** min(attempt - 1, 64)
         wait = self.max_delay if grown >= self.max_delay.total_seconds() else timedelta(seconds=grown)
         return wait * (1 - self.jitter * uniform(0, 1))
@@ -70,7 +71,7 @@ class RetryPolicy:
         return (not self.on or not names.isdisjoint(self.on)) and names.isdisjoint(self.not_on)
 
     def as_text(self) -> str:
-        """The JSON that is stored."""
+        """Return the stored form, which is JSON."""
         return json.dumps(
             {
                 "attempts": self.attempts,
@@ -85,7 +86,11 @@ class RetryPolicy:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The policy of stored JSON. Raises InvalidJobError where it is none."""
+        """Return the policy with this stored form.
+
+        Raises:
+            InvalidJobError: `text` is not a stored policy.
+        """
         stored = stored_object(text, "retry", InvalidJobError)
         try:
             return cls(
@@ -98,11 +103,11 @@ class RetryPolicy:
                 not_on=stored["not_on"],
             )
         except KeyError as missing:
-            raise InvalidJobError(f"retry: {quoted(missing.args[0])} is missing in what is stored") from None
+            raise InvalidJobError(f"retry: {quoted(missing.args[0])} is missing in the stored policy") from None
         except InvalidJobError:
             raise
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise InvalidJobError(f"retry: what is stored cannot be read: {reason(error)}") from error
+            raise InvalidJobError(f"retry: the stored policy cannot be read: {reason(error)}") from error
 
 
 def _names(errors: object, name: str) -> tuple[str, ...]:
@@ -119,16 +124,18 @@ def _name(error: object, name: str) -> str:
         return error
     if isinstance(error, type) and issubclass(error, BaseException):
         return dotted_name(error)
-    raise InvalidJobError(f"retry: {name} holds {quoted(error)}, which is no exception class and no name of one")
+    raise InvalidJobError(
+        f"retry: {name} contains {quoted(error)}, which is neither an exception class nor the name of one"
+    )
 
 
 def dotted_name(cls: type) -> str:
-    """The name that a policy keeps of an exception class; a builtin is known by its bare one."""
+    """Return the name by which a policy stores an exception class: dotted, but without a module for builtins."""
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{module_of(cls)}.{cls.__qualname__}"
 
 
 def type_names(error: BaseException) -> frozenset[str]:
-    """All names by which a policy may know `error`: of its class and its bases, bare and with the module."""
+    """Return all names by which a policy may refer to `error`: of its class and bases, with and without the module."""
     if isinstance(error, RemoteJobError):
         return error.type_names
     classes = type(error).__mro__
@@ -137,5 +144,5 @@ def type_names(error: BaseException) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def policy_from_text(text: str) -> RetryPolicy:
-    """Return a stored retry policy; those that were read lately are kept."""
+    """Return the retry policy with this stored form, from a cache if possible."""
     return RetryPolicy.from_text(text)

@@ -1,4 +1,4 @@
-"""The states of triggers, fires and executions, and which moves are legal.
+"""The states of triggers, fires and executions.
 
 A trigger's states are Quartz's. An executing trigger is WAITING or BLOCKED in `triggers`, and EXECUTING in
 `fired_triggers`.
@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError
 
 
 class TriggerState(StrEnum):
-    """What a row of `triggers` says."""
+    """The state of a row of `triggers`."""
 
     WAITING = "WAITING"
     ACQUIRED = "ACQUIRED"
@@ -25,7 +25,7 @@ class TriggerState(StrEnum):
 
 
 class PublicState(StrEnum):
-    """What `Scheduler.trigger_state` answers (Quartz's `Trigger.TriggerState`)."""
+    """The state that `Scheduler.trigger_state` returns (Quartz's `Trigger.TriggerState`)."""
 
     NONE = "NONE"
     NORMAL = "NORMAL"
@@ -36,75 +36,77 @@ class PublicState(StrEnum):
 
 
 class JobMode(StrEnum):
-    """Which triggers of a job fire."""
+    """The mode of a job: it decides which of the job's triggers fire."""
 
     ENABLED = "ENABLED"
+    """All triggers fire."""
     MANUAL = "MANUAL"
-    """Only those made by hand (`trigger_job`), retries, recoveries and continuations."""
+    """Only manual triggers (`trigger_job`), retries, recoveries and continuations fire."""
     DISABLED = "DISABLED"
-    """None."""
+    """No trigger fires."""
 
 
 class OverlapPolicy(StrEnum):
-    """What a fire does when as many executions of its job run as may."""
+    """The overlap policy of a job: it decides what happens to a fire while the job is at its limit."""
 
     BLOCK = "block"
-    """Wait for an end, as Quartz does: each trigger of the job waits with its next fire."""
+    """The fire waits until an execution ends, as in Quartz: all triggers of the job are BLOCKED meanwhile."""
     SKIP = "skip"
-    """Leave it out, as APScheduler's max_instances does: SKIPPED in the history."""
+    """The fire is skipped and recorded as SKIPPED, as with APScheduler's max_instances."""
     BUFFER_ONE = "buffer_one"
-    """One waits for an end and stands for all of its trigger that became due meanwhile; other triggers' are skipped."""
+    """One fire waits until an execution ends, and coalesces the fire times of its trigger that pass meanwhile. Fires of
+    other triggers are skipped."""
     CANCEL_OTHER = "cancel_other"
-    """Ask the execution that runs longest to stop, and take its place when it has."""
+    """The longest-running execution is asked to stop, and the fire takes its place when it has ended."""
 
     @property
     def coalesces(self) -> bool:
-        """Whether a fire that waited stands for all instants of its trigger that have passed."""
+        """True if a fire that waited coalesces all fire times of its trigger that have passed."""
         return self in (OverlapPolicy.BUFFER_ONE, OverlapPolicy.CANCEL_OTHER)
 
 
 class Missed(StrEnum):
-    """What becomes of the fires that a trigger missed while it was paused, when it is resumed."""
+    """The policy for the fires that a trigger missed while it was paused, applied when it is resumed."""
 
     MISFIRE = "misfire"
-    """What its misfire instruction says, as in Quartz."""
+    """The trigger's misfire instruction decides, as in Quartz."""
     SKIP = "skip"
-    """They are let go: it goes on with the next one that is to come."""
+    """The missed fires are skipped: the trigger continues with its next fire time in the future."""
     ONCE = "once"
-    """One fire at once stands for them all."""
+    """The missed fires are coalesced into one immediate fire."""
 
 
 class FiredState(StrEnum):
-    """What a row of `fired_triggers` says."""
+    """The state of a row of `fired_triggers`."""
 
     ACQUIRED = "ACQUIRED"
     EXECUTING = "EXECUTING"
 
 
 class Outcome(StrEnum):
-    """How an execution ended, in the history."""
+    """The outcome of an ended execution in the history."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
-    """Somebody asked it to stop, and it did."""
+    """The execution was asked to stop, and stopped."""
     SKIPPED = "SKIPPED"
-    """Not run: its job's limit was reached, or a listener vetoed it."""
+    """The execution did not run: its job was at its limit, or a listener vetoed it."""
     SNOOZED = "SNOOZED"
     """The job asked to run again later (`context.snooze`): it has neither succeeded nor failed."""
     TERMINATED = "TERMINATED"
-    """Its node stopped or was declared dead."""
+    """The execution's node was shut down or declared dead."""
 
 
 class ExecutionState(StrEnum):
-    """Where an execution is, from before its fire to the history."""
+    """The state of an execution, from before its fire to the history."""
 
     SCHEDULED = "SCHEDULED"
-    """To come: the next fire of a trigger that waits for it."""
+    """The next fire of a waiting trigger."""
     ENQUEUED = "ENQUEUED"
     """Claimed by a node, not fired yet."""
     PROCESSING = "PROCESSING"
-    """Fired: it runs, or is about to."""
+    """Fired: running or about to run."""
     SUCCEEDED = Outcome.SUCCEEDED
     FAILED = Outcome.FAILED
     SKIPPED = Outcome.SKIPPED
@@ -131,30 +133,34 @@ def execution_states(given: str | Collection[str]) -> frozenset[ExecutionState]:
 
 
 def missed_of(given: str) -> Missed:
-    """What of this name becomes of missed fires. Raises InvalidValueError: the name is none."""
+    """Return the policy for missed fires with this name.
+
+    Raises:
+        InvalidValueError: there is no such policy.
+    """
     try:
         return Missed(given)
     except ValueError:
-        raise InvalidValueError(f"missed: {', '.join(Missed)} (got {given!r})") from None
+        raise InvalidValueError(f"missed: must be one of {', '.join(Missed)} (got {given!r})") from None
 
 
 class MisfireAction(StrEnum):
-    """What a misfire instruction did with a late trigger."""
+    """The action that a misfire instruction took."""
 
     FIRED_ONCE = "FIRED_ONCE"
-    """One fire at once stands for what was missed."""
+    """The missed fires were coalesced into one immediate fire."""
     RESCHEDULED = "RESCHEDULED"
-    """The same, and its schedule began anew with that fire."""
+    """The missed fires were coalesced into one immediate fire, and the schedule restarts from that fire."""
     SKIPPED = "SKIPPED"
-    """What was missed is let go; it goes on with its schedule."""
+    """The missed fires were skipped; the trigger continues with its schedule."""
     CATCHING_UP = "CATCHING_UP"
-    """The last missed fires are made up for one by one; those before them are let go."""
+    """The trigger catches up on the last missed fires one by one; earlier ones were skipped."""
     ENDED = "ENDED"
-    """It has no fire time left."""
+    """The trigger has no fire time left."""
 
 
 class CompletionInstruction(StrEnum):
-    """What an ended job asks for (Quartz's `CompletedExecutionInstruction`)."""
+    """The instruction of an ended execution for its triggers (Quartz's `CompletedExecutionInstruction`)."""
 
     NOOP = "NOOP"
     SET_TRIGGER_COMPLETE = "SET_TRIGGER_COMPLETE"
@@ -163,12 +169,12 @@ class CompletionInstruction(StrEnum):
 
     @property
     def is_about_all_triggers(self) -> bool:
-        """Whether it is about all triggers of the job, not only the one that fired."""
+        """True if the instruction applies to all triggers of the job, not only to the one that fired."""
         return self in (self.SET_ALL_JOB_TRIGGERS_COMPLETE, self.SET_ALL_JOB_TRIGGERS_ERROR)
 
     @property
     def state(self) -> TriggerState | None:
-        """The state that these triggers are put into; None: as the fire left them."""
+        """The new state of these triggers; None to leave them unchanged."""
         if self is self.NOOP:
             return None
         return TriggerState.ERROR if self is self.SET_ALL_JOB_TRIGGERS_ERROR else TriggerState.COMPLETE
@@ -190,7 +196,7 @@ PUBLIC: dict[TriggerState, PublicState] = {
 def trigger_states(given: str | Collection[str]) -> frozenset[TriggerState]:
     """Return the states with these names, one or several, of `TriggerState` or of `PublicState`.
 
-    A public state is all states that it is shown for: NORMAL is WAITING and ACQUIRED, and PAUSED is PAUSED and
+    A public state stands for several stored states: NORMAL for WAITING and ACQUIRED, PAUSED for PAUSED and
     PAUSED_BLOCKED.
 
     Raises:

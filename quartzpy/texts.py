@@ -1,4 +1,4 @@
-"""Texts and values that others gave: which texts can be stored, and how any value is shown on one line."""
+"""Checks of text that comes from outside, and the display of arbitrary values on one line."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _repr.maxlist = _repr.maxtuple = _repr.maxdict = _repr.maxset = _repr.maxfrozens
 
 
 def visible(text: str) -> str:
-    """The text on one line; what would move a terminal's cursor or turn its direction is written as an escape."""
+    """Return the text on one line, with characters that control a terminal or the text direction as escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def quoted(value: object) -> str:
-    """A value for an error's message: as `repr` shows it, but short however large the value is. Never raises."""
+    """Return a short form of `repr(value)` for error messages. Never raises."""
     try:
         text = visible(_repr.repr(value))
     except Exception:
-        # A `__repr__` of somebody else's, or a number of more digits than Python writes.
+        # A `__repr__` may raise anything, and Python refuses to convert numbers with too many digits.
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
 
 
 def reason(error: BaseException) -> str:
-    """What an error that others raised says, for a message of ours: short, on one line. Never raises."""
+    """Return the message of an error, shortened to one line, for use in another message. Never raises."""
     try:
         text = visible(str(error)) or type(error).__name__
     except Exception:
@@ -43,24 +43,24 @@ def reason(error: BaseException) -> str:
     return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
 
 
-def check_description(text: object, error: type[InvalidValueError], subject: str = "description") -> None:
-    """Check that a description is None, or a text that can be stored. Raises `error`; `subject` opens its message."""
-    if text is None:
+def check_description(description: object, error: type[InvalidValueError], subject: str = "description") -> None:
+    """Raise `error` unless the description is None or a string that can be stored. `subject` opens its message."""
+    if description is None:
         return
-    if not isinstance(text, str):
-        raise error(f"{subject}: must be str (got {type(text).__name__})")
-    if len(text) > MAX_DESCRIPTION_LENGTH:
-        raise error(f"{subject}: {len(text)} characters, at most {MAX_DESCRIPTION_LENGTH}")
-    check_storable(text, subject, error)
+    if not isinstance(description, str):
+        raise error(f"{subject}: must be str (got {type(description).__name__})")
+    if len(description) > MAX_DESCRIPTION_LENGTH:
+        raise error(f"{subject}: {len(description)} characters, at most {MAX_DESCRIPTION_LENGTH}")
+    check_storable(description, subject, error)
 
 
 def storable_text(text: str) -> str:
-    """This text without what no database stores: NUL, and lone surrogates."""
+    """Return the text with NUL and lone surrogates, which databases cannot store, written as escapes."""
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
 
 
 def check_storable(text: str, subject: str, error: type[InvalidValueError]) -> None:
-    """Check that a database can store the text. Raises `error`."""
+    """Raise `error` unless a database can store the text."""
     if "\0" in text:
         raise error(f"{subject}: the NUL character at position {text.index(chr(0))} cannot be stored")
     try:
@@ -70,11 +70,11 @@ def check_storable(text: str, subject: str, error: type[InvalidValueError]) -> N
 
 
 def stored_object(text: str, subject: str, error: type[InvalidValueError]) -> dict[str, Any]:
-    """The JSON object that a row holds; `subject` opens the message. Raises `error` where it is none."""
+    """Parse a stored JSON object. Raises `error`, whose message begins with `subject`, if it is not one."""
     try:
         found = json.loads(text)
     except (ValueError, TypeError, RecursionError) as wrong:
         raise error(f"{subject}: is not JSON: {reason(wrong)}") from wrong
     if not isinstance(found, dict):
-        raise error(f"{subject}: an object is needed (got {type(found).__name__})")
+        raise error(f"{subject}: must be a JSON object (got {type(found).__name__})")
     return found

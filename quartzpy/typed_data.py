@@ -1,7 +1,7 @@
-"""Typed job data: what is stored stays a mapping, from which a value of the job's `data_type` is built. Pure.
+"""Typed job data: a mapping is stored, and an instance of the job's `data_type` is built from it.
 
 A data type is a dataclass, a class like pydantic's models (it has `model_validate` and `model_dump`), or any class with
-a classmethod `from_job_data`. The last comes before the others: it is where a program reads older layouts.
+a classmethod `from_job_data`. If a class has that method, it takes precedence, because it may read older layouts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _READER = "from_job_data"
 
 
 def checked_type(data_type: object, job: str) -> type[Any]:
-    """`data_type` where it is one; `job` opens the error's message.
+    """Return `data_type` if it is a data type. The error message begins with `job`.
 
     Raises:
-        InvalidJobTypeError: it is none.
+        InvalidJobTypeError: `data_type` is not a data type.
     """
     reader = getattr(data_type, _READER, None)
     if isinstance(data_type, type):
@@ -32,13 +32,13 @@ def checked_type(data_type: object, job: str) -> type[Any]:
             return data_type
     shown = data_type.__qualname__ if isinstance(data_type, type) else repr(data_type)
     raise InvalidJobTypeError(
-        f"{job}: data_type: a dataclass, a pydantic model, or a class with a classmethod {_READER}(data)"
-        f" is needed (got {shown})"
+        f"{job}: data_type must be a dataclass, a pydantic model, or a class with a classmethod {_READER}(data)"
+        f" (got {shown})"
     )
 
 
 def own_type(data: Any) -> type[Any] | None:
-    """Return the type of a value that says itself what its fields are; None for a mapping, and for all others."""
+    """Return the type of `data` if it is a dataclass instance or a pydantic model, otherwise None."""
     cls = type(data)
     if isinstance(data, Mapping | type):
         return None
@@ -46,30 +46,32 @@ def own_type(data: Any) -> type[Any] | None:
 
 
 def as_mapping(data: Any, data_type: type[Any] | None) -> Any:
-    """What is stored for `data`: the fields of a value of `data_type`, and a mapping as it is.
+    """Return the mapping to store for `data`: the fields of an instance of `data_type`, or `data` if it is a mapping.
 
     Raises:
-        InvalidJobDataError: there is a data type, and `data` is neither of it nor a mapping.
+        InvalidJobDataError: there is a data type, and `data` is neither an instance of it nor a mapping.
     """
     if data is None or data_type is None or isinstance(data, Mapping):
         return data
     if not isinstance(data, data_type):
         raise InvalidJobDataError(
-            f"data: a {data_type.__qualname__} is needed, or a mapping (got {type(data).__qualname__})"
+            f"data: must be a {data_type.__qualname__} or a mapping (got {type(data).__qualname__})"
         )
     if _is_model(data_type):
         return data.model_dump()
     if not dataclasses.is_dataclass(data):
-        raise InvalidJobDataError(f"data: give a mapping; a {data_type.__qualname__} does not say what its fields are")
-    # Not those that the constructor does not take: the value is built from what is stored.
+        raise InvalidJobDataError(
+            f"data: must be a mapping, because the fields of a {data_type.__qualname__} are not known"
+        )
+    # Fields that the constructor does not take are left out, because the value is rebuilt by the constructor.
     return {field.name: getattr(data, field.name) for field in dataclasses.fields(data) if field.init}
 
 
 def build(data_type: type[Any], data: Mapping[str, Any], of: str) -> Any:
-    """The value of `data_type` for the data of a job with a trigger's over it; `of` opens the error's message.
+    """Return the instance of `data_type` for merged job data. The error message begins with `of`.
 
     Raises:
-        InvalidJobDataError: there is none: names are missing or unknown, or the type itself raised something.
+        InvalidJobDataError: names are missing or unknown, or the type itself raised an error.
     """
     given = _of_the_user(data)
     read = _reader(data_type)
@@ -83,10 +85,10 @@ def build(data_type: type[Any], data: Mapping[str, Any], of: str) -> Any:
 
 
 def refuse_unknown(data_type: type[Any], data: Mapping[str, Any], of: str) -> None:
-    """Check the data of a job alone, whose triggers may bring what is missing. Only a dataclass can be asked.
+    """Check the data of a job without its triggers, which may add missing names. Only dataclasses can be checked.
 
     Raises:
-        InvalidJobDataError: it has names that the type does not have.
+        InvalidJobDataError: the data has names that the type does not have.
     """
     wrong = "" if _reader(data_type) is not None else _wrong_names(data_type, _of_the_user(data), may_lack=True)
     if wrong:
@@ -102,7 +104,7 @@ def _is_model(data_type: type[Any]) -> bool:
 
 
 def _reader(data_type: type[Any]) -> Callable[[dict[str, Any]], Any] | None:
-    """What reads a mapping, and knows itself which names are right; None for a dataclass."""
+    """Return the method that builds a value from a mapping and checks the names itself; None for a dataclass."""
     reader: Callable[[dict[str, Any]], Any] | None = getattr(data_type, _READER, None)
     if reader is None and _is_model(data_type):
         reader = data_type.model_validate
@@ -110,9 +112,10 @@ def _reader(data_type: type[Any]) -> Callable[[dict[str, Any]], Any] | None:
 
 
 def _wrong_names(data_type: type[Any], data: Mapping[str, Any], *, may_lack: bool = False) -> str:
-    """What is wrong with the names in the data of a dataclass; empty: nothing.
+    """Describe the missing and unknown names in the data of a dataclass; empty if there are none.
 
-    They are held against its constructor, which takes an `InitVar`, and does not take a field with `init=False`.
+    The names are compared with the parameters of the constructor, which takes an `InitVar` but not a field with
+    `init=False`.
     """
     parameters = inspect.signature(data_type).parameters.values()
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
@@ -129,9 +132,9 @@ def _wrong_names(data_type: type[Any], data: Mapping[str, Any], *, may_lack: boo
 
 def _with_hint(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
     return f"{name!r} ({hint})"
 
 
 def _refusal(data_type: type[Any], of: str, what: str) -> InvalidJobDataError:
-    return InvalidJobDataError(f"{of}: the data makes no {data_type.__qualname__}: {what}")
+    return InvalidJobDataError(f"{of}: the data does not fit {data_type.__qualname__}: {what}")

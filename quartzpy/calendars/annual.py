@@ -1,4 +1,4 @@
-"""Excludes the same dates every year."""
+"""Calendars that exclude the same dates every year."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LEAP_YEAR = 2000
 
 @dataclass(frozen=True)
 class AnnualCalendar(WholeDayCalendar):
-    """Excludes the given dates, as (month, day), of every year.
+    """A calendar that excludes dates, given as (month, day), in every year.
 
-    (2, 29) excludes February 29 where there is one, and nothing in other years.
+    (2, 29) excludes February 29 in leap years, and nothing in other years.
     """
 
     kind: ClassVar[str] = "annual"
@@ -49,7 +49,7 @@ class AnnualCalendar(WholeDayCalendar):
 
 
 def _month_and_day(entry: object) -> tuple[int, int]:
-    """Raises InvalidCalendarError where `entry` is not the month and day of some date."""
+    """Return `entry` if it is the month and day of some date, and raise InvalidCalendarError otherwise."""
     try:
         month, day = cast("tuple[int, int]", entry)
         date(_LEAP_YEAR, month, day)

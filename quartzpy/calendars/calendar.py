@@ -1,4 +1,4 @@
-"""What a calendar is: a set of instants at which triggers that name it may fire."""
+"""The protocol of calendars: sets of instants at which the triggers that name them may fire."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Protocol
 
 
 class Calendar(Protocol):
-    """Excludes instants from a trigger's schedule (Quartz's `Calendar`)."""
+    """A set of instants, which excludes others from a trigger's schedule (Quartz's `Calendar`)."""
 
     def is_included(self, instant: datetime) -> bool:
-        """Whether a trigger may fire at `instant`."""
+        """Return True if a trigger may fire at `instant`."""
         ...
 
     def next_included(self, instant: datetime) -> datetime | None:
-        """The first included instant at or after `instant`; None where there is none within 100 years."""
+        """Return the first included instant at or after `instant`; None if there is none within 100 years."""
         ...

@@ -1,4 +1,4 @@
-"""Excludes the seconds that match a cron expression."""
+"""Calendars that exclude the seconds that match a cron expression."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from quartzpy.errors import InvalidCalendarError
 
 @dataclass(frozen=True)
 class CronCalendar(WallClockCalendar):
-    """Excludes every second whose wall-clock time matches `expression`.
+    """A calendar that excludes every second whose wall-clock time matches `expression`.
 
-    "* * 0-7,18-23 ? * *" leaves the hours from 8 to 18.
+    "* * 0-7,18-23 ? * *" includes only the hours from 8 to 18.
 
     Raises:
-        InvalidCronError: `expression` is wrong.
+        InvalidCronError: `expression` is invalid.
     """
 
     kind: ClassVar[str] = "cron"
 
     expression: str
-    # Nothing is skipped or repeated in UTC: read there, the expression speaks of wall-clock times alone.
+    # UTC neither skips nor repeats times, so in UTC the expression matches pure wall-clock times.
     _matcher: CronExpression = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Excludes a range of the time of day."""
+"""Calendars that exclude a range of times of day."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ONE_MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class DailyCalendar(WallClockCalendar):
-    """Excludes every day the times from `start` to `end`, the millisecond of `end` included.
+    """A calendar that excludes the times from `start` to `end` on every day, including the millisecond of `end`.
 
-    With `invert` all other times are excluded instead. The range lies within one day: for one across
-    midnight, give what is left of the day and `invert`.
+    With `invert`, all other times are excluded instead. The range lies within one day: for a range across
+    midnight, give the remaining range of the day and `invert`.
     """
 
     kind: ClassVar[str] = "daily"

@@ -1,4 +1,4 @@
-"""Excludes single dates, such as public holidays."""
+"""Calendars that exclude single dates, such as public holidays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from quartzpy.instants import Converted
 from quartzpy.texts import quoted
 
 MAX_EXCLUDED_DATES = 100_000
-"""All days of 270 years: more would be read again with each trigger that names the calendar."""
+"""The maximum number of dates, as many as 270 years have. They are read with each trigger that names the calendar."""
 
 
 @dataclass(frozen=True)
 class HolidayCalendar(WholeDayCalendar):
-    """Excludes the given dates."""
+    """A calendar that excludes the given dates."""
 
     kind: ClassVar[str] = "holiday"
 
@@ -48,13 +48,13 @@ class HolidayCalendar(WholeDayCalendar):
         base: WallClockCalendar | None = None,
         description: str | None = None,
     ) -> Self:
-        """The public holidays of `years` in a country (ISO code: "DE") or one of its parts (`subdiv`: "BY").
+        """Return the public holidays of `years` in a country (ISO code: "DE") or one of its subdivisions ("BY").
 
-        The dates are looked up now and kept: a later release of the `holidays` library changes nothing
-        that is stored, and years not named here exclude nothing.
+        The dates are looked up once and stored: a later release of the `holidays` library does not change
+        a stored calendar, and years that are not listed exclude nothing.
 
         Raises:
-            InvalidCalendarError: the `holidays` library is missing, or does not know the country or part.
+            InvalidCalendarError: the `holidays` library is missing, or does not know the country or subdivision.
         """
         try:
             library = importlib.import_module("holidays")

@@ -1,4 +1,4 @@
-"""The kinds of calendars by name, and how a calendar is written as JSON and read back."""
+"""The kinds of calendars by name, and the conversion of calendars to and from JSON."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _COMMON = ("time_zone", "description")
 
 
 def calendar_to_json(calendar: object) -> dict[str, Any]:
-    """`calendar` and its bases as JSON values; equal calendars give equal ones.
+    """Return a calendar and its bases as JSON values; equal calendars have equal JSON.
 
     Raises:
-        InvalidCalendarError: not one of the kinds in `CALENDAR_KINDS`.
+        InvalidCalendarError: the calendar is not one of the kinds in `CALENDAR_KINDS`.
     """
     if not isinstance(calendar, WallClockCalendar) or CALENDAR_KINDS.get(calendar.kind) is not type(calendar):
         raise InvalidCalendarError(f"calendar: cannot be stored (got {type(calendar).__name__})")
@@ -47,10 +47,10 @@ def calendar_to_json(calendar: object) -> dict[str, Any]:
 
 
 def calendar_from_json(written: object) -> WallClockCalendar:
-    """The calendar of which `calendar_to_json` made `written`.
+    """Return the calendar with this JSON, which `calendar_to_json` wrote.
 
     Raises:
-        InvalidCalendarError, UnknownTimeZoneError, InvalidCronError: a value is wrong or missing.
+        InvalidCalendarError, UnknownTimeZoneError, InvalidCronError: a value is invalid or missing.
     """
     return _read(written, MAX_CHAINED)
 

@@ -1,4 +1,4 @@
-"""Excludes days of the month."""
+"""Calendars that exclude days of the month."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quartzpy.texts import quoted
 
 @dataclass(frozen=True)
 class MonthlyCalendar(WholeDayCalendar):
-    """Excludes the given days, 1 to 31, of every month that has them."""
+    """A calendar that excludes the given days, 1 to 31, of every month that has them."""
 
     kind: ClassVar[str] = "monthly"
 

@@ -1,8 +1,8 @@
-"""Calendars that read the wall clock: what all kinds have in common, and how they find the next instant.
+"""The base of calendars that exclude wall-clock times, and the search for the next included instant.
 
-A calendar says which wall-clock times of its zone it excludes, without a thought for changes of the clock.
-This module carries that over to instants: a time that comes twice is excluded twice, one that never
-comes is never reached, and a day may begin later than midnight.
+A calendar defines which wall-clock times of its zone it excludes, without regard to clock changes.
+This module applies that to instants: a time that occurs twice is excluded twice, a time that is skipped is never
+reached, and a day may begin later than midnight.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from quartzpy.texts import check_description
 from quartzpy.time_zones import zone_name
 
 SEARCH_LIMIT = timedelta(days=36525)
-"""`next_included` looks no further ahead: 100 years."""
+"""The search of `next_included` ends after this time: 100 years."""
 MAX_CHAINED = 32
-"""How many calendars may be chained through `base`."""
-# Two calendars that exclude each other's times take turns to no end; every turn is a few microseconds.
+"""The maximum number of calendars that are chained through `base`."""
+# Two calendars that exclude each other's times would alternate for ever; every turn takes a few microseconds.
 # Enough for calendars that alternate daily for decades.
 _MAX_TURNS = 10_000
 
 _ONE_DAY = timedelta(days=1)
 _ONE_SECOND = timedelta(seconds=1)
-# No clock was ever moved by more than a day (the date line runs through that), and none twice within two.
+# No clock was ever changed by more than a day (by a move of the date line), and none twice within two days.
 _NEAR = timedelta(hours=26)
 _FAR = timedelta(days=3)
 
 NextWallTime = Callable[[datetime], datetime | None]
-"""The first included wall-clock time at or after one, as naive values that nothing ever shifts."""
+"""A function that returns the first included wall-clock time at or after another; both are naive."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WallClockCalendar(ABC):
-    """A calendar that excludes by the wall clock of `time_zone`.
+    """A calendar that excludes wall-clock times of `time_zone`.
 
-    `base` is another such calendar: what it excludes is excluded here too. `description` is for people.
+    `base` is another such calendar, whose excluded times are excluded as well. `description` is for people.
     """
 
     kind: ClassVar[str]
@@ -50,10 +50,10 @@ class WallClockCalendar(ABC):
     description: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the common values; subclasses call this and check theirs.
+        """Validate the common values. Subclasses call this and then validate their own.
 
         Raises:
-            InvalidCalendarError, UnknownTimeZoneError: a value is wrong; the message names it.
+            InvalidCalendarError, UnknownTimeZoneError: a value is invalid; the message names it.
         """
         object.__setattr__(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
@@ -64,14 +64,14 @@ class WallClockCalendar(ABC):
             raise InvalidCalendarError(f"base: more than {MAX_CHAINED} calendars in one chain")
 
     def chain(self) -> Iterator[WallClockCalendar]:
-        """This calendar, its base, the base of that, and so on."""
+        """Return this calendar, its base, the base of the base, and so on."""
         layer: WallClockCalendar | None = self
         while layer is not None:
             yield layer
             layer = layer.base
 
     def is_included(self, instant: datetime) -> bool:
-        """Whether a trigger may fire at `instant`.
+        """Return True if a trigger may fire at `instant`.
 
         Raises:
             InvalidCalendarError: `instant` has no time zone.
@@ -83,10 +83,10 @@ class WallClockCalendar(ABC):
         )
 
     def next_included(self, instant: datetime) -> datetime | None:
-        """The first included instant at or after `instant`, in UTC; None where none is found.
+        """Return the first included instant at or after `instant`, in UTC; None if none is found.
 
-        None is found beyond 100 years, nor where chained calendars leave so little that the search is given
-        up; that takes less than a second.
+        The search ends after 100 years, or earlier if chained calendars include so little that the search is given
+        up, which takes less than a second.
 
         Raises:
             InvalidCalendarError: `instant` has no time zone.
@@ -111,20 +111,20 @@ class WallClockCalendar(ABC):
 
     @abstractmethod
     def next_wall_time(self, wall: datetime) -> datetime | None:
-        """The first wall-clock time at or after `wall` that this calendar, without its base, includes."""
+        """Return the first wall-clock time at or after `wall` that this calendar, without its base, includes."""
 
     def includes_wall_time(self, wall: datetime) -> bool:
-        """Whether this calendar, without its base, includes `wall`."""
+        """Return True if this calendar, without its base, includes `wall`."""
         return self.next_wall_time(wall) == wall
 
     @abstractmethod
     def rules(self) -> dict[str, Any]:
-        """What is particular to this kind, as JSON; `from_rules` reads it back."""
+        """Return the values that are specific to this kind as JSON, which `from_rules` reads back."""
 
     @classmethod
     @abstractmethod
     def from_rules(cls, rules: Mapping[str, Any], **common: Any) -> Self:
-        """The calendar whose `rules()` these are, with the common values given by name."""
+        """Return the calendar with these `rules()`, with the common values given by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +133,12 @@ class WholeDayCalendar(WallClockCalendar):
 
     @abstractmethod
     def excludes_day(self, day: date) -> bool:
-        """Whether this calendar, without its base, excludes `day`."""
+        """Return True if this calendar, without its base, excludes `day`."""
 
     @property
     @abstractmethod
     def longest_exclusion(self) -> int:
-        """No more days than this are excluded in a row, unless all are."""
+        """Return the maximum number of days that are excluded in a row, unless all are."""
 
     def includes_wall_time(self, wall: datetime) -> bool:
         return not self.excludes_day(wall.date())
@@ -157,7 +157,7 @@ class WholeDayCalendar(WallClockCalendar):
 def first_instant(
     moment: datetime, latest: datetime, time_zone: tzinfo, next_wall_time: NextWallTime
 ) -> datetime | None:
-    """The first instant from `moment` to `latest` with a wall-clock time that `next_wall_time` includes."""
+    """Return the first instant from `moment` to `latest` with a wall-clock time that `next_wall_time` includes."""
     try:
         while True:
             wall = moment.astimezone(time_zone).replace(tzinfo=None)
@@ -166,8 +166,8 @@ def first_instant(
                 return None
             if target == wall:
                 return moment
-            # Right if the clock is not changed until then. Changes in the middle of a long wait do not
-            # matter: around them lie only excluded times.
+            # Correct if the clock is not changed until then. Changes in the middle of a long wait do not
+            # matter, because only excluded times are near them.
             candidate = moment + (target - wall)
             is_far = candidate - moment > _FAR
             change = _next_change(moment, moment + _NEAR if is_far else candidate, time_zone)
@@ -183,7 +183,7 @@ def first_instant(
 
 
 def _next_change(after: datetime, until: datetime, time_zone: tzinfo) -> datetime | None:
-    """The first instant after `after`, up to `until`, at which another offset holds than at `after`."""
+    """Return the first instant after `after`, up to `until`, with a different offset from that at `after`."""
     offset = after.astimezone(time_zone).utcoffset()
     if until.astimezone(time_zone).utcoffset() == offset:
         return None

@@ -1,4 +1,4 @@
-"""Excludes days of the week."""
+"""Calendars that exclude days of the week."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ MONDAY_TO_FRIDAY: frozenset[DayOfWeek] = EVERY_DAY - WEEKEND
 
 
 def days_of_week(given: object, subject: str, error: type[InvalidValueError]) -> frozenset[DayOfWeek]:
-    """The days in `given`, members or their numbers; `subject` opens the error's message.
+    """Return the days in `given`, which are members or numbers. The error message begins with `subject`.
 
     Raises:
-        InvalidValueError (as `error`): not a collection, or something else than a day is in it.
+        InvalidValueError (or `error`): `given` is not a collection, or contains something other than days.
     """
     if isinstance(given, (str, bytes)) or not isinstance(given, Collection):
         raise error(f"{subject}: must be a set of DayOfWeek (got {quoted(given)})")
@@ -54,7 +54,7 @@ def days_of_week(given: object, subject: str, error: type[InvalidValueError]) ->
 
 @dataclass(frozen=True)
 class WeeklyCalendar(WholeDayCalendar):
-    """Excludes the given days of every week; Saturday and Sunday where none are given."""
+    """A calendar that excludes the given days of every week, by default Saturday and Sunday."""
 
     kind: ClassVar[str] = "weekly"
 

@@ -1,4 +1,4 @@
-"""How croniter reads a crontab line, for those who share their lines with programs that use it."""
+"""A comparison with croniter's interpretation of a crontab line, for lines shared with programs that use croniter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPARED = 60
 
 
 def croniter_times(line: str, start: datetime, count: int, *, day_or: bool = True) -> list[datetime]:
-    """Return the next `count` times in UTC that croniter finds strictly after `start`, fewer where it finds no more.
+    """Return the next `count` times in UTC that croniter finds strictly after `start`, or fewer if it finds no more.
 
     Raises:
         ValueError: croniter does not accept the line.

@@ -1,4 +1,4 @@
-"""Which days of a month a cron expression means, for every shape that a month can have.
+"""The days of a month that match a cron expression, for every shape that a month can have.
 
 A month's shape is its length and the weekday of its first day; there are 28. A rule is laid out once for
 all of them, so that finding the days of any month is one look-up.
@@ -35,7 +35,7 @@ class NthWeekday:
 
 @dataclass(frozen=True, slots=True)
 class DayRule:
-    """A union of days: a day that is in any of the parts is meant.
+    """A union of days: a day matches if it is in any of the parts.
 
     `month_days` has bit n for day n, `weekdays` bit 0 for Sunday. `nearest_workdays` are days of the month
     each of which stands for the Monday to Friday nearest to it within the month. A month that lacks a
@@ -50,11 +50,11 @@ class DayRule:
 
     @property
     def restricts(self) -> bool:
-        """Whether some day of some month is not meant, though others are."""
+        """True if some days match and others do not."""
         return self != DayRule() and self.weekly != ALL_WEEKDAYS
 
     def joined(self, other: DayRule) -> DayRule:
-        """The days that either rule means."""
+        """Return the rule of the days that match either rule."""
         return DayRule(
             month_days=self.month_days | other.month_days,
             weekdays=self.weekdays | other.weekdays,
@@ -65,14 +65,14 @@ class DayRule:
 
     @property
     def weekly(self) -> int | None:
-        """The weekdays that are meant, where the day of the month makes no difference; else None."""
+        """Return the weekdays that match, if the rule does not depend on the day of the month; otherwise None."""
         if self.month_days == ALL_MONTH_DAYS or self.weekdays == ALL_WEEKDAYS:
             return ALL_WEEKDAYS
         has_others = self.month_days or self.nearest_workdays or self.last_days or self.nth_weekdays
         return None if has_others else self.weekdays
 
     def in_month(self, length: int, first_weekday: int) -> int:
-        """The days meant in a month of that shape; bit 0 is the first day."""
+        """Return the days that match in a month of that shape; bit 0 is the first day."""
         days = self.month_days >> 1
         for weekday in range(7):
             if self.weekdays >> weekday & 1:
@@ -102,7 +102,7 @@ class DayRule:
 
 @dataclass(frozen=True, slots=True)
 class CommonDays:
-    """The days that both rules mean: "Friday the 13th"."""
+    """The days that match both rules: "Friday the 13th"."""
 
     one: DayRule
     other: DayRule
@@ -121,12 +121,12 @@ _SEVENTH_DAYS = sum(1 << 7 * week for week in range(5))
 
 
 def month_shape(length: int, first_weekday: int) -> int:
-    """The number of a month's shape, from 0."""
+    """Return the number of a month's shape, from 0."""
     return (length - SHORTEST_MONTH) * 7 + first_weekday
 
 
 def nearest_workday(day: int, length: int, first_weekday: int) -> int:
-    """The Monday to Friday nearest to `day`, never leaving the month."""
+    """Return the weekday from Monday to Friday that is nearest to `day` within the month."""
     weekday = (first_weekday + day - 1) % 7
     if weekday == _SATURDAY:
         return day - 1 if day > 1 else day + 2

@@ -1,4 +1,4 @@
-"""The part of reading a cron field that both dialects share: values, ranges, steps, hashed values, and errors."""
+"""The parser of cron fields that both dialects share: values, ranges, steps, hashed values, and errors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _HASH_FORMS = "H, H/15, H(0-29) or H(0-29)/10"
 
 
 def uses_hash(expression: str) -> bool:
-    """Whether an item of the expression is an `H`, whose value follows from a seed."""
+    """Return True if the expression contains an `H`, whose value is derived from a seed."""
     return re.search(r"(?:^|[\s,])[hH](?:$|[\s,/(])", expression) is not None
 
 
 def hashed(seed: str, field: str) -> int:
-    """A number that follows from the seed and the field alone: the same in every process, release and platform."""
+    """Return a hash of the seed and the field, which is the same in every process, release and platform."""
     return int.from_bytes(sha256(f"{field}\n{seed}".encode()).digest()[:8], "big")
 
 
@@ -69,7 +69,7 @@ class FieldParser(ABC):
         return [(match.group(), match.start()) for match in _TOKEN.finditer(self._text)]
 
     def _field(self, kind: FieldKind, token: str, start: int) -> tuple[tuple[Part, ...], DayRule]:
-        """The plain parts of a field, and the rule of its special forms."""
+        """Return the plain parts of a field, and the rule of its special forms."""
         plain: list[Part] = []
         rule = DayRule()
         items = token.split(",")
@@ -84,7 +84,7 @@ class FieldParser(ABC):
         return tuple(plain), rule
 
     def _special(self, kind: FieldKind, item: str, at: int, *, alone: bool) -> DayRule | None:
-        """The rule of a special form of a day field; None where the item is an ordinary one."""
+        """Return the rule of a special form of a day field; None if the item is an ordinary one."""
         if kind.name == DAY_OF_MONTH.name:
             return self._special_month_day(kind, item, at)
         if kind.name == DAY_OF_WEEK.name:

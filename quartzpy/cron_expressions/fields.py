@@ -103,12 +103,12 @@ class CronFields:
 
     @property
     def is_interval(self) -> bool:
-        """Whether seconds, minutes or hours contain a wildcard, a step or a range: a rhythm, not times of day."""
+        """True if seconds, minutes or hours contain a wildcard, a step or a range, rather than times of day only."""
         return any(not part.is_value for parts in self.parts[:3] for part in parts)
 
     @property
     def restricts_both_days(self) -> bool:
-        """Whether the day of the month and the day of the week both restrict the days."""
+        """True if the day of the month and the day of the week both restrict the days."""
         return self.month_days.restricts and self.weekdays.restricts
 
     @property
@@ -129,7 +129,7 @@ class CronFields:
 
 
 def mask(parts: tuple[Part, ...], kind: FieldKind) -> int:
-    """The values of a field as a bit mask."""
+    """Return the values of a field as a bit mask."""
     found = 0
     for part in parts:
         for value in part.values(kind):
@@ -138,7 +138,7 @@ def mask(parts: tuple[Part, ...], kind: FieldKind) -> int:
 
 
 def day_rule(kind: FieldKind, plain: tuple[Part, ...], special: DayRule) -> DayRule:
-    """The rule of one day field: its plain values, in Quartz's numbering, and its special forms."""
+    """Return the rule of one day field, from its plain values in Quartz's numbering and its special forms."""
     if kind.name == DAY_OF_MONTH.name:
         return special.joined(DayRule(month_days=mask(plain, DAY_OF_MONTH) & ALL_MONTH_DAYS))
     return special.joined(DayRule(weekdays=mask(plain, DAY_OF_WEEK) >> 1 & ALL_WEEKDAYS))

@@ -57,7 +57,7 @@ class Schedule:
         self._fires_after_gaps = passes is Passes.FIRST
 
     def from_instant(self, at: int) -> int:
-        """The first instant at or after `at`; NEVER where there is none."""
+        """Return the first instant at or after `at`; NEVER if there is none."""
         windows: ZoneWindows = self._windows
         next_wall_time = self._table.next_from
         while True:
@@ -83,7 +83,7 @@ class Schedule:
                 at = end
 
     def until_instant(self, at: int) -> int:
-        """The last instant at or before `at`; LONG_AGO where there is none."""
+        """Return the last instant at or before `at`; LONG_AGO if there is none."""
         while True:
             window = self._windows.at(at)
             start, _, offset, live_from, live_until, skipped, _ = window
@@ -106,7 +106,7 @@ class Schedule:
         return self._fires_after_gaps and at == window.start and self._leaps_over_a_match(window)
 
     def first_missing_from(self, at: int) -> int:
-        """The first second at or after `at` that is not one of the instants; NEVER where all are."""
+        """Return the first second at or after `at` that is not one of the instants; NEVER if all are."""
         keeps_all = self._windows.keeps_all
         if keeps_all and self._table.matches_always and at >= _DAY:
             return NEVER
@@ -124,7 +124,7 @@ class Schedule:
         return at
 
     def instants_from(self, at: int) -> Iterator[int]:
-        """The instants at or after `at`, in order: the same as `from_instant` time after time, but faster."""
+        """Yield the instants at or after `at` in order, faster than repeated calls of `from_instant`."""
         is_frequent = self._table.is_frequent
         while (at := self.from_instant(at)) != NEVER:
             yield at
@@ -142,7 +142,7 @@ class Schedule:
                 at = found + 1
 
     def _leaps_over_a_match(self, window: Window) -> bool:
-        """Whether the change at the window's start leaps over a matching time."""
+        """Return True if the clock change at the window's start skips a matching time."""
         if not window.skipped_before:
             return False
         wall = window.start + window.offset
@@ -164,7 +164,7 @@ class ScheduleExpression:
     _schedule: Schedule = field(init=False, repr=False, compare=False)
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first instant strictly after `instant`; None where there is none."""
+        """Return the first instant strictly after `instant`; None if there is none."""
         if instant.__class__ is not datetime or instant.tzinfo is not UTC:
             instant = as_instant(instant, "instant", InvalidValueError)
         since = instant - _EPOCH
@@ -172,22 +172,22 @@ class ScheduleExpression:
         return None if found == NEVER else _from_timestamp(found, UTC)
 
     def previous_before(self, instant: datetime) -> datetime | None:
-        """The last instant strictly before `instant`; None where there is none."""
+        """Return the last instant strictly before `instant`; None if there is none."""
         at = _seconds(instant)
         found = self._schedule.until_instant(at if instant.microsecond else at - 1)
         return None if found == LONG_AGO else _from_timestamp(found, UTC)
 
     def is_satisfied_by(self, instant: datetime) -> bool:
-        """Whether the second that `instant` lies in matches."""
+        """Return True if the second of `instant` matches."""
         return self._schedule.includes(_seconds(instant))
 
     def next_invalid_after(self, instant: datetime) -> datetime | None:
-        """The first whole second after that of `instant` which does not match; None where all do."""
+        """Return the first whole second after that of `instant` that does not match; None if all do."""
         found = self._schedule.first_missing_from(_seconds(instant) + 1)
         return None if found == NEVER else _from_timestamp(found, UTC)
 
     def upcoming(self, instant: datetime, count: int) -> list[datetime]:
-        """The first `count` instants strictly after `instant`, fewer where there are no more."""
+        """Return the first `count` instants strictly after `instant`, or fewer if there are no more."""
         instants = islice(self._schedule.instants_from(_seconds(instant) + 1), count)
         return [_from_timestamp(found, UTC) for found in instants]
 
@@ -214,5 +214,5 @@ def checked_policy(dst: object, text: str) -> DaylightSaving:
 
 @lru_cache(maxsize=4096)
 def schedule_of(fields: CronFields, time_zone: str, dst: DaylightSaving) -> Schedule:
-    """The schedule of a parsed expression; equal arguments get the same object."""
+    """Return the schedule of a parsed expression; equal arguments return the same object."""
     return Schedule(fields.timetable(), time_zone, dst, is_rhythm=fields.is_interval)

@@ -1,7 +1,7 @@
-"""Which wall-clock seconds match, and finding the next and the last one quickly.
+"""The wall-clock seconds that match an expression, and a fast search for the next and the previous one.
 
-A wall-clock time is here a whole number: the seconds from 1970-01-01 00:00:00 as a clock shows them that
-nobody ever puts forward or back. Time zones are not this module's business.
+A wall-clock time is an integer here: the seconds since 1970-01-01 00:00:00 on a clock that is never changed. Time zones
+are handled by other modules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from quartzpy.cron_expressions.days import ALL_WEEKDAYS, CommonDays, DayRule, month_shape
 
 FIRST_YEAR, LAST_YEAR = 1970, 2199
-"""What a year field may name; nothing matches outside."""
+"""The range of the year field; nothing matches outside of it."""
 NEVER = 1 << 60
 """Later than every wall-clock time."""
 LONG_AGO = -NEVER
@@ -57,7 +57,7 @@ def _days_by_shape(days: DayRule | CommonDays) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _last_day(days: DayRule | CommonDays, months: int, years: frozenset[int] | None) -> int:
-    """No day after this one is meant; -1 where none is at all."""
+    """The last day that matches; -1 if none does."""
     last_year = LAST_YEAR if years is None else max(years)
     masks = _days_by_shape(days)
     for month in range(_MONTHS_IN_ALL - 1, _MONTHS_IN_ALL - 12 * 28 - 1, -1):
@@ -69,13 +69,13 @@ def _last_day(days: DayRule | CommonDays, months: int, years: frozenset[int] | N
 
 @lru_cache(maxsize=1024)
 def _distances(mask: int, size: int) -> tuple[int, ...]:
-    """From each number below `size`, how far up to the next set bit, going round. The mask is not empty."""
+    """Return the distance from each number below `size` to the next set bit, wrapping around; `mask` is not empty."""
     doubled = mask | mask << size
     return tuple(((doubled >> n) & -(doubled >> n)).bit_length() - 1 for n in range(size))
 
 
 class Timetable:
-    """The wall-clock seconds whose hour, minute, second, day, month and year are all meant.
+    """The wall-clock seconds whose hour, minute, second, day, month and year all match.
 
     `seconds`, `minutes`, `hours` and `months` have bit n for the value n. `years` None means all.
     """
@@ -111,29 +111,29 @@ class Timetable:
 
     @property
     def is_frequent(self) -> bool:
-        """Whether some day matches in every week."""
+        """True if some day matches in every week."""
         return self._weekdays is not None
 
     @property
     def matches_never(self) -> bool:
-        """Whether no day of any year matches."""
+        """True if no day of any year matches."""
         return self._last_day < 0
 
     @property
     def matches_always(self) -> bool:
-        """Whether every second of all years matches."""
+        """True if every second of all years matches."""
         return self._weekdays == ALL_WEEKDAYS and self._fills_its_days
 
     @property
     def _fills_its_days(self) -> bool:
-        """Whether every second of a day that matches does."""
+        """True if every second of each matching day matches."""
         return len(self._minutes) == len(_MINUTES) and self._second_mask == (1 << 60) - 1
 
     def matches(self, wall: int) -> bool:
         return self.next_from(wall) == wall
 
     def next_from(self, wall: int) -> int:
-        """The first matching time at or after `wall`; NEVER where there is none."""
+        """Return the first matching time at or after `wall`; NEVER if there is none."""
         day, second = divmod(wall, _DAY)
         found = self._day_from(day)
         if found == day:
@@ -152,7 +152,7 @@ class Timetable:
         return NEVER if found == NEVER else found * _DAY + self._first_time
 
     def last_until(self, wall: int) -> int:
-        """The last matching time at or before `wall`; LONG_AGO where there is none."""
+        """Return the last matching time at or before `wall`; LONG_AGO if there is none."""
         day, second = divmod(wall, _DAY)
         found = self._day_until(day)
         if found == day:
@@ -171,7 +171,7 @@ class Timetable:
         return LONG_AGO if found == LONG_AGO else found * _DAY + self._last_time
 
     def next_unmatched_from(self, wall: int) -> int:
-        """The first time at or after `wall` that does not match; NEVER where all do up to the last year."""
+        """Return the first time at or after `wall` that does not match; NEVER if all match up to the last year."""
         while wall <= _LAST_DAY * _DAY + _DAY - 1:
             day, second = divmod(wall, _DAY)
             if self._day_from(day) != day:
@@ -191,7 +191,7 @@ class Timetable:
         return NEVER
 
     def times_from(self, wall: int) -> Iterator[int]:
-        """The matching times at or after `wall`, in order."""
+        """Yield the matching times at or after `wall`, in order."""
         wall = self.next_from(wall)
         if wall == NEVER:
             return
@@ -212,7 +212,7 @@ class Timetable:
             day = self._day_from(day + 1)
 
     def _day_from(self, day: int) -> int:
-        """The first day meant at or after `day`, NEVER where there is none."""
+        """Return the first matching day at or after `day`; NEVER if there is none."""
         if day < 0:
             day = 0
         if day > self._last_day:
@@ -231,7 +231,7 @@ class Timetable:
         return NEVER
 
     def _day_until(self, day: int) -> int:
-        """The last day meant at or before `day`, LONG_AGO where there is none."""
+        """Return the last matching day at or before `day`; LONG_AGO if there is none."""
         day = min(day, self._last_day)
         if day < 0:
             return LONG_AGO
@@ -245,7 +245,7 @@ class Timetable:
         return _MONTH_STARTS[month] + days.bit_length() - 1
 
     def _day_without_from(self, day: int) -> int:
-        """The first day at or after `day` that is not meant, NEVER where all are."""
+        """Return the first day at or after `day` that does not match; NEVER if all match."""
         if self._weekdays == ALL_WEEKDAYS:
             return NEVER
         while day <= _LAST_DAY:
@@ -258,7 +258,7 @@ class Timetable:
         return NEVER
 
     def _days_of(self, month: int) -> int:
-        """The days meant in a month, counted from January 1970; bit 0 is its first day."""
+        """Return the matching days of a month, counted from January 1970; bit 0 is its first day."""
         if not self._months >> month % 12 + 1 & 1:
             return 0
         if self._years is not None and month // 12 + FIRST_YEAR not in self._years:
@@ -266,7 +266,7 @@ class Timetable:
         return self._masks[_MONTH_SHAPES[month]]
 
     def _month_from(self, month: int) -> int:
-        """The first month at or after `month` that is meant; beyond all months where there is none."""
+        """Return the first matching month at or after `month`; a month beyond the last one if there is none."""
         while month < _MONTHS_IN_ALL:
             if self._years is not None and month // 12 + FIRST_YEAR not in self._years:
                 month = (month // 12 + 1) * 12
@@ -278,7 +278,7 @@ class Timetable:
         return month
 
     def _month_until(self, month: int) -> int:
-        """The last month at or before `month` that is meant; below 0 where there is none."""
+        """Return the last matching month at or before `month`; a negative number if there is none."""
         while month >= 0:
             if self._years is not None and month // 12 + FIRST_YEAR not in self._years:
                 month = month // 12 * 12 - 1

@@ -1,4 +1,4 @@
-"""Where a zone's offset changes, and which instants around a change count for a wall-clock schedule.
+"""The instants at which a zone's offset changes, and those near a change that count for a wall-clock schedule.
 
 Instants are whole seconds since 1970 in UTC. `zoneinfo` tells the offset at an instant but not where the
 next change is; that is found once by probing and kept, half a year at a time.
@@ -28,7 +28,7 @@ _EARLIEST = int((datetime(1, 1, 3, tzinfo=UTC) - _EPOCH).total_seconds())
 
 
 class Passes(Enum):
-    """Which pass counts where a wall-clock time comes twice."""
+    """The pass that counts if a wall-clock time occurs twice."""
 
     FIRST = "first"
     SECOND = "second"
@@ -55,7 +55,7 @@ _NONE = Window(0, 0, 0, 0, 0, 0, 0)
 
 
 class ZoneWindows:
-    """The windows of a zone. Safe between threads: what is kept is replaced whole."""
+    """The windows of a zone. Thread-safe, because cached values are replaced as a whole."""
 
     __slots__ = ("_chunks", "_passes", "_zone", "keeps_all", "latest")
 
@@ -68,10 +68,10 @@ class ZoneWindows:
         self.latest = Window(-_UNBOUNDED, _UNBOUNDED, offset, -_UNBOUNDED, _UNBOUNDED, 0, 0) if is_fixed else _NONE
         """The last one that was asked for: as a rule the next one, too."""
         self.keeps_all = is_fixed or passes is Passes.BOTH
-        """Whether every instant counts."""
+        """True if every instant counts."""
 
     def at(self, instant: int) -> Window:
-        """The window that `instant` lies in."""
+        """Return the window that contains `instant`."""
         latest = self.latest
         if latest.start <= instant < latest.end:
             return latest
@@ -112,10 +112,10 @@ class ZoneWindows:
 
 @lru_cache(maxsize=1024)
 def zone_windows(name: str, passes: Passes) -> ZoneWindows:
-    """The windows of the zone of that name.
+    """Return the windows of the zone with that name.
 
     Raises:
-        UnknownTimeZoneError: no such zone.
+        UnknownTimeZoneError: there is no such zone.
     """
     return ZoneWindows(zone(name), passes)
 
@@ -128,7 +128,7 @@ def _offset(time_zone: tzinfo, instant: int) -> int:
 
 
 def _find_changes(time_zone: tzinfo, start: int, end: int) -> list[int]:
-    """The instants after `start` up to `end` at which another offset begins than the one before."""
+    """Return the instants after `start` up to `end` at which the offset changes."""
     changes: list[int] = []
     known, offset = start, _offset(time_zone, start)
     while known < end:

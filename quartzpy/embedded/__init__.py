@@ -1,4 +1,4 @@
-"""A real PostgreSQL from a wheel: nothing to set up. Only the wheel's programs are used."""
+"""A real PostgreSQL server from a wheel, without any setup. Only the programs of the wheel are used."""
 
 from quartzpy.embedded.server import EmbeddedPostgres
 

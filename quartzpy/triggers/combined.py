@@ -1,6 +1,6 @@
-"""Triggers made of triggers: whichever is earliest, only where all agree, and spread out in time.
+"""Triggers that combine other triggers: any of them, all of them, or one with random-looking delays.
 
-The parts only say when; name, calendar, misfire instruction and all else belongs to the whole.
+The parts determine only the fire times; the name, calendar, misfire instruction and all else belong to the combination.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 from quartzpy.triggers.trigger import Trigger, trigger_kind
 
 MAX_NESTED = 8
-"""How deep triggers may be put into one another."""
-# Triggers that never agree are followed no further than this; each try takes some microseconds.
+"""The maximum depth of nested combinations."""
+# The search for an instant at which all triggers agree ends after this number of tries of some microseconds each.
 _MAX_TRIES = 5_000
-# And with all that are put into one another together, whose numbers would multiply.
+# The limit for nested combinations together, because their numbers of tries would multiply.
 _MAX_TRIES_IN_ALL = 20_000
 _tries_left: ContextVar[list[int] | None] = ContextVar("_tries_left", default=None)
 _TICK = timedelta.resolution
@@ -37,17 +37,17 @@ _OF_THE_WHOLE = tuple(common for common in fields(Trigger) if common.name not in
 
 @dataclass(frozen=True, kw_only=True)
 class _Combination(RecurringTrigger):
-    """A trigger whose fire times are made from those of its parts, within its own start and end."""
+    """A trigger whose fire times are derived from those of its parts, within its own start and end."""
 
     def _adopted(self, parts: Iterable[Trigger]) -> tuple[Trigger, ...]:
-        """`parts` under the name of the whole, and with its start where they have none.
+        """Return `parts` with the name of the combination, and with its start time if they have none.
 
         Raises:
-            InvalidTriggerError: one is no trigger, or has a value that only the whole can have.
+            InvalidTriggerError: a part is not a trigger, or has a value that only the combination can have.
         """
         adopted = tuple(self._part(part) for part in parts)
         if _depth(self, adopted) > MAX_NESTED:
-            raise InvalidTriggerError(f"triggers: more than {MAX_NESTED} put into one another")
+            raise InvalidTriggerError(f"triggers: combinations are nested more than {MAX_NESTED} deep")
         return adopted
 
     def _part(self, part: Trigger) -> Trigger:
@@ -62,11 +62,11 @@ class _Combination(RecurringTrigger):
         return named if self.start_time is None else named.anchored(self.start_time)
 
     def _named(self, name: str, group: str) -> Self:
-        # The parts bear the name of the whole, and jitter follows from it.
+        # The parts have the name of the combination, and jitter depends on it.
         return replace(self, name=name, group=group)
 
     def _declared(self) -> tuple[datetime | None, object]:
-        # The parts may have got the start of the whole.
+        # The parts may have received the start of the combination.
         return self.start_time, None
 
     def same_schedule(self, other: Trigger) -> bool:
@@ -81,7 +81,7 @@ class _Combination(RecurringTrigger):
 
     @property
     def _span(self) -> timedelta | None:
-        """The length of time that belongs to the rule, where there is one."""
+        """The length of time that is part of the rule, if there is one."""
         return None
 
     def _bounded(self, fire_time: datetime | None) -> datetime | None:
@@ -90,17 +90,17 @@ class _Combination(RecurringTrigger):
     @property
     @abstractmethod
     def parts(self) -> tuple[Trigger, ...]:
-        """The triggers it is made of."""
+        """The combined triggers."""
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """Not known."""
+        """None, because it is not known."""
         return None
 
 
 @dataclass(frozen=True)
 class AnyOf(_Combination):
-    """Fires whenever one of `triggers` does; once where several do at the same instant."""
+    """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant."""
 
     kind: ClassVar[str] = "any_of"
 
@@ -135,9 +135,9 @@ class AnyOf(_Combination):
 
 @dataclass(frozen=True)
 class AllOf(_Combination):
-    """Fires where all of `triggers` agree: when one fires and every other did within `threshold` before.
+    """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
 
-    A threshold as long as an interval of a part lets one fire of it count for several of another.
+    If the threshold is as long as the interval of a part, one fire of that part can count for several fires of another.
     """
 
     kind: ClassVar[str] = "all_of"
@@ -162,9 +162,9 @@ class AllOf(_Combination):
         return self.triggers
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first instant after `instant` at which all agree; None where they do not for 100 years.
+        """Return the first instant after `instant` at which all triggers agree; None if they do not within 100 years.
 
-        None also where they come close thousands of times and never agree.
+        The search also ends with None after thousands of attempts without an agreement.
         """
         return self.first_from(as_instant(instant, "instant") + _TICK)
 
@@ -191,7 +191,7 @@ class AllOf(_Combination):
                 return None
             candidate = all_fired
             if candidate < earliest:
-                # They agree already; the next of any one is the first that could count.
+                # All have fired within the threshold; the next fire of any part is the first candidate.
                 upcoming = (_first_from(part, earliest) for part in self.triggers)
                 candidate = min(filter(None, upcoming), default=latest + _TICK)
             if self.end_time is not None and candidate > self.end_time:
@@ -203,7 +203,7 @@ class AllOf(_Combination):
         return None
 
     def _when_all_fired(self, since: datetime) -> datetime | None:
-        """When each part has fired at least once from `since` on; None where one does not any more."""
+        """Return the instant by which each part has fired since `since`; None if a part does not fire any more."""
         first = [_first_from(part, since) for part in self.triggers]
         return None if None in first else max(filter(None, first))
 
@@ -224,11 +224,11 @@ class AllOf(_Combination):
 
 @dataclass(frozen=True)
 class Jitter(_Combination):
-    """Fires when `trigger` does, each time later by a length of its own below `up_to`.
+    """A trigger that fires when `trigger` does, delayed each time by a different length below `up_to`.
 
-    The length follows from this trigger's key and the instant: every node computes the same, again and again,
-    and triggers of other names spread differently. It ends before the next fire of `trigger`, so that
-    the order of fires and their number stay. Whole milliseconds. `end_time` bounds the fires as moved.
+    The delay is a hash of this trigger's key and the instant, in whole milliseconds: every node computes the same
+    delay each time, and triggers with other names get other delays. It ends before the next fire of `trigger`, so that
+    the order and the number of fires do not change. `end_time` applies to the delayed fires.
     """
 
     kind: ClassVar[str] = "jitter"
@@ -272,13 +272,13 @@ class Jitter(_Combination):
 
     def _moved(self, fire_time: datetime) -> datetime:
         following = self.trigger.next_after(fire_time)
-        room = self.up_to if following is None else min(self.up_to, following - fire_time)
+        longest = self.up_to if following is None else min(self.up_to, following - fire_time)
         named = f"{self.group}\n{self.name or ''}\n{(fire_time - _EPOCH) // _TICK}"
         drawn = int.from_bytes(hashlib.blake2b(named.encode(), digest_size=8).digest())
-        return fire_time + drawn * (room // _MILLISECOND) // 2**64 * _MILLISECOND
+        return fire_time + drawn * (longest // _MILLISECOND) // 2**64 * _MILLISECOND
 
     def _last_until(self, instant: datetime) -> datetime | None:
-        """The last fire time of `trigger` up to `instant`, if that is less than `up_to` ago."""
+        """Return the last fire time of `trigger` up to `instant`, if it is less than `up_to` before `instant`."""
         found = self.trigger.next_after(instant - self.up_to)
         if found is None or found > instant:
             return None
@@ -298,7 +298,7 @@ def _several(triggers: object) -> tuple[Trigger, ...]:
         raise InvalidTriggerError(f"triggers: must be several triggers (got {type(triggers).__name__})")
     several = tuple(triggers)
     if len(several) < 2:
-        raise InvalidTriggerError(f"triggers: at least two (got {len(several)})")
+        raise InvalidTriggerError(f"triggers: must be at least two (got {len(several)})")
     return several
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a late trigger, and what is to be remembered of its misfire. Pure."""
+"""The handling of one misfired trigger, as pure functions: its new fire time and the record of its misfire."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
 
 MOST_MISSED = 1_000
-"""So many missed instants of one misfire are remembered."""
+"""The maximum number of missed fire times that the record of one misfire lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfire:
-    """A misfire, handled.
+    """A handled misfire.
 
-    `missed` are the instants that get no run of their own, the first `MOST_MISSED` of them; `has_more`: others come
-    after these. `made_up`: so many follow that run late, each by itself.
+    `missed` lists the first `MOST_MISSED` fire times that get no execution of their own, and `has_more` is true if
+    there are others. `made_up` is the number of fire times that the trigger catches up on one by one.
     """
 
     to: PreparedTrigger
@@ -32,7 +32,7 @@ class Misfire:
 
     @property
     def one_stands_for_all(self) -> bool:
-        """Whether a fire at once covers what was missed."""
+        """True if one immediate fire coalesces the missed fires."""
         return self.action in (MisfireAction.FIRED_ONCE, MisfireAction.RESCHEDULED)
 
 
@@ -45,9 +45,9 @@ def misfired(
     stands: bool = False,
     missed_policy: Missed = Missed.MISFIRE,
 ) -> Misfire:
-    """Apply the misfire instruction of a trigger whose next fire time is past, or what is `missed_policy` otherwise.
+    """Apply the misfire instruction, or another `missed_policy`, to a trigger whose next fire time is past.
 
-    `stands`: that fire is none of the schedule's: it was to stand for others, which were missed before.
+    `stands` is true if that fire time does not belong to the schedule, because it coalesces earlier missed fires.
     """
     instructed = trigger.treating(missed_policy)
     moved, progress = instructed.after_misfire(late, calendar, now=now)
@@ -66,7 +66,7 @@ def misfired(
 
 
 def _past(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> Iterator[datetime]:
-    """The fire times from the next one up to `now`."""
+    """Yield the fire times from the next one up to `now`."""
     while (at := progress.next_fire_time) is not None and at <= now:
         yield at
         progress = trigger.triggered(progress, calendar)

@@ -1,4 +1,4 @@
-"""Triggers whose fire times are a series fixed in advance: all kinds but the simple one.
+"""Triggers whose fire times are a series that is fixed in advance: all kinds except the simple trigger.
 
 Where such a trigger has got to follows from its last fire time alone, so progress and misfires are the
 same for all of them; a kind only says which fire time comes after an instant.
@@ -19,16 +19,16 @@ from quartzpy.states import Missed
 from quartzpy.triggers.trigger import FIRE_ALL, MOST_REFUSALS, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
-"""No fire time is looked for further ahead: 100 years."""
+"""The search for a fire time ends after this time: 100 years."""
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
 class RecurringMisfire(StrEnum):
-    """What becomes of fires that nobody made in time.
+    """The misfire instructions of recurring triggers.
 
-    SMART is FIRE_ONCE_NOW. IGNORE makes up for every one, however late. FIRE_ONCE_NOW makes up for all of
-    them by one at once, whatever the calendar says of the present moment. DO_NOTHING lets them go. FIRE_ALL makes
-    up for the last ones, within the bounds that the trigger's `catch_up_max` and `catch_up_within` set.
+    SMART is FIRE_ONCE_NOW. IGNORE fires for every missed fire time, however late. FIRE_ONCE_NOW coalesces them into one
+    immediate fire, even if the calendar excludes the present moment. DO_NOTHING skips them. FIRE_ALL catches up on the
+    last ones, within the bounds `catch_up_max` and `catch_up_within` of the trigger.
     """
 
     SMART = "smart"
@@ -40,7 +40,7 @@ class RecurringMisfire(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurringTrigger(Trigger):
-    """A trigger whose next fire time depends on nothing but the last one."""
+    """A trigger whose next fire time depends only on the previous one."""
 
     misfire_type: ClassVar[type[StrEnum]] = RecurringMisfire
     instructions: ClassVar[Mapping[Missed, str]] = {
@@ -52,18 +52,18 @@ class RecurringTrigger(Trigger):
     def next_after(self, instant: datetime) -> datetime | None: ...
 
     def first_from(self, instant: datetime) -> datetime | None:
-        """The first fire time at or after `instant`."""
+        """Return the first fire time at or after `instant`."""
         return self.next_after(instant - _ONE_MICROSECOND)
 
     def next_included(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
-        """The first fire time strictly after `instant` that `calendar` includes; None where there is none.
+        """Return the first fire time strictly after `instant` that `calendar` includes; None if there is none.
 
-        None also where `calendar` includes nothing for 100 years, or refuses thousands in a row.
+        The search also ends with None if `calendar` includes nothing for 100 years, or excludes thousands in a row.
         """
         return self._included(self.next_after(instant), calendar)
 
     def _included(self, first: datetime | None, calendar: Calendar | None) -> datetime | None:
-        """`first`, or the first fire time after it that `calendar` includes."""
+        """Return `first` if `calendar` includes it, otherwise the next fire time that it includes."""
         if calendar is None or first is None:
             return first
         candidate: datetime | None = first
@@ -91,7 +91,7 @@ class RecurringTrigger(Trigger):
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
         if calendar is not None:
             return super().following(progress, calendar, count)
-        # As the general way, without a value for each step between.
+        # The same result as that of the base class, without creating a progress for each step.
         instants: list[datetime] = []
         at = progress.next_fire_time
         while at is not None and len(instants) < count:

@@ -1,4 +1,4 @@
-"""A simple trigger: once, or again and again at a fixed interval, counted from its start."""
+"""Simple triggers, which fire once, or repeatedly at a fixed interval counted from their start."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, MOST_REFUSALS,
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
-# Default of repeat_count: once without an interval, without end with one.
+# The default of repeat_count: 0 without an interval, unlimited with one.
 _BY_INTERVAL: Any = object()
-# How far a calendar may push a fire time away before it counts as never.
+# If a calendar delays a fire time by more than this, the trigger is considered never to fire again.
 _HORIZON = timedelta(days=36_525)
 
 
 class SimpleMisfire(StrEnum):
-    """What happens to a fire that nobody made in time (Quartz's instructions for simple triggers, and FIRE_ALL).
+    """The misfire instructions of simple triggers: those of Quartz, and FIRE_ALL.
 
-    SMART: FIRE_NOW for a trigger that fires once, RESCHEDULE_NEXT_WITH_REMAINING_COUNT for one without end, and
-    RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT for the others. FIRE_NOW on a repeating trigger means
-    RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT. FIRE_ALL makes up for the last ones, within the bounds that the
-    trigger's `catch_up_max` and `catch_up_within` set; those that it lets go count.
+    SMART is FIRE_NOW for a trigger that fires once, RESCHEDULE_NEXT_WITH_REMAINING_COUNT for one that repeats for ever,
+    and RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT for the others. FIRE_NOW on a repeating trigger means
+    RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT. FIRE_ALL catches up on the last missed fires, within the bounds
+    `catch_up_max` and `catch_up_within` of the trigger; fires that it skips count as repeats.
     """
 
     SMART = "smart"
@@ -45,10 +45,10 @@ class SimpleMisfire(StrEnum):
 
 @dataclass(frozen=True)
 class SimpleTrigger(Trigger):
-    """Fires at its start, and then again and again, one `interval` after the other.
+    """A trigger that fires at its start, and then repeatedly after each `interval`.
 
-    Without an `interval` it fires once. With one it repeats without end, unless `repeat_count` says how many more times
-    it fires after the first. The end time is exclusive, as in Quartz.
+    Without an `interval` it fires once. With one it repeats for ever, unless `repeat_count` gives the number of fires
+    after the first. The end time is exclusive, as in Quartz.
     """
 
     kind: ClassVar[str] = "simple"
@@ -63,7 +63,7 @@ class SimpleTrigger(Trigger):
     interval: Converted[Span, timedelta] = Converted(timedelta())
     repeat_count: int | None = _BY_INTERVAL
     rescheduled_from: tuple[datetime, int | None] | None = field(default=None, compare=False, repr=False, kw_only=True)
-    """Start time and repeat count as they were given, where a misfire instruction has changed them since."""
+    """The original start time and repeat count, if a misfire instruction has changed them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,11 +74,12 @@ class SimpleTrigger(Trigger):
             type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
         ):
             raise InvalidTriggerError(
-                f"repeat_count: from 0 to {MAX_REPEAT_COUNT}, or None for ever (got {quoted(self.repeat_count)})"
+                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None to repeat for ever"
+                f" (got {quoted(self.repeat_count)})"
             )
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
-            raise InvalidTriggerError(f"interval: at least 1 ms (got {self.interval})")
+            raise InvalidTriggerError(f"interval: must be at least 1 ms (got {self.interval})")
 
     def next_after(self, instant: datetime) -> datetime | None:
         return self._fire_time_after(instant, self.anchor)
@@ -100,7 +101,7 @@ class SimpleTrigger(Trigger):
         return found if self.end_time is None or found < self.end_time else None
 
     def _included_from(self, candidate: datetime | None, calendar: Calendar | None) -> datetime | None:
-        """`candidate`, or the first fire time after it that the calendar includes."""
+        """Return `candidate` if the calendar includes it, otherwise the next fire time that it includes."""
         if calendar is None or candidate is None or calendar.is_included(candidate):
             return candidate
         latest = candidate + _HORIZON
@@ -135,7 +136,7 @@ class SimpleTrigger(Trigger):
         return TriggerProgress(following, progress.previous_fire_time, progress.times_triggered + skipped)
 
     def _instruction(self) -> SimpleMisfire:
-        """The instruction with SMART and the double meaning of FIRE_NOW resolved."""
+        """Return the instruction, with SMART and the double meaning of FIRE_NOW resolved."""
         match SimpleMisfire(self.misfire):
             case SimpleMisfire.SMART:
                 if self.repeat_count == 0:
@@ -165,7 +166,7 @@ class SimpleTrigger(Trigger):
                 SimpleMisfire.RESCHEDULE_NOW_WITH_EXISTING_REPEAT_COUNT
                 | SimpleMisfire.RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT
             ):
-                return self._begun_again(progress, now, instruction)
+                return self._restarted(progress, now, instruction)
         assert_never(instruction)
 
     def _missed(self, progress: TriggerProgress, until: datetime) -> int:
@@ -177,8 +178,8 @@ class SimpleTrigger(Trigger):
         if progress.next_fire_time is None:
             return progress
         following = self._caught_up_from(progress.next_fire_time, calendar, now)
-        let_go = 0 if following is None else self._missed(progress, following)
-        return replace(progress, next_fire_time=following, times_triggered=progress.times_triggered + let_go)
+        skipped = 0 if following is None else self._missed(progress, following)
+        return replace(progress, next_fire_time=following, times_triggered=progress.times_triggered + skipped)
 
     def _moved_to_next(
         self, progress: TriggerProgress, calendar: Calendar | None, now: datetime, instruction: SimpleMisfire
@@ -191,22 +192,22 @@ class SimpleTrigger(Trigger):
             times += self._missed(progress, following)
         return replace(progress, next_fire_time=following, times_triggered=times)
 
-    def _begun_again(
+    def _restarted(
         self, progress: TriggerProgress, now: datetime, instruction: SimpleMisfire
     ) -> tuple[Self, TriggerProgress]:
-        """Start anew at `now`, with the repeats that are left."""
+        """Restart the schedule at `now`, with the repeats that are left."""
         count, times = self.repeat_count, progress.times_triggered
-        given = self.rescheduled_from or (self.anchor, count)
+        original = self.rescheduled_from or (self.anchor, count)
         if count:
             done = times
             if instruction is SimpleMisfire.RESCHEDULE_NOW_WITH_REMAINING_REPEAT_COUNT:
                 done += self._missed(progress, now)
             count, times = max(0, count - done), 0
         if self.end_time is not None and self.end_time < now:
-            ended = replace(self, repeat_count=count, rescheduled_from=given)
+            ended = replace(self, repeat_count=count, rescheduled_from=original)
             return ended, replace(progress, next_fire_time=None, times_triggered=times)
-        begun = replace(self, repeat_count=count, start_time=now, rescheduled_from=given)
-        return begun, replace(progress, next_fire_time=now, times_triggered=times)
+        restarted = replace(self, repeat_count=count, start_time=now, rescheduled_from=original)
+        return restarted, replace(progress, next_fire_time=now, times_triggered=times)
 
     @property
     def final_fire_time(self) -> datetime | None:
@@ -221,7 +222,7 @@ class SimpleTrigger(Trigger):
                 return last
         if self.end_time is None or self.end_time < self.anchor:
             return None
-        # The end itself is no fire time.
+        # The end is exclusive.
         return (
             self.anchor + max(timedelta(), self.end_time - self.anchor - _MICROSECOND) // self.interval * self.interval
         )

@@ -30,15 +30,15 @@ from quartzpy.texts import check_description
 
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
-"""The misfire instruction that makes the last missed fires, within the trigger's bounds."""
+"""The misfire instruction that catches up on the last missed fires, within the trigger's bounds."""
 MAX_REPEAT_COUNT = 2**31 - 1
-"""The highest repeat count. Every reader of JSON reads it exactly."""
+"""The highest repeat count. Every JSON parser reads it exactly."""
 _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
 # The search for the last missed instants goes back this far first, and twice as far each time.
 _LOOK_BACK = timedelta(minutes=1)
 MOST_REFUSALS = 40_000
-"""How many fire times in a row a calendar may exclude before the search ends: a daily trigger's of 100 years."""
+"""The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TriggerProgress:
 
     @property
     def may_fire_again(self) -> bool:
-        """Return whether there is a next fire time."""
+        """Return True if there is a next fire time."""
         return self.next_fire_time is not None
 
 
@@ -86,7 +86,7 @@ class Trigger(ABC):
     kind: ClassVar[str]
     misfire_type: ClassVar[type[StrEnum]]
     instructions: ClassVar[Mapping[Missed, str]] = {}
-    """The misfire instructions that drop all missed fires, and that replace them by one."""
+    """The misfire instructions that skip all missed fires, and that coalesce them into one."""
     follows_end: ClassVar[bool] = False
     """True if the next fire time follows from the end of the execution before it."""
 
@@ -107,7 +107,7 @@ class Trigger(ABC):
     catch_up_max: int | None = None
     catch_up_within: Converted[Span | None, timedelta | None] = Converted(None)
 
-    # Positional in the subclasses, after whatever is their first argument.
+    # Positional in the subclasses, after their first argument.
     name: str | None = None
     group: str = DEFAULT_GROUP
 
@@ -131,7 +131,7 @@ class Trigger(ABC):
                     f"end_time {self.end_time.isoformat()} is before start_time {self.start_time.isoformat()}"
                 )
         if type(self.priority) is not int or not -_INT32 <= self.priority < _INT32:
-            raise InvalidTriggerError(f"priority: a whole number of 32 bits (got {self.priority!r})")
+            raise InvalidTriggerError(f"priority: must be an integer of 32 bits (got {self.priority!r})")
         if self.misfire_threshold is not None:
             threshold = as_span(self.misfire_threshold, "misfire_threshold", InvalidTriggerError, above_zero=True)
             given(self, "misfire_threshold", threshold)
@@ -149,7 +149,7 @@ class Trigger(ABC):
     def _check_catch_up(self) -> None:
         most, within = self.catch_up_max, self.catch_up_within
         if most is not None and (type(most) is not int or not 1 <= most < _INT32):
-            raise InvalidTriggerError(f"catch_up_max: a whole number of 32 bits, from 1 (got {most!r})")
+            raise InvalidTriggerError(f"catch_up_max: must be an integer of 32 bits, at least 1 (got {most!r})")
         if within is not None:
             within = as_span(within, "catch_up_within", InvalidTriggerError, above_zero=True)
             object.__setattr__(self, "catch_up_within", within)
@@ -218,13 +218,13 @@ class Trigger(ABC):
         return self._with(name=name, group=group)
 
     def _with(self, **values: Any) -> Self:
-        """Return a copy with other values that were checked before; triggers come by the thousand."""
+        """Return a copy with other values, which are already validated, because triggers are copied by the thousand."""
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__, **values)
         return copied
 
     def with_values_of(self, other: Trigger) -> Self:
-        """This trigger with the description, priority, data and misfire handling of another."""
+        """Return this trigger with the description, priority, data and misfire handling of another one."""
         return replace(
             self,
             description=other.description,
@@ -242,7 +242,7 @@ class Trigger(ABC):
 
     @abstractmethod
     def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
-        """Return the first fire time at or after `instant` that `calendar` includes; None where none is found."""
+        """Return the first fire time at or after `instant` that `calendar` includes; None if none is found."""
 
     @abstractmethod
     def started(self, calendar: Calendar | None = None) -> TriggerProgress:
@@ -253,7 +253,7 @@ class Trigger(ABC):
         """Return the progress after the fire at `progress.next_fire_time`."""
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        """Return the `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
+        """Return the `count` fire times after `progress.next_fire_time`, or fewer if the schedule ends."""
         instants: list[datetime] = []
         while len(instants) < count:
             progress = self.triggered(progress, calendar)
@@ -267,7 +267,7 @@ class Trigger(ABC):
         return replace(progress, next_fire_time=following)
 
     def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
-        """Return the fire time that follows from the end of an execution, for kinds of which `follows_end` is true."""
+        """Return the fire time after an execution that ended at `ended_at`, for kinds whose `follows_end` is true."""
         raise NotImplementedError
 
     @abstractmethod
@@ -280,7 +280,7 @@ class Trigger(ABC):
         """
 
     def treating(self, missed: Missed) -> Self:
-        """Return this trigger with the misfire instruction that treats missed fires in this way."""
+        """Return this trigger with the misfire instruction that implements a policy for missed fires."""
         instruction = self.instructions.get(missed)
         if instruction is None:
             return self
@@ -294,15 +294,15 @@ class Trigger(ABC):
 
     @property
     def catches_up(self) -> bool:
-        """True if missed fires are made one by one, within bounds."""
+        """True if the trigger catches up on missed fires one by one, within bounds."""
         return self.misfire == FIRE_ALL
 
     def _caught_up_from(self, first: datetime, calendar: Calendar | None, now: datetime) -> datetime | None:
-        """Return the first missed instant from `first` on that will be made, or the next fire time after `now`."""
+        """Return the first missed fire time from `first` on to catch up on, or the next fire time after `now`."""
         earliest = first if self.catch_up_within is None else max(first, now - self.catch_up_within)
         if self.catch_up_max is None:
             return self._from(first, earliest, calendar)
-        # The search goes backwards, so that its cost depends on the number of fires that are made, not on the outage.
+        # The search goes backwards, so that its cost depends on the number of fires to catch up on, not on the outage.
         back = _LOOK_BACK
         while True:
             since = max(earliest, now - back)
@@ -347,12 +347,12 @@ class Trigger(ABC):
     @property
     @abstractmethod
     def final_fire_time(self) -> datetime | None:
-        """The last fire time, without asking calendars; None where there is no end or it is not known."""
+        """The last fire time, ignoring calendars; None if there is no end or it is not known."""
 
     @property
     @abstractmethod
     def ignores_misfires(self) -> bool:
-        """True if every missed fire is made, however late it is."""
+        """True if the trigger fires for every missed fire time, however late."""
 
     @abstractmethod
     def schedule(self) -> dict[str, Any]:
@@ -366,14 +366,14 @@ class Trigger(ABC):
     def upcoming(
         self, count: int = 10, start: datetime | None = None, calendar: Calendar | None = None
     ) -> list[datetime]:
-        """Return the next `count` fire times after `start`, fewer where the schedule ends. For people to look at.
+        """Return the next `count` fire times after `start`, or fewer if the schedule ends.
 
-        `start` defaults to now. A trigger without a `start_time` is taken as scheduled at `start`. Only fire times that
-        `calendar` includes count; a trigger names its calendar, and the scheduler has it:
-        `scheduler.get_calendar(trigger.calendar)`.
+        `start` defaults to now. A trigger without a `start_time` is treated as scheduled at `start`. Only fire times
+        that `calendar` includes are returned. A trigger has only the name of its calendar; the scheduler returns the
+        calendar itself: `scheduler.get_calendar(trigger.calendar)`.
 
         Raises:
-            InvalidTriggerError: `start` is no datetime with a time zone.
+            InvalidTriggerError: `start` is not a datetime with a time zone.
         """
         # A preview decides nothing, so it may read the clock of this machine.
         after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
@@ -388,12 +388,11 @@ class Trigger(ABC):
     ) -> Iterator[datetime]:
         """Yield the fire times from `start` to `end`, both included, that `calendar` includes.
 
-        `start` defaults to the start of the schedule, and a missing `end` to its end: a trigger may have fire times
-        without end.
+        `start` defaults to the start of the schedule and `end` to its end, which may never come.
 
         Raises:
             InvalidTriggerError: the trigger has no `start_time` and `start` is not given either, or `start` or `end` is
-                no datetime with a time zone.
+                not a datetime with a time zone.
         """
         until = None if end is None else as_instant(end, "end")
         anchored = self if start is None else self.anchored(as_instant(start, "start"))
@@ -407,26 +406,26 @@ class Trigger(ABC):
     def ending_after(self, count: int, calendar: Calendar | None = None) -> Self:
         """Return this trigger with the end time that lets it fire `count` times.
 
-        It is the instant of the last of these fires where the end of the schedule is inclusive, and just after it for
-        triggers whose end is exclusive. Quartz calls it `computeEndTimeToAllowParticularNumberOfFirings`.
+        The end time is the instant of the last of these fires if the kind's end is inclusive, and just after it if the
+        end is exclusive. Quartz calls it `computeEndTimeToAllowParticularNumberOfFirings`.
 
         Raises:
             InvalidTriggerError: `count` is below 1, the trigger has no `start_time`, or its schedule ends before.
         """
         if type(count) is not int or count < 1:
-            raise InvalidTriggerError(f"count: must be a whole number from 1 (got {count!r})")
+            raise InvalidTriggerError(f"count: must be an integer of at least 1 (got {count!r})")
         last = next(islice(self.fire_times(calendar=calendar), count - 1, None), None)
         if last is None:
-            raise InvalidTriggerError(f"trigger {self.label}: fires less than {count} times")
+            raise InvalidTriggerError(f"trigger {self.label}: fires fewer than {count} times")
         inclusive = replace(self, end_time=last)
         is_last = inclusive.included_from(last, calendar) == last
         return inclusive if is_last else replace(self, end_time=last + _MICROSECOND)
 
     def same_schedule(self, other: Trigger) -> bool:
-        """Return whether both have the same fire times, given the same name.
+        """Return True if both triggers have the same fire times, provided that they have the same name.
 
-        Kind, rule, bounds and the name of the calendar count. Description, data, priority and what happens to missed
-        fires do not, nor does a start time that only one of the two has: the other began when it was stored.
+        The kind, the rule, the bounds and the name of the calendar are compared. The description, data, priority and
+        misfire handling are not, nor is a start time that only one of them has: the other started when it was stored.
         """
         if type(self) is not type(other) or self.end_time != other.end_time or self.calendar != other.calendar:
             return False
@@ -435,7 +434,7 @@ class Trigger(ABC):
         return rule == other_rule and (start is None or other_start is None or start == other_start)
 
     def _declared(self) -> tuple[datetime | None, object]:
-        """The start time and the rule as they were first given, before a misfire instruction changed them."""
+        """Return the start time and the rule as declared, before a misfire instruction changed them."""
         return self.start_time, self.schedule()
 
     def first_progress(self, calendar: Calendar | None = None) -> TriggerProgress:

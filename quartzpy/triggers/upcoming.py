@@ -1,4 +1,4 @@
-"""The next few fire times of a trigger, written down so that a store moves it on without asking again."""
+"""The next few fire times of a trigger, stored so that a store can advance it without computing the schedule."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 HORIZON = 8
-"""How many instants are kept beyond the next fire time."""
+"""The number of fire times that are stored after the next one."""
 REFILL_BELOW = 3
-"""With fewer left than this they are topped up; several fires share the cost of one computation."""
+"""The stored fire times are refilled when fewer than this are left, so that several fires share one computation."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpcomingFireTimes:
     """The fire times that follow the next one, in order.
 
-    `is_complete`: the schedule has none beyond these. A store must ask the trigger again when they are used up
-    and it is not complete.
+    `is_complete` is true if the schedule has no further ones. Otherwise a store must compute more when these are used
+    up.
     """
 
     instants: tuple[datetime, ...] = ()
@@ -30,13 +30,13 @@ class UpcomingFireTimes:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTrigger:
-    """A trigger with all that a store needs to keep it: computed by pure functions, before any lock."""
+    """A trigger with everything that a store needs to store it, computed by pure functions before any lock is taken."""
 
     trigger: Trigger
     progress: TriggerProgress
     upcoming: UpcomingFireTimes
     calendar_revision: int | None = None
-    """Of the calendar that it was computed from; None where it names none."""
+    """The revision of the calendar that was used; None if the trigger names no calendar."""
     schedule_hash: int | None = None
     """Identifies the schedule as it was declared; None for a trigger that nobody declared."""
     starts_when_stored: bool = False
@@ -51,7 +51,7 @@ class PreparedTrigger:
 def look_ahead(
     trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, count: int = HORIZON
 ) -> UpcomingFireTimes:
-    """The `count` fire times after `progress.next_fire_time`, fewer where the schedule ends."""
+    """Return the `count` fire times after `progress.next_fire_time`, or fewer if the schedule ends."""
     instants = trigger.following(progress, calendar, count)
     return UpcomingFireTimes(tuple(instants), is_complete=len(instants) < count and not trigger.follows_end)
 
@@ -59,10 +59,10 @@ def look_ahead(
 def prepare(
     trigger: Trigger, now: datetime, calendar: Calendar | None, calendar_revision: int | None = None
 ) -> PreparedTrigger:
-    """Make a trigger ready to be stored at `now`.
+    """Prepare a trigger that is stored at `now`.
 
     Raises:
-        TriggerNeverFiresError: it has no fire time at all.
+        TriggerNeverFiresError: the trigger has no fire time at all.
     """
     anchored = trigger.anchored(now)
     try:
@@ -77,8 +77,8 @@ def prepare(
         )
     except OverflowError:
         raise TriggerNeverFiresError(
-            f"trigger {anchored.label} will never fire: from {anchored.anchor.isoformat()} on nothing lies within the"
-            " years 1 to 9999; it was not stored"
+            f"trigger {anchored.label} will never fire: it has no fire time from {anchored.anchor.isoformat()} up to"
+            " the year 9999; it was not stored"
         ) from None
 
 
@@ -89,7 +89,7 @@ def refill(
     times_triggered: int,
     calendar: Calendar | None,
 ) -> UpcomingFireTimes | None:
-    """What is to be appended to `upcoming`, the fire times after `next_fire_time`; None while enough are left."""
+    """Return the fire times to append to `upcoming`, which follow `next_fire_time`; None while enough are left."""
     if upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW or trigger.follows_end:
         return None
     last = upcoming.instants[-1] if upcoming.instants else next_fire_time
@@ -98,7 +98,7 @@ def refill(
 
 
 def moved_to(prepared: PreparedTrigger, progress: TriggerProgress, calendar: Calendar | None) -> PreparedTrigger:
-    """The same trigger at another progress, with its horizon computed anew."""
+    """Return the trigger at another progress, with its upcoming fire times recomputed."""
     horizon = (
         UpcomingFireTimes(is_complete=True)
         if progress.next_fire_time is None

@@ -15,23 +15,24 @@ from tests.docs.markdown import duration
 
 HEAD = """# Settings
 
-`Scheduler(url, **settings)` takes these by name; a wrong name or value is refused when the scheduler is made. A
-length of time is a `timedelta`, a number of seconds or a text: `500ms`, `5s`, `1h30m`, `7d`.
+Settings are keyword arguments of `Scheduler(url, **settings)`. The constructor refuses unknown names and invalid
+values. A length of time is a `timedelta`, a number of seconds, or a string such as `500ms`, `5s`, `1h30m` or `7d`.
 
 | setting | environment | default | meaning |
 |---|---|---|---|
 """
 TAIL = """
-Rules between them: `failure_window` is at least three `checkin_interval` and one `lock_timeout`. A node may act for
-three quarters of the window after the check-in that was last answered; the others wait for the whole of it.
+`failure_window` must be at least three times `checkin_interval` plus `lock_timeout`. After its last answered
+check-in, a node may act for three quarters of the window; the other nodes wait for the whole window.
 
-How fast a death is found: with the defaults after 20 to 26 seconds, and with `checkin_interval="1s"`,
-`lock_timeout="1s"`, `failure_window="5s"` after 5 to 8. Shorter windows convict nodes that are merely slow.
+With the default settings, a dead node is detected after 20 to 26 seconds; with `checkin_interval="1s"`,
+`lock_timeout="1s"` and `failure_window="5s"`, after 5 to 8 seconds. Shorter windows declare nodes dead that are
+merely slow.
 
 ## Where settings come from
 
-`Scheduler(url, **settings)` takes what it is given and reads nothing else. `Scheduler.from_config()` puts together
-three sources; an earlier one stands over a later one, setting by setting, and what none of them says has its default:
+`Scheduler(url, **settings)` uses only its arguments. `Scheduler.from_config()` combines three sources. For each
+setting, an earlier source overrides a later one, and a setting that no source gives has its default:
 
 1. keyword arguments: `Scheduler.from_config(url="postgresql+psycopg://app@db/app", workers=4)`
 2. the environment: the variables in the table, and `QUARTZPY_URL` for the database
@@ -47,16 +48,16 @@ history_retention = "none"
 job_modules = ["billing.jobs", "billing.reports"]
 ```
 
-In a `pyproject.toml` the table is `[tool.quartzpy]`. No file is looked for: without a path and without
-`QUARTZPY_CONFIG` there is none.
+In a `pyproject.toml` the table is `[tool.quartzpy]`. quartzpy does not search for files: without a path and without
+`QUARTZPY_CONFIG`, no file is read.
 
-In the environment lists have commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), tables too
-(`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executors.cpu = "processes:4"`), truth is `true` or
-`false`, and an empty variable counts as not set. `none` is None where a setting allows it, in the environment also
-the empty list or table.
+In environment variables, lists are separated by commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), and so
+are tables (`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executors.cpu = "processes:4"`). Booleans are
+`true` or `false`, and an empty variable counts as not set. `none` stands for None if the setting allows it; in the
+environment it also stands for an empty list or table.
 
-A name that is no setting's is refused with the nearest right one, in each source: `QUARTZPY_WROKERS` does not start a
-node with the default. A wrong value is refused with the variable or the file that it came from.
+Unknown names are refused in every source, and the error suggests the nearest valid name: `QUARTZPY_WROKERS` does not
+start a node with the default. The error for an invalid value names the variable or the file that it came from.
 
 The command line takes the database from `--dsn` or `QUARTZPY_URL`, the scheduler's name from `--name` or
 `QUARTZPY_NAME`, and the schema from `--schema` or `QUARTZPY_SCHEMA`.

@@ -207,7 +207,7 @@ def test_a_worker_leaves_misfires_to_others_while_there_are_any(make_scheduler: 
 
 
 def test_a_role_is_one_of_three() -> None:
-    with pytest.raises(SettingsError, match="role: one of both, scheduler, worker"):
+    with pytest.raises(SettingsError, match="role must be one of both, scheduler, worker"):
         Scheduler("memory://", role="boss")
 
 
@@ -277,5 +277,5 @@ def test_a_job_that_does_nothing_succeeds(scheduler: Scheduler) -> None:
 
 @pytest.mark.parametrize("wrong", ["LOUD", 10])
 def test_a_wrong_level_is_refused(wrong: Any) -> None:
-    with pytest.raises(SettingsError, match="log_executions: DEBUG, INFO, WARNING, or None"):
+    with pytest.raises(SettingsError, match="log_executions must be DEBUG, INFO, WARNING or None"):
         Scheduler("memory://", log_executions=wrong)

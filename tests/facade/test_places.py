@@ -108,7 +108,7 @@ def test_groups_are_limited_anew_while_the_node_runs(make_scheduler: Make) -> No
     assert len(started(1)) == 1
     scheduler.set_execution_groups({"reports": 3})
     assert len(started(2)) == 2
-    with pytest.raises(SettingsError, match="'reports' needs a limit of 0 or more"):
+    with pytest.raises(SettingsError, match="'reports' must be an integer of 0 or more"):
         scheduler.set_execution_groups({"reports": -1})
 
 
@@ -151,7 +151,7 @@ def test_a_job_moves_to_another_executor(make_scheduler: Make) -> None:
     [
         ({"executor": ""}, "executor: must not be empty"),
         ({"execution_group": 5}, "execution_group: must be str (got int)"),
-        ({"requires": "gpu"}, "requires: a sequence of labels (got 'gpu')"),
+        ({"requires": "gpu"}, "requires: must be a sequence of labels (got 'gpu')"),
         ({"requires": [""]}, "requires: a label: must not be empty"),
         ({"requires": ["x" * 200, "y" * 200, "z" * 200]}, "characters as stored, at most 500"),
         ({"overlap_policy": "wait"}, "overlap_policy: block, skip, buffer_one, cancel_other (got 'wait')"),

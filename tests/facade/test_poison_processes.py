@@ -128,10 +128,10 @@ def test_an_execution_waits_for_a_process_that_cannot_be_started(
 @pytest.mark.parametrize(
     ("kind", "limit", "says"),
     [
-        ("processes", "lots", "memory_limit: a number of bytes, or 512MB, 2GB (got 'lots')"),
-        ("processes", 0, "memory_limit: a number of bytes, or 512MB, 2GB (got 0)"),
+        ("processes", "lots", "memory_limit must be a number of bytes, or a string such as 512MB or 2GB (got 'lots')"),
+        ("processes", 0, "memory_limit must be a number of bytes, or a string such as 512MB or 2GB (got 0)"),
         ("processes", "1MB", "memory_limit must be at least 128MB"),
-        ("threads", "512MB", "memory_limit is for processes"),
+        ("threads", "512MB", "memory_limit applies to processes only"),
     ],
 )
 def test_a_wrong_limit_is_refused(kind: str, limit: Any, says: str) -> None:

@@ -132,9 +132,9 @@ def test_a_stored_job_whose_data_fits_no_longer_fails_with_the_reason(
     assert scheduler.wait_until_recorded(2, SOON)
     first, again = by_attempt(scheduler)
     assert (first.outcome, again.outcome) == (Outcome.FAILED, Outcome.FAILED)
-    reason = "job DEFAULT.report, trigger DEFAULT.t: the data makes no NewData: missing: area; unknown: 'region'"
+    reason = "job DEFAULT.report, trigger DEFAULT.t: the data does not fit NewData: missing: area; unknown: 'region'"
     assert reason in (first.error or "")
-    assert "the data makes no NewData: missing: area; unknown: 'region' (there are area)" in (again.error or "")
+    assert "the data does not fit NewData: missing: area; unknown: 'region' (known: area)" in (again.error or "")
 
 
 def test_an_older_layout_is_read_by_the_type_itself(
@@ -174,11 +174,11 @@ HALF = JobDetail(Report, "half", durable=True)
 WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     "a missing field": (
         lambda c: c.schedule_job(report(pages=3), later()),
-        "job DEFAULT.report, trigger DEFAULT.t: the data makes no ReportData: missing: region",
+        "job DEFAULT.report, trigger DEFAULT.t: the data does not fit ReportData: missing: region",
     ),
     "no data at all": (
         lambda c: c.schedule_job(JobDetail(Report, "report"), later()),
-        "job DEFAULT.report, trigger DEFAULT.t: the data makes no ReportData: missing: region",
+        "job DEFAULT.report, trigger DEFAULT.t: the data does not fit ReportData: missing: region",
     ),
     "an unknown field": (
         lambda c: c.schedule_job(report(region="eu", page=3), later()),
@@ -186,11 +186,11 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     ),
     "an unknown field of one trigger": (
         lambda c: c.schedule_job(report(region="eu"), [later("a"), later("b", colour=1)]),
-        "trigger DEFAULT.b: the data makes no ReportData: unknown: 'colour' (there are region, pages)",
+        "trigger DEFAULT.b: the data does not fit ReportData: unknown: 'colour' (known: region, pages)",
     ),
     "one job of many": (
         lambda c: c.schedule_jobs([(report(region="eu"), [later()]), (HALF, [later("u")])]),
-        "job DEFAULT.half, trigger DEFAULT.u: the data makes no ReportData: missing: region",
+        "job DEFAULT.half, trigger DEFAULT.u: the data does not fit ReportData: missing: region",
     ),
     "a registered name": (
         lambda c: c.schedule_job(JobDetail("stamp", "report", data={"area": "eu"}), later()),
@@ -198,19 +198,19 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     ),
     "a job without a trigger": (
         lambda c: c.add_job(JobDetail(Report, "report", data={"regio": "eu"}, durable=True)),
-        "job DEFAULT.report: the data makes no ReportData: unknown: 'regio' (did you mean region?)",
+        "job DEFAULT.report: the data does not fit ReportData: unknown: 'regio' (did you mean region?)",
     ),
     "a job without a trigger among others": (
         lambda c: c.schedule_jobs({JobDetail(Report, "report", data={"regio": "eu"}, durable=True): []}),
-        "job DEFAULT.report: the data makes no ReportData: unknown: 'regio' (did you mean region?)",
+        "job DEFAULT.report: the data does not fit ReportData: unknown: 'regio' (did you mean region?)",
     ),
     "a changed job": (
         lambda c: c.modify_job(JobKey("stored", "DEFAULT"), data={"regio": "eu"}),
-        "job DEFAULT.stored: the data makes no ReportData: unknown: 'regio'",
+        "job DEFAULT.stored: the data does not fit ReportData: unknown: 'regio'",
     ),
     "what is declared": (
         lambda c: c.sync(definitions(DECLARED, "jobs.toml"), owner="app"),
-        "job DEFAULT.report, trigger DEFAULT.t: the data makes no ReportData: unknown: 'page'",
+        "job DEFAULT.report, trigger DEFAULT.t: the data does not fit ReportData: unknown: 'page'",
     ),
     "a plan": (
         lambda c: c.sync([(report(), later())], owner="app", apply=False),
@@ -222,7 +222,7 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     ),
     "a run by hand with another value": (
         lambda c: c.trigger_job(JobKey("stored", "DEFAULT"), NewData("eu")),
-        "data: a ReportData is needed, or a mapping (got NewData)",
+        "data: must be a ReportData or a mapping (got NewData)",
     ),
     "data that is no mapping": (
         lambda c: c.trigger_job(JobKey("untyped", "DEFAULT"), ReportData("eu")),

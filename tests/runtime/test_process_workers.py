@@ -142,7 +142,7 @@ def test_data_that_does_not_fit_its_type_fails_the_execution_in_the_child(shared
     done = ended(shared, execution_of(jobs.Typed, numbr=7))
     assert done.completion.outcome is Outcome.FAILED
     assert str(done.error) == (
-        "job DEFAULT.job, trigger DEFAULT.once: the data makes no Order:"
+        "job DEFAULT.job, trigger DEFAULT.once: the data does not fit Order:"
         " missing: number; unknown: 'numbr' (did you mean number?)"
     )
 

@@ -176,7 +176,11 @@ ROWS: dict[str, Row] = {
         E.InvalidTriggerError,
         r"end_time 2089-12-31T00:00:00\+00:00 is before start_time 2090-01-01T00:00:00\+00:00",
     ),
-    "13 no interval": (on_start(repeat_count=1), E.InvalidTriggerError, r"interval: at least 1 ms \(got 0:00:00\)"),
+    "13 no interval": (
+        on_start(repeat_count=1),
+        E.InvalidTriggerError,
+        r"interval: must be at least 1 ms \(got 0:00:00\)",
+    ),
     "13 a negative one": (
         on_start(interval=timedelta(-1), repeat_count=None),
         E.InvalidTriggerError,
@@ -185,15 +189,23 @@ ROWS: dict[str, Row] = {
     "13 a microsecond": (
         on_start(interval=timedelta.resolution, repeat_count=None),
         E.InvalidTriggerError,
-        r"interval: at least 1 ms \(got 0:00:00.000001\)",
+        r"interval: must be at least 1 ms \(got 0:00:00.000001\)",
     ),
     "13 True": (on_start(interval=True), E.InvalidTriggerError, r"interval: must be a length of time.*got True"),
     "13 nan": (on_start(interval=math.nan), E.InvalidTriggerError, r"interval: must be a length of time.*got nan"),
-    "14 -2": (on_start(repeat_count=-2), E.InvalidTriggerError, r"repeat_count: from 0 to 2147483647, or None.*got -2"),
-    "14 10**12": (on_start(repeat_count=10**12), E.InvalidTriggerError, r"repeat_count: from 0 to 2147483647"),
-    "14 1.5": (on_start(repeat_count=1.5), E.InvalidTriggerError, r"repeat_count: from 0 to 2147483647, .*got 1.5"),
-    "15 2**31": (on_start(priority=2**31), E.InvalidTriggerError, r"priority: a whole number of 32 bits"),
-    "15 True": (on_start(priority=True), E.InvalidTriggerError, r"priority: a whole number of 32 bits"),
+    "14 -2": (
+        on_start(repeat_count=-2),
+        E.InvalidTriggerError,
+        r"repeat_count: must be from 0 to 2147483647, or None.*got -2",
+    ),
+    "14 10**12": (on_start(repeat_count=10**12), E.InvalidTriggerError, r"repeat_count: must be from 0 to 2147483647"),
+    "14 1.5": (
+        on_start(repeat_count=1.5),
+        E.InvalidTriggerError,
+        r"repeat_count: must be from 0 to 2147483647, .*got 1.5",
+    ),
+    "15 2**31": (on_start(priority=2**31), E.InvalidTriggerError, r"priority: must be an integer of 32 bits"),
+    "15 True": (on_start(priority=True), E.InvalidTriggerError, r"priority: must be an integer of 32 bits"),
     "16 Mars": (
         cron("0 0 0 * * ?", time_zone="Europe/Berlinn"),
         E.UnknownTimeZoneError,
@@ -370,21 +382,24 @@ def _file(text: str | bytes, name: str = "quartzpy.toml") -> Callable[[Path], An
 
 
 FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "missing": (lambda directory: load_settings(directory / "none.toml", {}), r"none\.toml: there is no such file"),
+    "missing": (lambda directory: load_settings(directory / "none.toml", {}), r"none\.toml: the file does not exist"),
     "a directory": (lambda directory: load_settings(directory, {}), r"cannot be read: Is a directory"),
     "not UTF-8": (_file(b"[quartzpy]\nname = '\xff'"), r"not UTF-8.*byte 19"),
-    "not TOML": (_file("[quartzpy]\nname =\nworkers = 1\n"), r"quartzpy\.toml is not TOML: .*line 2"),
-    "a key twice": (_file("[quartzpy]\nworkers = 1\nworkers = 2\n\n"), r"is not TOML: .*line 3"),
-    "nested without end": (_file("[quartzpy]\nlabels = " + "[" * 20_000), r"is not TOML: nested too deep"),
-    "a number without end": (_file("[quartzpy]\nworkers = " + "9" * 5_000), r"is not TOML"),
+    "not TOML": (_file("[quartzpy]\nname =\nworkers = 1\n"), r"quartzpy\.toml is not valid TOML: .*line 2"),
+    "a key twice": (_file("[quartzpy]\nworkers = 1\nworkers = 2\n\n"), r"is not valid TOML: .*line 3"),
+    "nested without end": (
+        _file("[quartzpy]\nlabels = " + "[" * 20_000),
+        r"is not valid TOML: it is nested too deeply",
+    ),
+    "a number without end": (_file("[quartzpy]\nworkers = " + "9" * 5_000), r"is not valid TOML"),
     "no table": (_file("workers = 1"), r"has no table \[quartzpy\]"),
     "a wrong type": (
         _file("[quartzpy]\nworkers = '3'"),
-        r"quartzpy\.toml: workers: a whole number is needed \(got '3'\)",
+        r"quartzpy\.toml: workers must be an integer \(got '3'\)",
     ),
     "a misspelt word": (_file("[quartzpy]\nworker = 3"), r"worker is not a setting; did you mean workers\?"),
     "a password under a misspelt word": (_file("[quartzpy]\nurll = 'postgresql://u:hidden@h/x'"), r"urll is not a set"),
-    "a variable": (lambda _: load_settings(None, {f"{PREFIX}WORKERS": "many"}), r"_WORKERS: a whole number.*'many'"),
+    "a variable": (lambda _: load_settings(None, {f"{PREFIX}WORKERS": "many"}), r"_WORKERS must be an integer.*'many'"),
     "a misspelt variable": (lambda _: load_settings(None, {f"{PREFIX}WORKER": "1"}), r"did you mean \w+_WORKERS\?"),
 }
 

@@ -157,7 +157,7 @@ def test_combinations_nest() -> None:
     assert Jitter.from_schedule(trigger.schedule(), name="n", start_time=START) == trigger
     for _ in range(MAX_NESTED - 3):
         trigger = Jitter(trigger=trigger, up_to=timedelta(seconds=9))
-    with pytest.raises(InvalidTriggerError, match="into one another"):
+    with pytest.raises(InvalidTriggerError, match="nested more than"):
         Jitter(trigger=trigger, up_to=timedelta(seconds=9))
 
 

@@ -47,7 +47,7 @@ def test_the_minutes_are_those_of_the_zone() -> None:
     [
         (lambda: today_at(24), r"time of day: hour 0 to 23, minute and second 0 to 59 \(got \(24, 0, 0\)\)"),
         (lambda: tomorrow_at("9"), "time of day: hour 0 to 23"),
-        (lambda: next_minute_divisible_by(0), r"minutes: must be a whole number from 1 to 60 \(got 0\)"),
+        (lambda: next_minute_divisible_by(0), r"minutes: must be an integer from 1 to 60 \(got 0\)"),
         (lambda: today_at(9, now=datetime(2026, 1, 1)), "now: needs a time zone"),
     ],
 )

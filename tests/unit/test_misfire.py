@@ -250,8 +250,11 @@ def test_kept_and_let_go_are_all_that_was_missed(
     ("values", "message"),
     [
         ({"misfire": "fire_all"}, "misfire: fire_all needs catch_up_max, catch_up_within or both"),
-        ({"misfire": "fire_all", "catch_up_max": 0}, r"catch_up_max: a whole number of 32 bits, from 1 \(got 0\)"),
-        ({"misfire": "fire_all", "catch_up_max": True}, "catch_up_max: a whole number"),
+        (
+            {"misfire": "fire_all", "catch_up_max": 0},
+            r"catch_up_max: must be an integer of 32 bits, at least 1 \(got 0\)",
+        ),
+        ({"misfire": "fire_all", "catch_up_max": True}, "catch_up_max: must be an integer"),
         ({"misfire": "fire_all", "catch_up_max": 2.0}, r"catch_up_max: .* \(got 2.0\)"),
         ({"misfire": "fire_all", "catch_up_max": 2**31}, "catch_up_max: .* 32 bits"),
         ({"misfire": "fire_all", "catch_up_within": timedelta()}, "catch_up_within: must be above zero"),

@@ -78,7 +78,7 @@ def test_at_without_an_instant_fires_when_it_is_scheduled() -> None:
         (lambda: every(0), "interval: must be above zero"),
         (lambda: every(minutes=-5), "interval: must be above zero"),
         (lambda: every("5 apples"), "interval: must be a length of time"),
-        (lambda: every(timedelta(microseconds=5)), "interval: at least 1 ms"),
+        (lambda: every(timedelta(microseconds=5)), "interval: must be at least 1 ms"),
         (lambda: every(minutes="5"), "minutes: must be a number"),
         (lambda: every(seconds=True), "seconds: must be a number"),
         (lambda: every(weeks=10**30), "interval: must be at most 36525 days"),

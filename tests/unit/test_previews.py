@@ -78,9 +78,9 @@ def test_the_end_time_that_allows_a_number_of_fires(trigger: Trigger, count: int
 
 
 def test_an_end_time_for_more_fires_than_there_are_is_refused() -> None:
-    with pytest.raises(InvalidTriggerError, match=r"fires less than 4 times"):
+    with pytest.raises(InvalidTriggerError, match=r"fires fewer than 4 times"):
         every("1h", repeat_count=2, start_time=START).ending_after(4)
-    with pytest.raises(InvalidTriggerError, match=r"count: must be a whole number from 1 \(got 0\)"):
+    with pytest.raises(InvalidTriggerError, match=r"count: must be an integer of at least 1 \(got 0\)"):
         every("1h", start_time=START).ending_after(0)
 
 

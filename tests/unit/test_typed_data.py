@@ -117,11 +117,11 @@ def test_a_data_type_is_recognised(data_type: type) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (dict, "a dataclass, a pydantic model, or a class with a classmethod from_job_data(data) is needed (got dict)"),
-        (HalfAModel, "is needed (got HalfAModel)"),
-        (Report("eu"), "is needed (got Report(region='eu', pages=10))"),
-        (Read({}).from_job_data, "is needed (got <bound method"),
-        ("Report", "is needed (got 'Report')"),
+        (dict, "a dataclass, a pydantic model, or a class with a classmethod from_job_data(data) (got dict)"),
+        (HalfAModel, "(got HalfAModel)"),
+        (Report("eu"), "(got Report(region='eu', pages=10))"),
+        (Read({}).from_job_data, "(got <bound method"),
+        ("Report", "(got 'Report')"),
         (OwnReader, "OwnReader.from_job_data must be a classmethod"),
     ],
 )
@@ -193,10 +193,10 @@ def test_values_inside_stay_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("job", "data", "message"),
     [
-        (Reporting, Circle(1), "data: a Report is needed, or a mapping (got Circle)"),
-        (Reporting, Report, "data: a Report is needed, or a mapping (got type)"),
-        (Reporting, [1], "data: a Report is needed, or a mapping (got list)"),
-        (Printing, Report("eu"), "data: a Printed is needed, or a mapping (got Report)"),
+        (Reporting, Circle(1), "data: must be a Report or a mapping (got Circle)"),
+        (Reporting, Report, "data: must be a Report or a mapping (got type)"),
+        (Reporting, [1], "data: must be a Report or a mapping (got list)"),
+        (Printing, Report("eu"), "data: must be a Printed or a mapping (got Report)"),
         (Untyped, Report("eu"), "data: must be a mapping (got Report)"),
         (Reporting, Report({1, 2}), "data['region']: set cannot be stored"),  # type: ignore[arg-type]
     ],
@@ -208,7 +208,7 @@ def test_another_value_is_refused_by_the_detail(job: Any, data: Any, message: st
 
 
 def test_a_value_without_known_fields_is_refused() -> None:
-    with pytest.raises(InvalidJobDataError, match="give a mapping; a Read does not say what its fields are"):
+    with pytest.raises(InvalidJobDataError, match="must be a mapping, because the fields of a Read are not known"):
         as_mapping(Read({}), Read)
 
 
@@ -263,11 +263,11 @@ def test_what_a_trigger_that_runs_it_again_carries_is_left_out(data_type: type) 
         (
             Report,
             {"region": "eu", "x": 1, "": 2},
-            "unknown: 'x' (there are region, pages), '' (there are region, pages)",
+            "unknown: 'x' (known: region, pages), '' (there are region, pages)",
         ),
         (Report, {"regio": "eu"}, "missing: region; unknown: 'regio' (did you mean region?)"),
-        (Circle, {"radius": 2, "area": 12}, "unknown: 'area' (there are radius, unit)"),
-        (make_dataclass("Empty", []), {"x": 1}, "unknown: 'x' (there are none)"),
+        (Circle, {"radius": 2, "area": 12}, "unknown: 'area' (known: radius, unit)"),
+        (make_dataclass("Empty", []), {"x": 1}, "unknown: 'x' (known: none)"),
         (Circle, {"radius": -1}, "ValueError: radius: from 0"),
         (Circle, {"radius": "wide"}, "TypeError: '<' not supported"),
         (Model, {"regio": "eu"}, "ValueError: 1 validation error"),
@@ -280,7 +280,9 @@ def test_data_of_which_nothing_can_be_built_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(InvalidJobDataError) as caught:
         build(data_type, data, "job DEFAULT.report")
-    assert str(caught.value).startswith(f"job DEFAULT.report: the data makes no {data_type.__qualname__}: {message}")
+    assert str(caught.value).startswith(
+        f"job DEFAULT.report: the data does not fit {data_type.__qualname__}: {message}"
+    )
     raised = message.partition(":")[0].endswith("Error")
     assert (caught.value.__cause__ is not None) == raised, "what the type raised is the cause"
 
@@ -303,4 +305,6 @@ def test_alone_a_job_may_lack_what_a_trigger_can_bring(data_type: type, data: di
 def test_alone_a_job_may_not_have_what_its_type_does_not_have() -> None:
     with pytest.raises(InvalidJobDataError) as caught:
         refuse_unknown(Report, {"regio": "eu"}, "job DEFAULT.report")
-    assert str(caught.value) == "job DEFAULT.report: the data makes no Report: unknown: 'regio' (did you mean region?)"
+    assert (
+        str(caught.value) == "job DEFAULT.report: the data does not fit Report: unknown: 'regio' (did you mean region?)"
+    )
