@@ -21,6 +21,7 @@ from quartzpy.instants import as_span
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
+from quartzpy.other_names import SCHEDULER_NAMES, Hinted
 from quartzpy.plugin import Plugin
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
@@ -45,7 +46,7 @@ def _synchronous(database: Any) -> str | Engine | None:
     return url_of_async_engine(database.url)
 
 
-class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
+class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
     """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
     It does what `Scheduler` does, on the same tables: an ordinary scheduler, `scheduler.blocking`, stands behind it,
@@ -61,6 +62,8 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
     Raises:
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
     """
+
+    _other_names = SCHEDULER_NAMES
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ from quartzpy.keys import (
     module_of,
 )
 from quartzpy.main_module import importable_name
+from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import WhenFull
@@ -190,7 +191,11 @@ def job_type_of(job: object) -> str:
         return check_name(job, "job type name")
     if not (isinstance(job, type) and issubclass(job, Job)):
         shown = job.__name__ if isinstance(job, type) else repr(job)
-        raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown})")
+        hint = ""
+        if inspect.isfunction(job):
+            shown = f"function {job.__name__}"
+            hint = f'; schedule_job takes functions, and job({job.__name__}).detail("name") is a JobDetail'
+        raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown}){hint}")
     if inspect.isabstract(job) or not callable(job.execute):
         raise InvalidJobTypeError(f"{job.__qualname__}: execute(context) is missing")
     if "<" in job.type_name:
@@ -337,6 +342,7 @@ class JobDetail:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else hint
                 raise InvalidJobError(f"{name!r} is no value of a job that can be changed; {hint}")
         # The two say one thing: whichever is given decides.
         limits: dict[str, Any] = {}

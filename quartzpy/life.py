@@ -29,6 +29,7 @@ from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging
 from quartzpy.middleware import Middleware
+from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.plugin import Plugin, call_plugin
 from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
@@ -115,6 +116,7 @@ class SchedulerLife(SchedulingVerbs):
     def is_shut_down(self) -> bool:
         return self._shut_down.is_set()
 
+    @refuses(BLOCKING_ARGUMENTS)
     def start(self, *, standby: bool = False) -> None:
         """Begin to run jobs on this node, or go on after `standby`.
 

@@ -13,6 +13,7 @@ from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTrigg
 from quartzpy.events import JobAdded, JobScheduled
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey
+from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -30,6 +31,7 @@ class StoringVerbs(Verbs):
     def _inside(self, store: JobStore) -> StoringVerbs:
         """Return the verbs on another view of the store."""
 
+    @refuses(SCHEDULING_ARGUMENTS)
     def add_job(
         self,
         job: JobDetail,
