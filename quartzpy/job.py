@@ -192,7 +192,7 @@ def job_type_of(job: object) -> str:
     if not (isinstance(job, type) and issubclass(job, Job)):
         shown = job.__name__ if isinstance(job, type) else repr(job)
         hint = ""
-        if inspect.isfunction(job):
+        if inspect.isfunction(job) and job.__name__.isidentifier():
             shown = f"function {job.__name__}"
             hint = f'; schedule_job takes functions, and job({job.__name__}).detail("name") is a JobDetail'
         raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown}){hint}")

@@ -12,7 +12,13 @@ from quartzpy.aio.transaction import AsyncTransactionVerbs, is_asynchronous
 from quartzpy.cluster_events import ClusterEvents
 from quartzpy.config import checked_groups
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import ExecutionNotFoundError, JobNotFoundError, SchedulerStateError, UnableToInterruptJobError
+from quartzpy.errors import (
+    ExecutionNotFoundError,
+    JobNotFoundError,
+    SchedulerStateError,
+    SettingsError,
+    UnableToInterruptJobError,
+)
 from quartzpy.instants import as_span
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.life import SchedulerLife
@@ -93,7 +99,7 @@ class BaseScheduler(SchedulerLife):
             SettingsError: `look_every` is no span of time.
             StoreUnavailableError: the database cannot be reached now.
         """
-        return ClusterEvents(self._usable_store, as_span(look_every, "look_every").total_seconds())
+        return ClusterEvents(self._usable_store, as_span(look_every, "look_every", SettingsError).total_seconds())
 
     # --- this node
 

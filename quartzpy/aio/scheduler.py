@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from quartzpy.aio.calls import VerbThreads
-from quartzpy.aio.streams import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionVerbs
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
 from quartzpy.config import SchedulerConfig
@@ -88,20 +87,6 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
     async def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
         """As `using`, with verbs that are awaited whichever connection it is; they run on `threads`."""
         return await self._run(lambda behind: behind.using_async(connection, threads))
-
-    async def cluster_events(self, *, look_every: timedelta | float | str = "1s") -> AsyncClusterEvents:
-        """Watch the whole cluster: iterate over what starts and ends on any node, and nodes that come and go.
-
-        `for event in scheduler.cluster_events(): ...` blocks while nothing happens; the scheduler need not be started.
-        See `ClusterEvents`. `look_every` is how often the tables are read where no notification arrives. It costs the
-        nodes one notification, at most ten times a second, while somebody watches, and nothing otherwise.
-
-        Raises:
-            SettingsError: `look_every` is no span of time.
-            StoreUnavailableError: the database cannot be reached now.
-        """
-        found = await self._run(lambda behind: behind.cluster_events(look_every=look_every))
-        return AsyncClusterEvents._of(self, found)
 
     async def set_execution_groups(self, limits: Mapping[str, int]) -> None:
         """Limit execution groups on this node anew, as the setting `execution_groups` does; what runs goes on.
