@@ -296,7 +296,8 @@ class JobDetail:
             self.disallow_concurrent is False and limit == 1
         ):
             raise InvalidJobError(
-                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one"
+                " of them (detail.with_values(max_concurrent=...) changes both)"
             )
         if self.overlap_policy not in list(WhenFull):
             raise InvalidJobError(f"overlap_policy: {', '.join(WhenFull)} (got {self.overlap_policy!r})")

@@ -110,7 +110,7 @@ class SchedulingVerbs(TriggeringVerbs, SyncVerbs, CalendarVerbs, PausingVerbs):
 
     def schedule_jobs(
         self,
-        jobs: Mapping[JobDetail, Iterable[TriggerForm]] | Iterable[tuple[JobDetail, Iterable[TriggerForm]]],
+        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
         *,
         replace: bool = False,
     ) -> list[ScheduledJob]:
