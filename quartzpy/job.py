@@ -92,6 +92,7 @@ class JobTypes:
             listener(name)
 
     def names(self) -> list[str]:
+        """Return the registered names of all job types."""
         return sorted(self._types)
 
     def find(self, name: str) -> type[Job]:

@@ -95,6 +95,7 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def config(self) -> SchedulerConfig:
+        """The settings of this scheduler."""
         return self._config
 
     @property
@@ -114,6 +115,7 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def is_shut_down(self) -> bool:
+        """True once `shutdown` was called."""
         return self._shut_down.is_set()
 
     @refuses(BLOCKING_ARGUMENTS)
@@ -347,7 +349,7 @@ class SchedulerLife(SchedulingVerbs):
 
 def _seconds(span: timedelta | float | str, subject: str) -> float:
     """Return the seconds of a span of time. Raises SettingsError where it is none, or below zero."""
-    seconds = as_span(span, subject, SettingsError).total_seconds()
+    seconds = as_span(span, subject, SettingsError, longest=timedelta.max).total_seconds()
     if seconds < 0:
         raise SettingsError(f"{subject}: must be zero or more (got {span!r})")
     return seconds

@@ -19,13 +19,17 @@ NEAR = 0.85
 class JobListener:
     """Hears of the executions of jobs on this node. Override the methods of the events that you want."""
 
-    def job_to_be_executed(self, event: events.JobToBeExecuted) -> None: ...
+    def job_to_be_executed(self, event: events.JobToBeExecuted) -> None:
+        """The job runs next on this thread, or on the event loop; again for each refire."""
 
-    def job_execution_vetoed(self, event: events.JobExecutionVetoed) -> None: ...
+    def job_execution_vetoed(self, event: events.JobExecutionVetoed) -> None:
+        """A trigger listener vetoed the execution: it is SKIPPED."""
 
-    def job_was_executed(self, event: events.JobWasExecuted) -> None: ...
+    def job_was_executed(self, event: events.JobWasExecuted) -> None:
+        """The job has run. `error` is what it raised, `retry_after` when it is tried again."""
 
-    def job_skipped(self, event: events.JobSkipped) -> None: ...
+    def job_skipped(self, event: events.JobSkipped) -> None:
+        """A fire was left out: its job was at its limit and asks for that (APScheduler's EVENT_JOB_MAX_INSTANCES)."""
 
 
 class TriggerListener:
@@ -35,15 +39,18 @@ class TriggerListener:
     `job_to_be_executed`, the job, `job_was_executed`, `trigger_complete`.
     """
 
-    def trigger_fired(self, event: events.TriggerFired) -> None: ...
+    def trigger_fired(self, event: events.TriggerFired) -> None:
+        """A trigger fired, and its job is about to be executed unless a listener vetoes it."""
 
     def veto_job_execution(self, context: JobExecutionContext) -> bool:
         """Return True to leave out this execution: it is SKIPPED, and the trigger goes on. All listeners are asked."""
         return False
 
-    def trigger_misfired(self, event: events.TriggerMisfired) -> None: ...
+    def trigger_misfired(self, event: events.TriggerMisfired) -> None:
+        """This node found that nobody fired the trigger in time, and applied its misfire instruction."""
 
-    def trigger_complete(self, event: events.TriggerComplete) -> None: ...
+    def trigger_complete(self, event: events.TriggerComplete) -> None:
+        """All that a fire brought about on this node is done."""
 
 
 class SchedulerListener:
@@ -52,53 +59,78 @@ class SchedulerListener:
     It may also have the methods of a JobListener and of a TriggerListener, apart from the veto.
     """
 
-    def job_added(self, event: events.JobAdded) -> None: ...
+    def job_added(self, event: events.JobAdded) -> None:
+        """A job was stored, or replaced."""
 
-    def job_deleted(self, event: events.JobDeleted) -> None: ...
+    def job_deleted(self, event: events.JobDeleted) -> None:
+        """A job was removed with its triggers."""
 
-    def job_scheduled(self, event: events.JobScheduled) -> None: ...
+    def job_scheduled(self, event: events.JobScheduled) -> None:
+        """A trigger was stored, or replaced."""
 
-    def job_unscheduled(self, event: events.JobUnscheduled) -> None: ...
+    def job_unscheduled(self, event: events.JobUnscheduled) -> None:
+        """A trigger was removed."""
 
-    def job_paused(self, event: events.JobPaused) -> None: ...
+    def job_paused(self, event: events.JobPaused) -> None:
+        """The triggers of a job were paused."""
 
-    def job_resumed(self, event: events.JobResumed) -> None: ...
+    def job_resumed(self, event: events.JobResumed) -> None:
+        """The triggers of a job were resumed."""
 
-    def jobs_paused(self, event: events.JobsPaused) -> None: ...
+    def jobs_paused(self, event: events.JobsPaused) -> None:
+        """Groups of jobs were paused."""
 
-    def jobs_resumed(self, event: events.JobsResumed) -> None: ...
+    def jobs_resumed(self, event: events.JobsResumed) -> None:
+        """Groups of jobs were resumed."""
 
-    def trigger_paused(self, event: events.TriggerPaused) -> None: ...
+    def trigger_paused(self, event: events.TriggerPaused) -> None:
+        """A trigger was paused."""
 
-    def trigger_resumed(self, event: events.TriggerResumed) -> None: ...
+    def trigger_resumed(self, event: events.TriggerResumed) -> None:
+        """A trigger was resumed."""
 
-    def triggers_paused(self, event: events.TriggersPaused) -> None: ...
+    def triggers_paused(self, event: events.TriggersPaused) -> None:
+        """Groups of triggers were paused, or everything."""
 
-    def triggers_resumed(self, event: events.TriggersResumed) -> None: ...
+    def triggers_resumed(self, event: events.TriggersResumed) -> None:
+        """Groups of triggers were resumed, or everything."""
 
-    def trigger_finalized(self, event: events.TriggerFinalized) -> None: ...
+    def trigger_finalized(self, event: events.TriggerFinalized) -> None:
+        """The trigger will not fire any more."""
 
-    def triggers_in_error(self, event: events.TriggersInError) -> None: ...
+    def triggers_in_error(self, event: events.TriggersInError) -> None:
+        """No instance of a job could be made: all its triggers go to ERROR, until somebody resets them."""
 
-    def scheduling_data_cleared(self, event: events.SchedulingDataCleared) -> None: ...
+    def scheduling_data_cleared(self, event: events.SchedulingDataCleared) -> None:
+        """All jobs, triggers, calendars and pauses were removed."""
 
-    def scheduler_starting(self, event: events.SchedulerStarting) -> None: ...
+    def scheduler_starting(self, event: events.SchedulerStarting) -> None:
+        """`start` was called."""
 
-    def scheduler_started(self, event: events.SchedulerStarted) -> None: ...
+    def scheduler_started(self, event: events.SchedulerStarted) -> None:
+        """This node takes part in the cluster, or goes on after standby."""
 
-    def scheduler_in_standby(self, event: events.SchedulerInStandby) -> None: ...
+    def scheduler_in_standby(self, event: events.SchedulerInStandby) -> None:
+        """This node claims nothing more until it is started again."""
 
-    def scheduler_shutting_down(self, event: events.SchedulerShuttingDown) -> None: ...
+    def scheduler_shutting_down(self, event: events.SchedulerShuttingDown) -> None:
+        """`shutdown` was called."""
 
-    def scheduler_shut_down(self, event: events.SchedulerShutDown) -> None: ...
+    def scheduler_shut_down(self, event: events.SchedulerShutDown) -> None:
+        """This node has stopped; `drained`: all its executions ended first."""
 
-    def scheduler_error(self, event: events.SchedulerError) -> None: ...
+    def scheduler_error(self, event: events.SchedulerError) -> None:
+        """Something failed on this node outside of any job; the node goes on."""
 
-    def nodes_recovered(self, event: events.NodesRecovered) -> None: ...
+    def nodes_recovered(self, event: events.NodesRecovered) -> None:
+        """This node found others dead and freed what they held."""
 
-    def nodes_differ(self, event: events.NodesDiffer) -> None: ...
+    def nodes_differ(self, event: events.NodesDiffer) -> None:
+        """Nodes of this cluster differ in what should be alike: in their time zone data, their release, their
+        settings."""
 
-    def database_failed_over(self, event: events.DatabaseFailedOver) -> None: ...
+    def database_failed_over(self, event: events.DatabaseFailedOver) -> None:
+        """The database is on another server, or on one that was promoted; connections to the former were dropped."""
 
 
 _KINDS = (JobListener, TriggerListener, SchedulerListener)

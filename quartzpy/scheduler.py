@@ -25,7 +25,7 @@ from quartzpy.life import SchedulerLife
 from quartzpy.runtime.execution import Execution
 from quartzpy.store.protocol import JobStore
 from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.looking import checked_fire_id
+from quartzpy.verbs.looking import FireRef, checked_fire_id
 
 if TYPE_CHECKING:
     from quartzpy.connection_types import AsyncUserConnection, UserConnection
@@ -135,7 +135,7 @@ class BaseScheduler(SchedulerLife):
         job_key = checked_key(key, JobKey)
         return self._interrupt(lambda execution: execution.fired.job_key == job_key)
 
-    def interrupt_execution(self, fire_id: int | str) -> bool:
+    def interrupt_execution(self, fire_id: FireRef) -> bool:
         """Ask one execution on this node to stop. Return whether it runs here.
 
         Raises:
@@ -145,7 +145,7 @@ class BaseScheduler(SchedulerLife):
         wanted = checked_fire_id(fire_id)
         return self._interrupt(lambda execution: execution.fired.fire_id == wanted)
 
-    def cancel(self, fire_id: int | str) -> bool:
+    def cancel(self, fire_id: FireRef) -> bool:
         """Ask an execution to stop, on whichever node of the cluster it runs. Return whether it still runs.
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An

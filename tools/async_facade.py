@@ -61,15 +61,6 @@ class Twin:
     """The class asks the database only when it is used, as a query does: verbs return it without being awaited."""
 
     @property
-    def is_there(self) -> bool:
-        """Tell whether the class exists."""
-        module, _, name = self.source.partition(":")
-        try:
-            return hasattr(importlib.import_module(module), name)
-        except ModuleNotFoundError:
-            return False
-
-    @property
     def cls(self) -> type:
         """The class that it is derived from."""
         module, _, name = self.source.partition(":")
@@ -91,7 +82,7 @@ class Module:
 
 
 VERBS = "quartzpy.verbs.scheduling:SchedulingVerbs"
-_ALL = (
+MODULES = (
     Module(
         "quartzpy.aio.streams",
         "Streams of events that are awaited.",
@@ -121,9 +112,6 @@ _ALL = (
         (Twin("quartzpy.scheduler:BaseScheduler", "AsyncSchedulerVerbs", base=VERBS),),
     ),
 )
-
-
-MODULES = tuple(module for module in _ALL if all(twin.is_there for twin in module.twins))
 
 
 class CannotDeriveError(Exception):

@@ -24,6 +24,7 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
 
     @property
     def key(self) -> JobKey:
+        """The key of the job."""
         return self._behind.key
 
     async def detail(self) -> JobDetail:
@@ -99,6 +100,7 @@ class AsyncTriggeredExecution(AsyncMirror[TriggeredExecution]):
 
     @property
     def job_key(self) -> JobKey:
+        """The key of the job that runs."""
         return self._behind.job_key
 
     async def record(self) -> ExecutionRecord | None:

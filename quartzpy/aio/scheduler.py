@@ -17,6 +17,7 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.keys import JobKey
 from quartzpy.runtime.health import SchedulerHealth
 from quartzpy.scheduler import BaseScheduler, SchedulerMetadata
+from quartzpy.verbs.looking import FireRef
 
 _BaseSchedulerT = TypeVar("_BaseSchedulerT", bound=BaseScheduler)
 
@@ -26,6 +27,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
 
     @property
     def config(self) -> SchedulerConfig:
+        """The settings of this scheduler."""
         return self._behind.config
 
     @property
@@ -45,6 +47,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
 
     @property
     def is_shut_down(self) -> bool:
+        """True once `shutdown` was called."""
         return self._behind.is_shut_down
 
     async def standby(self) -> None:
@@ -112,7 +115,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """
         return await self._run(lambda behind: behind.interrupt(key))
 
-    async def interrupt_execution(self, fire_id: int | str) -> bool:
+    async def interrupt_execution(self, fire_id: FireRef) -> bool:
         """Ask one execution on this node to stop. Return whether it runs here.
 
         Raises:
@@ -121,7 +124,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """
         return await self._run(lambda behind: behind.interrupt_execution(fire_id))
 
-    async def cancel(self, fire_id: int | str) -> bool:
+    async def cancel(self, fire_id: FireRef) -> bool:
         """Ask an execution to stop, on whichever node of the cluster it runs. Return whether it still runs.
 
         The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An

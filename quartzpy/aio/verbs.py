@@ -25,6 +25,7 @@ from quartzpy.store.queries import TriggerOrder
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.sync import Existing, SyncPlan
 from quartzpy.triggers.trigger import Trigger
+from quartzpy.verbs.looking import FireRef
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 _SchedulingVerbsT = TypeVar("_SchedulingVerbsT", bound=SchedulingVerbs)
@@ -435,7 +436,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """Return the claims and the running executions of the whole cluster."""
         return await self._run(lambda behind: behind.running())
 
-    async def execution(self, fire_id: int | str) -> ExecutionRecord | None:
+    async def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
         """Return one execution, whether claimed, running or in the history; None where the id is not known.
 
         Raises:
@@ -534,7 +535,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return AsyncTriggeredExecution._of(self, found)
 
     async def run_again(
-        self, fire_id: int | str, *, delay: Span | None = None, even_if_paused: bool = False
+        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
     ) -> AsyncTriggeredExecution:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 

@@ -107,7 +107,7 @@ class AnyOf(_Combination):
     name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
-    triggers: tuple[Trigger, ...]
+    triggers: Converted[Iterable[Trigger], tuple[Trigger, ...]] = Converted()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,7 +145,7 @@ class AllOf(_Combination):
     name: str | None = None
     group: str = DEFAULT_GROUP
     _: KW_ONLY
-    triggers: tuple[Trigger, ...]
+    triggers: Converted[Iterable[Trigger], tuple[Trigger, ...]] = Converted()
     threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=1))
 
     def __post_init__(self) -> None:

@@ -40,6 +40,7 @@ class ScheduledJob(Hinted):
 
     @property
     def key(self) -> JobKey:
+        """The key of the job."""
         return self._key
 
     @property
@@ -163,6 +164,7 @@ class TriggeredExecution:
 
     @property
     def job_key(self) -> JobKey:
+        """The key of the job that runs."""
         return self._job_key
 
     @property

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable, Collection
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from quartzpy.errors import InvalidValueError, QuartzpyError
 from quartzpy.instants import as_instant
-from quartzpy.job import JobDetail, job_types
+from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.outdated import OutdatedJob, outdated
@@ -36,6 +36,17 @@ MAX_FIRE_ID = 2**63 - 1
 _FIRE_ID_DIGITS = 19
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _Record = TypeVar("_Record")
+
+
+class HasFireId(Protocol):
+    """A record or context of an execution; a record has no id before its trigger is claimed."""
+
+    @property
+    def fire_id(self) -> int | None: ...
+
+
+FireRef: TypeAlias = int | str | HasFireId
+"""The id of an execution as a number or as its digits, or a record or context of the execution."""
 
 
 class LookingVerbs(Verbs):
@@ -292,12 +303,12 @@ class LookingVerbs(Verbs):
         A stored job keeps what its class declared when it was stored. Jobs of types that this process does not know,
         and rows that it cannot read, are left out.
         """
-        known = set(job_types.names())
+        known = set(self._job_types.names())
         found: list[OutdatedJob] = []
         for record in self.jobs():
             if record.job_type in known:
                 with contextlib.suppress(QuartzpyError):
-                    found += outdated(record.job, job_types.find(record.job_type))
+                    found += outdated(record.job, self._job_types.find(record.job_type))
         return found
 
     def nodes(self) -> CheckIn:
@@ -308,7 +319,7 @@ class LookingVerbs(Verbs):
         """Return the claims and the running executions of the whole cluster."""
         return self._usable_store().list_running()
 
-    def execution(self, fire_id: int | str) -> ExecutionRecord | None:
+    def execution(self, fire_id: FireRef) -> ExecutionRecord | None:
         """Return one execution, whether claimed, running or in the history; None where the id is not known.
 
         Raises:
@@ -322,17 +333,19 @@ class LookingVerbs(Verbs):
 
 
 def checked_fire_id(fire_id: object) -> int:
-    """Return the id of an execution, which is given as a number or as its digits.
+    """Return the id of an execution, which is given as a number, as its digits, or by a record or context of it.
 
     Raises:
         InvalidValueError: no execution can have this id.
     """
-    found: object = fire_id
+    found: object = getattr(fire_id, "fire_id", fire_id)
     if isinstance(fire_id, str) and fire_id.isdecimal() and len(fire_id) <= _FIRE_ID_DIGITS:
         found = int(fire_id)
     if type(found) is int and 0 <= found <= MAX_FIRE_ID:
         return found
-    raise InvalidValueError(f"fire_id: a whole number, as context.fire_id (got {quoted(fire_id)})")
+    raise InvalidValueError(
+        f"fire_id: must be a whole number, as context.fire_id is, or a record that has one (got {quoted(fire_id)})"
+    )
 
 
 def _matcher(group: str | GroupMatcher | None) -> GroupMatcher | None:

@@ -14,7 +14,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, checked_key, unique_n
 from quartzpy.states import JobMode
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution
-from quartzpy.verbs.looking import LookingVerbs
+from quartzpy.verbs.looking import FireRef, LookingVerbs
 from quartzpy.verbs.storing import StoringVerbs
 
 
@@ -45,7 +45,7 @@ class TriggeringVerbs(StoringVerbs, LookingVerbs):
         return self._by_hand(checked_key(key, JobKey), data, delay, even_if_paused=even_if_paused)
 
     def run_again(
-        self, fire_id: int | str, *, delay: Span | None = None, even_if_paused: bool = False
+        self, fire_id: FireRef, *, delay: Span | None = None, even_if_paused: bool = False
     ) -> TriggeredExecution:
         """Run the job of an execution again, now or after `delay`, with the data that its trigger brought.
 

@@ -10,7 +10,7 @@ import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.cluster_events import ClusterEvent, ClusterEvents, ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
-from quartzpy.errors import SettingsError
+from quartzpy.errors import InvalidValueError
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
@@ -126,5 +126,5 @@ def test_a_closed_watch_ends_for_who_waits_in_it(client: Scheduler) -> None:
     reader.start()
     events.close()
     assert ended.wait(SOON)
-    with pytest.raises(SettingsError, match="look_every"):
+    with pytest.raises(InvalidValueError, match="look_every"):
         client.cluster_events(look_every="now and then")

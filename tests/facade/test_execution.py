@@ -113,7 +113,7 @@ def test_a_job_is_run_by_hand_after_a_delay(scheduler: Scheduler) -> None:
         {"max_concurrent": 1, "disallow_concurrent": False},
         {"retry": 3},
         {"timeout": timedelta()},
-        {"timeout": 5},
+        {"timeout": "soon"},
     ],
 )
 def test_wrong_limits_are_refused(wrong: dict[str, object]) -> None:

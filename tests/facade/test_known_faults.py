@@ -26,7 +26,7 @@ def test_a_class_that_this_node_does_not_know_poisons_nothing(
         scheduler.start()
         assert jobs.next_run().job_key.name == "known"
     assert {scheduler.trigger_state(TriggerKey(f"u{n}", "DEFAULT")) for n in range(20)} == {PublicState.NORMAL}
-    assert "left to other nodes: billing.jobs:Elsewhere" in caplog.text
+    assert "to other nodes: billing.jobs:Elsewhere" in caplog.text
 
 
 def test_a_calendar_that_does_not_exist_is_refused_when_the_trigger_is_stored(client: Scheduler) -> None:

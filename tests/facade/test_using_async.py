@@ -154,7 +154,7 @@ def test_all_verbs_work_inside(client: Scheduler, opened: Opened) -> None:
             assert await inside.why(TriggerKey("other"))
             await inside.add_calendar("weekly", WeeklyCalendar(), replace=True, update_triggers=True)
             await inside.trigger_job(JobKey("job"), {"by": "hand"})
-            await inside.executions()
+            await inside.executions().page()
             await inside.counts()
             await inside.unschedule_job(TriggerKey("other"))
             assert await inside.delete_calendar("weekly")
@@ -175,7 +175,9 @@ def test_an_error_leaves_the_transaction_usable_and_nothing_half_done(client: Sc
         async with opened() as connection:
             inside = client.using(given(connection))
             with pytest.raises(ObjectAlreadyExistsError):
-                await inside.schedule_jobs([(a_job("new"), [SimpleTrigger("new")]), (a_job(), [SimpleTrigger("t2")])])
+                await inside.schedule_jobs(
+                    [(a_job("new"), [SimpleTrigger("new")]), (a_job(), [SimpleTrigger("t", interval="1h")])]
+                )
             with pytest.raises(JobNotFoundError):
                 await inside.schedule(SimpleTrigger("x", job_key=JobKey("none")))
             assert not await inside.check_exists(JobKey("new"))

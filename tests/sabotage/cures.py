@@ -189,8 +189,8 @@ CURES = (
         (
             Edit(
                 "quartzpy.instants",
-                "timedelta() <= value <= LONGEST_SPAN and (zero or value)",
-                "timedelta() <= value and (zero or value)",
+                "    if span < timedelta() or span > longest or (above_zero and not span):",
+                "    if span < timedelta() or (above_zero and not span):",
             ),
         ),
         (

@@ -28,8 +28,8 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.migrations",
-                "        command.upgrade(_config(schema, connection), revision)\n",
-                "        command.upgrade(_config(schema, connection), revision)\n"
+                "        command.upgrade(_config(schema, prefix, connection), revision)\n",
+                "        command.upgrade(_config(schema, prefix, connection), revision)\n"
                 '        connection.execute(text("DROP INDEX IF EXISTS qrtz_fired_triggers_one_running"))\n',
             ),
         ),

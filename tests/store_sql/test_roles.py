@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, TriggerKey, WeeklyCalendar
 from quartzpy.cli.main import cli
-from quartzpy.errors import QuartzpyError, SchemaError
+from quartzpy.errors import ExecutionNotFoundError, QuartzpyError, SchemaError
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations, roles
 from quartzpy.store.sql.privileges import SEQUENCES, TABLES, Use
@@ -89,7 +89,8 @@ def everything_of_a_client(client: Scheduler) -> None:
     client.resume_job(job)
     client.sync([(JobDetail(Quick, "declared"), SimpleTrigger("declared", start_time=LATER))], owner="me")
     client.sync([], owner="me", prune=True)
-    client.cancel("1")
+    with pytest.raises(ExecutionNotFoundError):
+        client.cancel("1")
     client.trigger_job(job)
     client.unschedule_job(key)
     client.delete_calendar("weekdays")

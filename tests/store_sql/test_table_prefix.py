@@ -121,6 +121,6 @@ def test_all_verbs_work_under_a_prefix(two: list[Scheduler]) -> None:
     scheduler.resume_all()
     assert scheduler.why(next(iter(scheduler.trigger_keys())))
     assert scheduler.counts()
-    assert scheduler.executions() == []
-    assert scheduler.misfires() == []
+    assert not scheduler.executions()
+    assert not scheduler.misfires()
     scheduler.clear()
