@@ -27,7 +27,7 @@ from quartzpy.middleware import Middleware
 from quartzpy.other_names import SCHEDULER_NAMES, Hinted
 from quartzpy.plugin import Plugin
 from quartzpy.runtime.health import HealthState
-from quartzpy.runtime.run import LOOK_EVERY
+from quartzpy.runtime.run import CHECK_EVERY
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 
@@ -155,7 +155,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
             self._decorated[0]()
             del self._decorated[0]
 
-    def cluster_events(self, *, look_every: Span = "1s") -> AsyncClusterEvents:
+    def cluster_events(self, *, poll_interval: Span = "1s") -> AsyncClusterEvents:
         """Watch the whole cluster: `async for event in scheduler.cluster_events(): ...`.
 
         The events are those of `Scheduler.cluster_events`, from the beginning of the loop on. Leaving the loop keeps a
@@ -163,10 +163,10 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
         `events.close()`.
 
         Raises:
-            SettingsError: `look_every` is no span of time; the beginning of the loop raises it.
+            SettingsError: `poll_interval` is no span of time; the beginning of the loop raises it.
             StoreUnavailableError: the database cannot be reached; the beginning of the loop raises it.
         """
-        return AsyncClusterEvents._made_once(self, lambda behind: behind.cluster_events(look_every=look_every))
+        return AsyncClusterEvents._made_once(self, lambda behind: behind.cluster_events(poll_interval=poll_interval))
 
     async def run(
         self, *, drain_timeout: Span | None = "30s", interrupt: bool = False, log_level: str = "INFO"
@@ -223,7 +223,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
 
     async def _until_failed(self) -> None:
         while self.health().state is not HealthState.FAILED:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_EVERY)
 
     async def _drain(self, given_up: asyncio.Event, timeout: timedelta | None, interrupt: bool) -> bool:
         # Shielded: a task that is cancelled still lets its executions end.

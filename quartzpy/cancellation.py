@@ -1,4 +1,4 @@
-"""A request to stop, seen by the one execution it is for."""
+"""A request to one execution to stop."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import threading
 
 
 class Cancellation:
-    """As a `threading.Event`, but made only when somebody waits: most executions never look."""
+    """A flag like `threading.Event`, whose event is created on the first wait, because most executions never wait."""
 
-    __slots__ = ("_asked", "_event", "noticed")
+    __slots__ = ("_event", "_requested", "noticed")
     _making = threading.Lock()
 
     def __init__(self) -> None:
-        self._asked = False
+        self._requested = False
         self._event: threading.Event | None = None
         self.noticed = False
-        """True if the execution looked, and learned that it should stop."""
+        """True once the execution itself has seen the request."""
 
     def set(self) -> None:
         with self._making:
-            self._asked = True
+            self._requested = True
             if self._event is not None:
                 self._event.set()
 
     def is_set(self) -> bool:
-        return self._asked
+        return self._requested
 
     def notice(self) -> bool:
-        """The execution itself asks whether it should stop."""
-        self.noticed = self.noticed or self._asked
-        return self._asked
+        """Return whether the execution should stop, and record that it has seen the request."""
+        self.noticed = self.noticed or self._requested
+        return self._requested
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the request up to `timeout` seconds; whether it came."""
+        """Wait for the request for at most `timeout` seconds. Return whether it was made."""
         with self._making:
-            if self._asked:
+            if self._requested:
                 return True
             if self._event is None:
                 self._event = threading.Event()

@@ -1,4 +1,4 @@
-"""The context of an execution: what a job learns and may ask for while it runs."""
+"""The execution context: the data and the operations that a job has while it runs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 
 
 class JobExecutionContext:
-    """One execution: its trigger, times, data, and what it asks for.
+    """The context of one execution, passed to `Job.execute`: its trigger, times, data and operations.
 
-    `fire_time` is when the fire was committed, `scheduled_fire_time` the instant of the schedule. `fire_id`
-    is a number that rises from one execution of a job to the next: a resource outside can refuse a smaller one.
+    `scheduled_fire_time` is the instant of the schedule; `fire_time` is the instant at which the fire was committed.
+    `fire_id` identifies the execution and is greater than that of every earlier execution of the job, so that an
+    external resource can use it as a fencing token and reject a smaller one.
     """
 
     def __init__(
@@ -69,44 +70,44 @@ class JobExecutionContext:
         self.scheduler = scheduler
         self.job_instance = job_instance
         self.instance_id = instance_id
-        """The id of the node that runs this execution, as `Scheduler.nodes()` and the history show it."""
+        """The instance id of the node that runs this execution, as in `Scheduler.nodes()` and the history."""
         self.refire_count = refire_count
-        """The number of times that this execution was fired again at once because it raised
-        `JobExecutionError(refire_immediately=True)`. Each refire gets the same context: what the job changed in
-        `job_detail_data`, in `job_data` or by `put` is still there."""
+        """The number of immediate refires of this execution: the job raised
+        `JobExecutionError(refire_immediately=True)` that many times. Every refire gets this same context, so the job
+        still sees its changes to `job_detail_data` and `job_data` and the values that it stored with `put`."""
         self.result: Any = None
-        """The value that `execute` returned. The job may also set it."""
+        """The result of the execution. It is the return value of `execute`; the job may also set it."""
         self.job_run_time: timedelta | None = None
-        """The time that the job ran (since the last refire, if there was one). None while it runs."""
+        """The duration of the run, since the last refire if there was one. None while the job runs."""
 
     def __repr__(self) -> str:
         return f"<JobExecutionContext of job {self.job_key}, fired by {self.trigger_key}, fire_id {self.fire_id}>"
 
     @cached_property
     def job_detail_data(self) -> JobDataMap:
-        """The job's own data: with `@persist_job_data_after_execution` its changes are stored."""
+        """The job's own data. With `@persist_job_data_after_execution`, changes to it are stored after the run."""
         return JobDataMap(decode(self._fired.job_data))
 
     @cached_property
     def job_data(self) -> dict[str, Any]:
-        """The job's data with the trigger's over it. Changes to this merged view are not stored."""
+        """The job's data merged with the trigger's; the trigger's values win. Changes to it are not stored."""
         return {**self.job_detail_data, **decode(self._fired.trigger_data)}
 
     @cached_property
     def data(self) -> Any:
-        """The job's data as a value of its `data_type`, or `job_data` itself where the job has no `data_type`.
+        """The merged data as an instance of the job's `data_type`, or `job_data` if the job has no `data_type`.
 
-        It is built when first asked for. Changes to it are not stored.
+        It is built on first access. Changes to it are not stored.
 
         Raises:
-            InvalidJobDataError: what is stored makes no such value.
+            InvalidJobDataError: the stored data does not fit the `data_type`.
         """
         if self._data_type is None:
             return self.job_data
         return build(self._data_type, self.job_data, f"job {self.job_key}, trigger {self.trigger_key}")
 
     def prepare_refire(self) -> None:
-        """Count a refire, and bring the changes that the job made to its own data into the merged view."""
+        """Count a refire, and merge the job's changes to its own data into `job_data`."""
         self.refire_count += 1
         self.job_run_time = None
         if "job_data" not in self.__dict__ or "job_detail_data" not in self.__dict__:
@@ -147,97 +148,110 @@ class JobExecutionContext:
 
     @property
     def calendar(self) -> Calendar | None:
-        """The calendar that the trigger names, as it was at the fire; None for none."""
+        """The trigger's calendar as it was at the fire. None if the trigger has no calendar."""
         return self._fired.calendar
 
     @property
     def fire_time(self) -> datetime:
-        """The instant at which the trigger fired, by the database's clock."""
+        """The instant at which the trigger fired, by the clock of the database."""
         return self._fired.fire_time
 
     @property
     def scheduled_fire_time(self) -> datetime:
-        """The instant for which the trigger was scheduled; the fire itself may be later."""
+        """The instant of the schedule for which the trigger fired. The fire itself may be later."""
         return self._fired.scheduled_fire_time
 
     @property
     def previous_fire_time(self) -> datetime | None:
-        """The trigger's scheduled fire time before this one; None for the first."""
+        """The scheduled fire time before this one. None for the first."""
         return self._fired.previous_fire_time
 
     @property
     def next_fire_time(self) -> datetime | None:
-        """The trigger's next scheduled fire time after this one; None if it has none."""
+        """The scheduled fire time after this one. None if the trigger does not fire again."""
         return self._fired.next_fire_time
 
     @property
     def fire_id(self) -> int:
-        """Identifies this execution in the cluster, for ever. It rises from fire to fire: a fencing token, by which
-        other
-        resources can refuse an execution that was replaced.
+        """The id of this execution: unique in the cluster, and never used again.
+
+        It increases from fire to fire, so it also serves as a fencing token: an external resource that remembers the
+        greatest `fire_id` can reject the writes of an execution that another node has replaced.
         """
         return self._fired.fire_id
 
     @property
     def recovering(self) -> bool:
-        """True if this repeats an execution whose node died."""
+        """True if this execution repeats one whose node died."""
         return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
 
     @property
     def coalesced_fire_times(self) -> tuple[datetime, ...]:
-        """The fire times that this execution stands for: those that were missed, after a misfire, else its own alone.
+        """The scheduled fire times that were coalesced into this execution.
 
-        At most 1,000 are remembered.
+        After a misfire these are the missed fire times, at most the first 1,000; otherwise it is
+        `scheduled_fire_time` alone.
         """
         return self._fired.coalesced_fire_times or (self.scheduled_fire_time,)
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt: 1, or more where the retry policy runs a job again after it failed."""
+        """The number of this attempt. It is 1 at first; each retry by the retry policy adds 1."""
         return self._fired.attempt
 
     @property
     def retried_trigger_key(self) -> TriggerKey | None:
-        """The trigger whose execution failed and is tried again; None in a first attempt."""
+        """The key of the trigger whose failed execution is retried. None in a first attempt."""
         if RETRIED_NAME not in self.job_data:
             return None
         return TriggerKey(str(self.job_data[RETRIED_NAME]), str(self.job_data[RETRIED_GROUP]))
 
     def _original(self, key: str) -> str:
         if not self.recovering:
-            raise InvalidValueError("this execution is not a recovery; ask context.recovering first")
+            raise InvalidValueError("this execution is not a recovery; check context.recovering first")
         return str(self.job_data[key])
 
     @property
     def recovering_trigger_key(self) -> TriggerKey:
-        """The trigger whose execution is repeated. Raises InvalidValueError where this is no recovery."""
+        """The key of the trigger whose execution is recovered.
+
+        Raises:
+            InvalidValueError: this execution is not a recovery.
+        """
         return TriggerKey(self._original(ORIGINAL_NAME), self._original(ORIGINAL_GROUP))
 
     @property
     def original_fire_time(self) -> datetime:
-        """When the repeated execution was fired. Raises InvalidValueError where this is no recovery."""
+        """The instant at which the recovered execution fired.
+
+        Raises:
+            InvalidValueError: this execution is not a recovery.
+        """
         return _instant(self._original(ORIGINAL_FIRE_TIME))
 
     @property
     def original_scheduled_fire_time(self) -> datetime:
-        """The instant of the repeated execution. Raises InvalidValueError where this is no recovery."""
+        """The scheduled fire time of the recovered execution.
+
+        Raises:
+            InvalidValueError: this execution is not a recovery.
+        """
         return _instant(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
 
     @property
     def nominal_fire_time(self) -> datetime:
-        """The instant of the schedule that this execution is about.
+        """The instant of the schedule that this execution processes.
 
-        That is `scheduled_fire_time`; of a retry, a recovery or a repetition by `run_again` that of the execution which
-        was to be first, in whole milliseconds.
+        It is `scheduled_fire_time`. A retry, a recovery and a repetition by `run_again` have that of the original
+        execution, in whole milliseconds.
         """
         return self._nominal[1]
 
     @property
     def execution_key(self) -> str:
-        """A text that is the same for all attempts at one fire: its retries, recoveries and repetitions.
+        """An idempotency key: the same text in the retries, recoveries and repetitions of one fire.
 
-        Two different fires never have the same. A job that calls others gives it to them, so that they do once what
-        they are asked to do twice (an idempotency key).
+        No two fires share a key. A job passes it to the services that it calls, so that they ignore a repeated request.
         """
         key, instant = self._nominal
         return f"{key}@{instant.isoformat(timespec='milliseconds')}"
@@ -246,7 +260,7 @@ class JobExecutionContext:
     def _nominal(self) -> tuple[TriggerKey, datetime]:
         key, instant = self.trigger_key, self.scheduled_fire_time
         data = self.job_data
-        # What was recovered may be retried, and the other way round; each kind names its own first only once.
+        # A recovery may be retried, and a retry recovered. Each kind records its original only once.
         repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
         while (names := repeating.pop(key.group, None)) and names[0] in data:
             group, name, at = (str(data[one]) for one in names)
@@ -255,20 +269,20 @@ class JobExecutionContext:
 
     @property
     def cancelled(self) -> bool:
-        """True if somebody asked this execution to stop. A job that runs for long checks it now and then."""
+        """True once this execution was asked to stop. A job that runs for long checks it from time to time."""
         return self._cancelled.notice()
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Sleep for up to `timeout` seconds, less where the execution is asked to stop; whether it is."""
+        """Sleep for `timeout` seconds, or until the execution is asked to stop. Return True if it was asked."""
         self._cancelled.wait(timeout)
         return self._cancelled.notice()
 
     def raise_if_cancelled(self) -> None:
-        """Raise where the execution should end now.
+        """Raise an error if the execution should end now.
 
         Raises:
-            LeaseLostError: this node was declared dead; what the job does no longer counts.
-            JobCancelledError: somebody asked it to stop.
+            LeaseLostError: `lease_lost` is true; another node may run the job.
+            JobCancelledError: the execution was asked to stop.
         """
         if self.lease_lost:
             raise LeaseLostError("this node was declared dead by the cluster; the execution no longer counts")
@@ -277,43 +291,47 @@ class JobExecutionContext:
 
     @property
     def lease_lost(self) -> bool:
-        """True if another node may run this job by now: this one was declared dead, or its lease ran out by its own
-        clock, as where it is cut off from the database. In the second case nothing is decided: it is false again once
-        a check-in is answered before anybody else took over.
+        """True if another node may be running this job by now.
+
+        Either the cluster has declared this node dead, or the lease has expired by this node's own clock, for example
+        because it cannot reach the database. An expired lease is not final: the value is False again after a check-in
+        succeeds before another node has taken over.
         """
         return self._is_lease_lost()
 
     def transaction(self) -> AbstractContextManager[Connection]:
-        """A transaction on the scheduler's database, as a SQLAlchemy connection: exactly once.
+        """Open a transaction on the scheduler's database, for work that takes effect exactly once.
 
-        When the block ends, what was done in it is committed together with this execution's success; where it
-        raises, nothing is. It is the job's last act: an execution has one, and what it does afterwards is no longer
-        recorded. Where this node was declared dead meanwhile, all is rolled back.
+        Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work together
+        with the success of this execution. If the block raises, or if the cluster has declared this node dead
+        meanwhile, everything is rolled back. An execution can commit only one such transaction. It should be the last
+        thing that the job does, because nothing after it changes the recorded outcome.
 
         Raises:
-            InvalidValueError: this execution has committed one already, or the store is memory://.
-            LeaseLostError: at the end of the block; nothing was committed.
+            InvalidValueError: this execution has already committed one, or the store is memory://.
+            LeaseLostError: raised at the end of the block; nothing was committed.
         """
         return self._transaction()
 
     def fenced_transaction(self) -> AbstractContextManager[Connection]:
-        """A transaction on the scheduler's database, as a SQLAlchemy connection: any number in one execution.
+        """Open a fenced transaction on the scheduler's database. An execution may open any number of them.
 
-        When the block ends, what was done in it is committed if the execution still counts: if this node was declared
-        dead meanwhile, all is rolled back. Where the block raises, nothing is committed. Unlike `transaction` it does
-        not end the execution; what runs again (a retry, a recovery) has to find out what was committed before.
+        Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work if the
+        execution is still valid. If the block raises, or if the cluster has declared this node dead meanwhile,
+        everything is rolled back. Unlike `transaction`, it does not complete the execution: a retry or a recovery has
+        to find out what was committed before.
 
         Raises:
-            InvalidValueError: the execution was recorded by `transaction` already, or the store is memory://.
-            LeaseLostError: at the end of the block; nothing of it was committed.
+            InvalidValueError: `transaction` has already recorded the execution, or the store is memory://.
+            LeaseLostError: raised at the end of the block; nothing was committed.
         """
         return self._fenced_transaction()
 
     @property
     def log_attributes(self) -> dict[str, str | int]:
-        """The attributes that log records about this execution have: `job`, `trigger`, `fire_id` and `node`.
+        """The attributes of quartzpy's log records about this execution: `job`, `trigger`, `fire_id` and `node`.
 
-        A job gives them to its own records: `logger.info("...", extra=context.log_attributes)`.
+        A job adds them to its own records with `logger.info("...", extra=context.log_attributes)`.
         """
         return {
             "job": str(self.job_key),
@@ -323,22 +341,22 @@ class JobExecutionContext:
         }
 
     def put(self, key: Any, value: Any) -> None:
-        """Keep something for the length of the execution, in memory."""
+        """Keep a value in memory until the execution ends."""
         self._scratch[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return what `put` kept under a key in this execution, or `default`."""
+        """Return the value that `put` stored under `key` in this execution, or `default`."""
         return self._scratch.get(key, default)
 
 
 def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a trigger that repeats an execution which had `data`: it names the first of those repeated."""
+    """Return the data of a trigger that repeats an execution with this `data`. It names the original execution."""
     values = (trigger_key.group, trigger_key.name, milliseconds(scheduled_fire_time))
     return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
 
 
 def milliseconds(instant: datetime) -> str:
-    """An instant as Quartz writes it into the data of a trigger that repeats another."""
+    """Format an instant as Quartz stores it in the data of a recovery trigger: milliseconds since 1970."""
     return str((instant - _EPOCH) // timedelta(milliseconds=1))
 
 

@@ -1,4 +1,4 @@
-"""The events of a scheduler, as values for listeners. Each names the listener's method that is called with it."""
+"""The events that a scheduler passes to its listeners. `method` names the listener method for the event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, as this process saw it."""
+    """The base class of all events. An event reports something that this process did or observed."""
 
     method: ClassVar[str] = ""
 
@@ -30,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionEvent(Event):
-    """Something about one execution."""
+    """An event of one execution."""
 
     context: JobExecutionContext
 
@@ -52,21 +52,21 @@ class TriggerFired(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobExecutionVetoed(ExecutionEvent):
-    """A trigger listener vetoed the execution: it is SKIPPED."""
+    """A trigger listener vetoed the execution, which ends as SKIPPED."""
 
     method: ClassVar[str] = "job_execution_vetoed"
 
 
 @dataclass(frozen=True, slots=True)
 class JobToBeExecuted(ExecutionEvent):
-    """The job runs next on this thread, or on the event loop; again for each refire."""
+    """The job is about to run, on this thread or on the event loop. Each refire emits this event again."""
 
     method: ClassVar[str] = "job_to_be_executed"
 
 
 @dataclass(frozen=True, slots=True)
 class JobWasExecuted(ExecutionEvent):
-    """The job has run. `error` is what it raised, `retry_after` when it is tried again."""
+    """The job has run. `error` is the exception that it raised; `retry_after` is the delay until its retry."""
 
     method: ClassVar[str] = "job_was_executed"
 
@@ -77,9 +77,10 @@ class JobWasExecuted(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class TriggerComplete(ExecutionEvent):
-    """All that a fire brought about on this node is done.
+    """This node has finished processing a fire.
 
-    `instruction` says what becomes of the trigger, or of all triggers of the job; `outcome`, how the execution ended.
+    `outcome` is the outcome of the execution. `instruction` is its consequence for the trigger, or for all triggers of
+    the job.
     """
 
     method: ClassVar[str] = "trigger_complete"
@@ -93,16 +94,16 @@ class TriggerComplete(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class TriggerEvent(Event):
-    """Something about one trigger."""
+    """An event of one trigger."""
 
     trigger_key: TriggerKey
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerMisfired(TriggerEvent):
-    """This node found that nobody fired the trigger in time, and applied its misfire instruction.
+    """The trigger missed fire times, and this node applied its misfire instruction.
 
-    `missed` are the instants that get no run of their own, the first 1,000 of them.
+    `missed` has the fire times that get no execution of their own, at most the first 1,000.
     """
 
     method: ClassVar[str] = "trigger_misfired"
@@ -111,7 +112,10 @@ class TriggerMisfired(TriggerEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobSkipped(TriggerEvent):
-    """A fire was left out: its job was at its limit and asks for that (APScheduler's EVENT_JOB_MAX_INSTANCES)."""
+    """A fire was skipped because its job was at its concurrency limit and its `overlap_policy` skips fires.
+
+    It corresponds to APScheduler's EVENT_JOB_MAX_INSTANCES.
+    """
 
     method: ClassVar[str] = "job_skipped"
     job_key: JobKey
@@ -120,7 +124,7 @@ class JobSkipped(TriggerEvent):
 
 @dataclass(frozen=True, slots=True)
 class TriggersInError(Event):
-    """No instance of a job could be made: all its triggers go to ERROR, until somebody resets them."""
+    """A job could not be instantiated. All its triggers go to ERROR, and stay there until they are reset."""
 
     method: ClassVar[str] = "triggers_in_error"
     job_key: JobKey
@@ -129,17 +133,17 @@ class TriggersInError(Event):
 
 @dataclass(frozen=True, slots=True)
 class TriggerFinalized(TriggerEvent):
-    """The trigger will not fire any more."""
+    """The trigger has fired for the last time."""
 
     method: ClassVar[str] = "trigger_finalized"
 
 
-# --- what was asked of this scheduler
+# --- operations on this scheduler
 
 
 @dataclass(frozen=True, slots=True)
 class JobAdded(Event):
-    """A job was stored, or replaced."""
+    """A job was stored or replaced."""
 
     method: ClassVar[str] = "job_added"
     job: JobDetail
@@ -151,7 +155,7 @@ class JobAdded(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobDeleted(Event):
-    """A job was removed with its triggers."""
+    """A job was deleted together with its triggers."""
 
     method: ClassVar[str] = "job_deleted"
     job_key: JobKey
@@ -159,7 +163,7 @@ class JobDeleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobScheduled(Event):
-    """A trigger was stored, or replaced."""
+    """A trigger was stored or replaced."""
 
     method: ClassVar[str] = "job_scheduled"
     trigger: Trigger
@@ -171,7 +175,7 @@ class JobScheduled(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobUnscheduled(TriggerEvent):
-    """A trigger was removed."""
+    """A trigger was deleted."""
 
     method: ClassVar[str] = "job_unscheduled"
 
@@ -192,21 +196,21 @@ class TriggerResumed(TriggerEvent):
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent(Event):
-    """Something about groups: those that `matcher` matches; None stands for all."""
+    """An event of all groups that `matcher` matches. None means all groups."""
 
     matcher: GroupMatcher | None
 
 
 @dataclass(frozen=True, slots=True)
 class TriggersPaused(GroupEvent):
-    """Groups of triggers were paused, or everything."""
+    """Groups of triggers, or all triggers, were paused."""
 
     method: ClassVar[str] = "triggers_paused"
 
 
 @dataclass(frozen=True, slots=True)
 class TriggersResumed(GroupEvent):
-    """Groups of triggers were resumed, or everything."""
+    """Groups of triggers, or all triggers, were resumed."""
 
     method: ClassVar[str] = "triggers_resumed"
 
@@ -243,12 +247,12 @@ class JobResumed(Event):
 
 @dataclass(frozen=True, slots=True)
 class SchedulingDataCleared(Event):
-    """All jobs, triggers, calendars and pauses were removed."""
+    """All jobs, triggers, calendars and pauses were deleted."""
 
     method: ClassVar[str] = "scheduling_data_cleared"
 
 
-# --- the scheduler's own life
+# --- the scheduler's lifecycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +264,14 @@ class SchedulerStarting(Event):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStarted(Event):
-    """This node takes part in the cluster, or goes on after standby."""
+    """This node has joined the cluster, or has resumed after standby."""
 
     method: ClassVar[str] = "scheduler_started"
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInStandby(Event):
-    """This node claims nothing more until it is started again."""
+    """This node claims no triggers until `start` is called again."""
 
     method: ClassVar[str] = "scheduler_in_standby"
 
@@ -281,7 +285,7 @@ class SchedulerShuttingDown(Event):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerShutDown(Event):
-    """This node has stopped; `drained`: all its executions ended first."""
+    """This node has stopped. `drained` is true if all its executions ended and were recorded first."""
 
     method: ClassVar[str] = "scheduler_shut_down"
     drained: bool
@@ -289,10 +293,11 @@ class SchedulerShutDown(Event):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerError(Event):
-    """Something failed on this node outside of any job; the node goes on.
+    """An error occurred on this node outside of a job's own code. The node continues to run.
 
-    `message` says what: the database cannot be reached, a pass of a thread failed, an execution failed around its job,
-    or the next fire time of a trigger cannot be computed. An outage is told once, when it begins.
+    `message` describes it: the database is unavailable, a pass of a background thread failed, an execution failed
+    outside of its job, or the next fire time of a trigger cannot be computed. An outage is reported once, when it
+    begins.
     """
 
     method: ClassVar[str] = "scheduler_error"
@@ -302,7 +307,11 @@ class SchedulerError(Event):
 
 @dataclass(frozen=True, slots=True)
 class NodesRecovered(Event):
-    """This node found others dead and freed what they held."""
+    """This node found that other nodes are dead, and recovered their work.
+
+    `nodes` has their instance ids, `recovered` the number of executions that run again, `terminated` the number that
+    do not.
+    """
 
     method: ClassVar[str] = "nodes_recovered"
     nodes: tuple[str, ...]
@@ -312,9 +321,10 @@ class NodesRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFailedOver(Event):
-    """The database is on another server, or on one that was promoted; connections to the former were dropped.
+    """The database is now served by another server, or by a promoted standby. Old connections were closed.
 
-    Places are host:port as this process reached them; what a server does not tell is None.
+    `place` and `previous_place` are host:port as this process reached them. Values that a server does not report are
+    None.
     """
 
     method: ClassVar[str] = "database_failed_over"
@@ -328,9 +338,9 @@ class DatabaseFailedOver(Event):
 
 @dataclass(frozen=True, slots=True)
 class NodesDiffer(Event):
-    """Nodes of this cluster differ in what should be alike: in their time zone data, their release, their settings.
+    """Nodes of this cluster differ in their time zone data, release or settings, which should be the same.
 
-    `values` has each value as text with the nodes that have it. Told once for each difference.
+    `values` maps each value, as text, to the nodes that have it. Each difference is reported once.
     """
 
     method: ClassVar[str] = "nodes_differ"

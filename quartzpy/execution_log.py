@@ -1,4 +1,4 @@
-"""Log lines about executions: where each begins and how it ends, skipped fires and misfires."""
+"""The log lines about executions: starts and outcomes, skipped fires and misfires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOGGER = "quartzpy.executions"
 
 
 class ExecutionLogger:
-    """Writes starts, ends and skipped fires at `level`, failures and misfires as warnings."""
+    """Logs starts, outcomes and skipped fires at `level`, and failures and misfires as warnings."""
 
     def __init__(self, scheduler: str, logger: str = LOGGER, level: int = logging.INFO) -> None:
         self._scheduler = scheduler
@@ -22,7 +22,7 @@ class ExecutionLogger:
         self._level = level
 
     def listen(self, listeners: Listeners) -> None:
-        """Write down what these listeners are told from now on."""
+        """Begin to log the events of these listeners."""
         listeners.add_listener(
             self._write, JobToBeExecuted, JobWasExecuted, JobExecutionVetoed, JobSkipped, TriggerMisfired
         )
@@ -66,7 +66,7 @@ class ExecutionLogger:
                 )
             case TriggerMisfired(trigger_key, missed):
                 self._logger.warning(
-                    "%s had misfired; it missed %d fire times",
+                    "%s misfired: it missed %d fire times",
                     trigger_key,
                     len(missed),
                     extra={"scheduler": self._scheduler, "trigger": str(trigger_key)},

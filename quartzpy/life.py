@@ -1,4 +1,4 @@
-"""The life of a scheduler in its process: it is made, opened, started, put in standby and shut down."""
+"""The lifecycle of a scheduler in its process: construction, start, standby and shutdown."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SchedulerLife(SchedulingVerbs):
         job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.context: dict[str, Any] = dict(context or {})
-        """Objects of this process that jobs reach as `context.scheduler.context` (Quartz's `SchedulerContext`)."""
+        """Objects of this process for its jobs: `context.scheduler.context` (Quartz's `SchedulerContext`)."""
         self._job_factory = job_factory
         self._middleware = tuple(middleware)
         self._plugins = tuple(plugins)
@@ -75,7 +75,7 @@ class SchedulerLife(SchedulingVerbs):
         self._job_defaults = checked_defaults(job_defaults)
         self._version = version
         self.listeners = Listeners()
-        """The listeners of this scheduler; add yours here."""
+        """The listeners of this scheduler. Add your own here."""
         store.on_event(self._tell)
         self._lock = threading.RLock()
         self._opened = False
@@ -91,7 +91,7 @@ class SchedulerLife(SchedulingVerbs):
         for plugin in self._plugins:
             plugin.initialize(cast("BaseScheduler", self))
 
-    # --- life
+    # --- lifecycle
 
     @property
     def config(self) -> SchedulerConfig:
@@ -100,17 +100,17 @@ class SchedulerLife(SchedulingVerbs):
 
     @property
     def instance_id(self) -> str | None:
-        """This node's id in the cluster; None before `start`."""
+        """The id of this node in the cluster. None before `start`."""
         return self._node.instance_id if self._node else None
 
     @property
     def is_started(self) -> bool:
-        """True if `start` was called and the scheduler was not shut down since."""
+        """True after `start`, until the scheduler is shut down."""
         return self._node is not None and not self.is_shut_down
 
     @property
     def is_in_standby(self) -> bool:
-        """True if this node claims nothing: in standby, or not started."""
+        """True if this node claims no triggers because it is in standby or was not started."""
         return self._node is None or self._node.in_standby
 
     @property
@@ -120,21 +120,21 @@ class SchedulerLife(SchedulingVerbs):
 
     @refuses(BLOCKING_ARGUMENTS)
     def start(self, *, standby: bool = False) -> None:
-        """Begin to run jobs on this node, or go on after `standby`.
+        """Join the cluster as a node and run jobs, or resume after `standby`.
 
-        With `standby`, one that was not started joins the cluster and claims nothing until it is started again.
+        With `standby=True` a new node joins the cluster, but claims no triggers until `start` is called again.
 
         Raises:
-            SchedulerStateError: it was shut down, is used in another process than it was made in, or this is a process
-                worker, which imports the program's main module.
+            SchedulerStateError: the scheduler was shut down, was created in another process, or this process is a
+                process worker, which imports the program's main module.
             StoreUnavailableError: the database did not answer within `start_timeout`.
-            SchemaError: its tables are absent or of another release.
-            InstanceIdInUseError: another living node has this instance id.
+            SchemaError: the tables are missing or belong to another release.
+            InstanceIdInUseError: another live node has this instance id.
         """
         if is_process_worker():
-            # A node in a node, and the job that the process is for would wait for ever.
+            # Otherwise importing the main module would start a nested node, and the worker's job would never run.
             raise SchedulerStateError(
-                "a process worker starts no scheduler; in the program's main module, start it under"
+                "a process worker cannot start a scheduler; guard the start in the program's main module with"
                 ' if __name__ == "__main__":'
             )
         with self._lock:
@@ -182,10 +182,12 @@ class SchedulerLife(SchedulingVerbs):
         return node
 
     def start_delayed(self, delay: timedelta | float | str) -> None:
-        """Start after `delay` (seconds, or a span such as "5s"), unless it is shut down before. Returns at once.
+        """Call `start` in the background after `delay` (seconds, or a span such as "5s"), and return immediately.
+
+        A shutdown before then cancels it.
 
         Raises:
-            SettingsError: `delay` is no span of time, or is below zero.
+            SettingsError: `delay` is not a span of time, or is negative.
         """
         seconds = _seconds(delay, "delay")
         with self._lock:
@@ -201,10 +203,16 @@ class SchedulerLife(SchedulingVerbs):
                 self.start()
 
     def standby(self) -> None:
-        """Claim nothing more on this node until `start`. What runs goes on, and the node stays in the cluster."""
+        """Claim no more triggers on this node until `start` is called again.
+
+        Running executions continue, and the node stays in the cluster.
+
+        Raises:
+            SchedulerStateError: the scheduler was not started, or was shut down.
+        """
         self._check_usable()
         if self._node is None:
-            raise SchedulerStateError("the scheduler was not started; standby is for a started one")
+            raise SchedulerStateError("standby: the scheduler was not started; call start(standby=True) instead")
         self._node.standby()
         self.listeners.emit(SchedulerInStandby())
 
@@ -215,18 +223,18 @@ class SchedulerLife(SchedulingVerbs):
         interrupt: bool = False,
         log_level: str = "INFO",
     ) -> bool:
-        """Start this node and block until the process is asked to stop, as a program's last line.
+        """Start this node, and block until the process is asked to stop. Call it as the last line of a program.
 
-        SIGTERM, SIGINT (Ctrl-C) or a call of `shutdown` ends it: then nothing more is fired, and executions may end
-        within `drain_timeout` (None: however long they take); with `interrupt` they are asked to stop at once. A second
-        signal ends the process at once, and other nodes recover what ran. Where the program has configured no logging,
-        messages from `log_level` on go to the standard error. On a thread other than the main one no signal handlers
-        are installed. Returns whether all executions ended and were recorded.
+        SIGTERM, SIGINT (Ctrl-C) or a call of `shutdown` stops the node: it fires no more triggers and waits up to
+        `drain_timeout` for running executions to end (None: without a limit). With `interrupt=True` it also asks them
+        to stop immediately. A second signal ends the process at once; other nodes then recover its executions. If the
+        program has configured no logging, messages of `log_level` and above go to standard error. Signal handlers are
+        installed on the main thread only. Returns True if all executions ended and were recorded.
 
         Raises:
-            NodeUnhealthyError: a thread of the node could not be kept alive, so that only a new process helps.
-            SettingsError: `drain_timeout` is no span of time, or `log_level` is no level.
-            SchedulerStateError, StoreUnavailableError, SchemaError, InstanceIdInUseError: as `start`.
+            NodeUnhealthyError: a thread of the node could not be kept alive; only a new process can continue.
+            SettingsError: `drain_timeout` is not a span of time, or `log_level` is not a log level.
+            SchedulerStateError, StoreUnavailableError, SchemaError, InstanceIdInUseError: as for `start`.
         """
         timeout = None if drain_timeout is None else _seconds(drain_timeout, "drain_timeout")
         ensure_logging(log_level)
@@ -238,23 +246,24 @@ class SchedulerLife(SchedulingVerbs):
     def shutdown(
         self, *, wait: bool = True, timeout: timedelta | float | str | None = None, interrupt: bool = False
     ) -> bool:
-        """Stop for good. Return whether all executions of this node ended and were recorded.
+        """Drain this node and leave the cluster. Return True if all its executions ended and were recorded.
 
-        With `wait` it returns when they have ended, or when `timeout` (seconds, or a span such as "30s"; None: however
-        long they take) has passed. What still runs then is asked to stop and left to other nodes to recover. With
-        `interrupt` executions are asked to stop at once (`context.cancelled`, as by `cancel`). A job that asks to be
-        fired again at once is fired by another node. Without `wait` all that goes on in the background. Another call
-        may wait after all, interrupt, or shorten the time.
+        With `wait=True` it blocks until they have ended, or until `timeout` (seconds, or a span such as "30s"; None:
+        without a limit) has passed; executions that are still running then are asked to stop, and other nodes recover
+        them. With `interrupt=True` executions are asked to stop immediately (`context.cancelled`, as by `cancel`). An
+        immediate refire that a job asks for meanwhile happens on another node. With `wait=False` the drain continues in
+        the background. A later call can wait for it, interrupt executions or shorten the timeout. A scheduler that was
+        shut down cannot be started again.
 
         Raises:
-            SchedulerStateError: a job of this scheduler called it with `wait`, and would wait for itself.
-            SettingsError: `timeout` is no span of time, or is below zero. Nothing has changed then.
+            SchedulerStateError: a job of this scheduler called it with `wait=True`; it would wait for that job.
+            SettingsError: `timeout` is not a span of time, or is negative. The scheduler is unchanged.
         """
         seconds = None if timeout is None else _seconds(timeout, "timeout")
         with self._lock:
             node = self._node
             if wait and node is not None and node.is_worker_thread():
-                raise SchedulerStateError("shutdown(wait=True) in a job would wait for itself; use wait=False")
+                raise SchedulerStateError("shutdown(wait=True) in a job would wait for the job itself; use wait=False")
             is_first = not self.is_shut_down
             self._shut_down.set()
             if self._starting is not None:
@@ -275,11 +284,11 @@ class SchedulerLife(SchedulingVerbs):
         return True
 
     def wait_until_shut_down(self, timeout: timedelta | float | str | None = None) -> bool:
-        """Sleep until somebody calls `shutdown`, at most for `timeout`. Return whether somebody has."""
+        """Block until `shutdown` is called, for at most `timeout`. Return whether it was called."""
         return self._shut_down.wait(None if timeout is None else _seconds(timeout, "timeout"))
 
     def wait_until_recorded(self, executions: int, timeout: timedelta | float | str) -> bool:
-        """Wait until this node has run and recorded so many executions. Return whether it has in time."""
+        """Wait until this node has recorded at least `executions` executions. Return False on timeout."""
         deadline = self._clock.monotonic() + _seconds(timeout, "timeout")
         while self._node is not None and self._clock.monotonic() < deadline:
             if self._node.recorded >= executions:
@@ -288,10 +297,10 @@ class SchedulerLife(SchedulingVerbs):
         return False
 
     def health(self) -> SchedulerHealth:
-        """Return the health of this scheduler in this process: its threads, its lease, the database. Asks no database.
+        """Return the health of this node: its threads, its lease and its database connection. It makes no round trip.
 
-        A node whose state is FAILED needs a new process: `health().raise_if_failed()` says so as an error, and
-        `quartzpy node` ends with exit status 70.
+        A node whose state is FAILED needs a new process: `health().raise_if_failed()` raises an error then, and
+        `quartzpy node` exits with status 70.
         """
         if self._node is None or self.is_shut_down:
             return SchedulerHealth(HealthState.STOPPED, instance_id=self.instance_id)
@@ -308,25 +317,25 @@ class SchedulerLife(SchedulingVerbs):
 
     def _check_usable(self) -> None:
         if self.is_shut_down:
-            raise SchedulerStateError("the scheduler was shut down; make a new one")
+            raise SchedulerStateError("the scheduler was shut down; create a new one")
         if os.getpid() != self._pid:
             self._belong_to_this_process()
 
     def _belong_to_this_process(self) -> None:
-        """Go over to a process that was forked from the one that made this scheduler.
+        """Adopt this scheduler in a forked child of the process that created it.
 
         Raises:
-            SchedulerStateError: it was started before the fork: its threads are not here.
+            SchedulerStateError: the scheduler was started before the fork, so its threads do not exist in the child.
         """
         if self._node is not None or self._starting is not None:
             raise SchedulerStateError(
-                f"the scheduler was started in process {self._pid}, and its threads do not exist in process"
-                f" {os.getpid()}, which was forked from it. Start schedulers after the fork, in each process (gunicorn:"
-                " post_fork; Celery: worker_process_init; uWSGI: postfork), or make another one here to schedule only"
+                f"the scheduler was started in process {self._pid}; its threads do not exist in process {os.getpid()},"
+                " which was forked from it. Start schedulers after the fork, in each process (gunicorn: post_fork;"
+                " Celery: worker_process_init; uWSGI: postfork), or create another one here to schedule only"
             )
-        # A thread of the other process may have held them during the fork.
+        # Another thread of the parent may have held the locks at the time of the fork.
         self._lock, self._shut_down = threading.RLock(), threading.Event()
-        # The store makes connections of its own when it is opened again.
+        # The store creates new connections when it is opened again.
         self._opened = False
         self._pid = os.getpid()
 
@@ -348,7 +357,11 @@ class SchedulerLife(SchedulingVerbs):
 
 
 def _seconds(span: timedelta | float | str, subject: str) -> float:
-    """Return the seconds of a span of time. Raises SettingsError where it is none, or below zero."""
+    """Return a span of time in seconds.
+
+    Raises:
+        SettingsError: `span` is not a span of time, or is negative.
+    """
     seconds = as_span(span, subject, SettingsError, longest=timedelta.max).total_seconds()
     if seconds < 0:
         raise SettingsError(f"{subject}: must be zero or more (got {span!r})")

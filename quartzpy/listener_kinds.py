@@ -1,4 +1,4 @@
-"""The kinds of listeners: classes to subclass, with a method for each event, and what is refused when one is added."""
+"""The base classes of listeners, which have a method for each event, and the checks on adding a listener."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from quartzpy.context import JobExecutionContext
 
 NEAR = 0.85
-"""How alike an unknown method's name and an event's have to be for the one to be a misspelling of the other."""
+"""The similarity (0 to 1) from which an unknown method name counts as a misspelled event name."""
 
 
 class JobListener:
-    """Hears of the executions of jobs on this node. Override the methods of the events that you want."""
+    """A listener for the executions of jobs on this node. Override the methods of the events that you need."""
 
     def job_to_be_executed(self, event: events.JobToBeExecuted) -> None:
         """The job runs next on this thread, or on the event loop; again for each refire."""
@@ -33,17 +33,17 @@ class JobListener:
 
 
 class TriggerListener:
-    """Hears of the fires and misfires of triggers on this node. Override the methods of the events that you want.
+    """A listener for the fires and misfires of triggers on this node. Override the methods that you need.
 
-    An execution calls them in this order: `trigger_fired` and `veto_job_execution` of all trigger listeners,
-    `job_to_be_executed`, the job, `job_was_executed`, `trigger_complete`.
+    The order of the calls for one execution is: `trigger_fired` and `veto_job_execution` of all trigger listeners,
+    `job_to_be_executed`, the job itself, `job_was_executed`, `trigger_complete`.
     """
 
     def trigger_fired(self, event: events.TriggerFired) -> None:
         """A trigger fired, and its job is about to be executed unless a listener vetoes it."""
 
     def veto_job_execution(self, context: JobExecutionContext) -> bool:
-        """Return True to leave out this execution: it is SKIPPED, and the trigger goes on. All listeners are asked."""
+        """Return True to skip this execution: it is recorded as SKIPPED. All trigger listeners are called."""
         return False
 
     def trigger_misfired(self, event: events.TriggerMisfired) -> None:
@@ -54,9 +54,9 @@ class TriggerListener:
 
 
 class SchedulerListener:
-    """Hears of everything else. Override the methods of the events that you want.
+    """A listener for all other events of a scheduler. Override the methods that you need.
 
-    It may also have the methods of a JobListener and of a TriggerListener, apart from the veto.
+    It may also have the methods of a JobListener and of a TriggerListener, except `veto_job_execution`.
     """
 
     def job_added(self, event: events.JobAdded) -> None:
@@ -145,31 +145,31 @@ _EVENTS = frozenset().union(*_OF_KIND.values())
 
 
 def check_listener(listener: object, kind: type) -> None:
-    """Refuse what is not a listener of this kind, and methods that no event would ever call.
+    """Check that a listener is of this kind and has no method that no event would ever call.
 
     Raises:
-        InvalidListenerError: not an instance of `kind`; a method that has another kind's name or nearly that of an
-            event; one that does not take a single argument.
+        InvalidListenerError: `listener` is not an instance of `kind`; or one of its methods has the name of another
+            kind's method, nearly the name of an event, or does not take a single argument.
     """
     if not isinstance(listener, kind):
-        raise InvalidListenerError(f"listener: an instance of a {kind.__name__} is needed (got {listener!r})")
+        raise InvalidListenerError(f"listener: must be an instance of {kind.__name__} (got {listener!r})")
     kinds = [one for one in _KINDS if isinstance(listener, one)]
-    heard = frozenset().union(*(_OF_KIND[one] for one in kinds))
+    called = frozenset().union(*(_OF_KIND[one] for one in kinds))
     if SchedulerListener in kinds:
-        heard |= _EVENTS - {"veto_job_execution"}
+        called |= _EVENTS - {"veto_job_execution"}
     owner = type(listener).__name__
     for name in sorted(_own_methods(type(listener))):
-        if name in heard:
+        if name in called:
             _check_signature(owner, name, getattr(type(listener), name))
         elif name in _EVENTS:
             right = next(one.__name__ for one in _KINDS if name in _OF_KIND[one])
             raise InvalidListenerError(f"listener: {owner}.{name} is never called; only a {right} has this method")
-        elif near := difflib.get_close_matches(name, heard, n=1, cutoff=NEAR):
+        elif near := difflib.get_close_matches(name, called, n=1, cutoff=NEAR):
             raise InvalidListenerError(f"listener: {owner}.{name} is never called; did you mean {near[0]}?")
 
 
 def is_overridden(listener: object, name: str) -> bool:
-    """Return whether a listener has a method of its own of this name."""
+    """Return whether a listener defines this method itself."""
     found = getattr(listener, name, None)
     if found is None:
         return False
@@ -193,5 +193,5 @@ def _check_signature(owner: str, name: str, method: object) -> None:
     except TypeError:
         what = "context" if name == "veto_job_execution" else "event"
         raise InvalidListenerError(f"listener: {owner}.{name} must take one argument, the {what}") from None
-    except ValueError:  # A method written in C tells nothing about its arguments.
+    except ValueError:  # A method written in C may have no signature.
         return

@@ -1,7 +1,7 @@
-"""Logging: a handler where a program has none, and the attributes of log records about executions.
+"""Logging: the default handler for programs that configure none.
 
-The library logs through the standard `logging` module under the logger "quartzpy". It configures nothing by itself;
-only `Scheduler.run` and `quartzpy node` do, and only where the program has configured nothing.
+The library logs through the standard `logging` module under the logger "quartzpy". Only `Scheduler.run` and
+`quartzpy node` configure a handler, and only if the program has configured none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class VisibleFormatter(logging.Formatter):
-    """Writes a record as one line, with escapes for what would move a terminal's cursor: rows bring foreign texts."""
+    """A formatter that escapes control characters, because texts from the database must not control the terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
         record.message = visible(record.message)
@@ -29,13 +29,13 @@ class VisibleFormatter(logging.Formatter):
 
 
 def ensure_logging(level: str) -> None:
-    """Log to the standard error from `level` on, unless the program has configured its root logger.
+    """Log messages of `level` and above to standard error, unless the root logger already has a handler.
 
     Raises:
-        SettingsError: no such level.
+        SettingsError: `level` is not the name of a level.
     """
     if not isinstance(level, str) or level.upper() not in LEVELS:
-        raise SettingsError(f"log_level: one of {', '.join(LEVELS)} (got {quoted(level)})")
+        raise SettingsError(f"log_level: must be one of {', '.join(LEVELS)} (got {quoted(level)})")
     if not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(VisibleFormatter(FORMAT))

@@ -1,7 +1,8 @@
-"""The name by which other processes can import the program that this process was started with.
+"""The importable name of the program's main module.
 
-Python runs a program as the module `__main__`, in every process another one. What is stored has to name the module by
-which it can be imported: for `python app.py` that is `app`, for `python -m billing.jobs` it is `billing.jobs`.
+Python runs a program as the module `__main__`, which is a different module in every process. Stored names of jobs and
+functions therefore use the name by which the module can be imported: `app` for `python app.py`, `billing.jobs` for
+`python -m billing.jobs`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from quartzpy.keys import MAIN
 
 
 def importable_name(module: str) -> str:
-    """Return the name to import the program's main module by, or "__main__" where it has none.
+    """Return the name by which the program's main module can be imported, or "__main__" if there is none.
 
-    `module` is the name under which it is loaded here: `__main__`, or `__mp_main__` in a child of multiprocessing. It
-    has no other name in an interactive session, after `python -c`, and where its file cannot be imported.
+    `module` is its name in `sys.modules`: `__main__`, or `__mp_main__` in a child of multiprocessing. There is no
+    importable name in an interactive session, with `python -c`, or if the file is not on the import path.
     """
     loaded = sys.modules.get(module)
     spec: ModuleSpec | None = getattr(loaded, "__spec__", None)
@@ -36,18 +37,20 @@ def _name_of(file: str) -> str | None:
     while (directory / "__init__.py").is_file():
         parts.insert(0, directory.name)
         directory = directory.parent
-    # Where the package's own directory is not on the path, Python has put the script's there.
+    # If the directory of the package is not on the path, Python has put that of the script there.
     for names, root in ((parts, directory), (parts[-1:], path.parent)):
-        if all(name.isidentifier() for name in names) and _leads_to(names[0], root, path if len(names) == 1 else None):
+        if all(name.isidentifier() for name in names) and _resolves_to(
+            names[0], root, path if len(names) == 1 else None
+        ):
             return ".".join(names)
     return None
 
 
-def _leads_to(name: str, root: Path, file: Path | None) -> bool:
-    """Return whether `import name` finds this file, or the package of this name in `root`. Imports nothing."""
+def _resolves_to(name: str, root: Path, file: Path | None) -> bool:
+    """Return whether `import name` would find this file, or the package of this name in `root`."""
     try:
         spec = PathFinder.find_spec(name)
-    except Exception:  # An entry of sys.path that nobody can read.
+    except Exception:  # sys.path may have an entry that cannot be read.
         return False
     if spec is None or spec.origin is None:
         return False

@@ -1,4 +1,4 @@
-"""Middleware surrounds each execution of a job: a trace's span, a session, a lock, variables of a context."""
+"""Middleware: context managers around each execution, for example for tracing, database sessions or locks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager, ExitStack
 from quartzpy.context import JobExecutionContext
 
 Middleware = Callable[[JobExecutionContext], AbstractContextManager[object]]
-"""Makes the context manager in which `execute` runs, on the thread, or in the coroutine, that runs it.
+"""A function that returns the context manager in which `execute` runs, on the same thread or in the same coroutine.
 
-An error that it raises while it is entered fails the execution, and the job is not run. On the way out it sees what the
-job raised, and may raise something else instead, or nothing at all: then the execution has succeeded.
+An exception on entry fails the execution without running the job. On exit the context manager receives the job's
+exception. It may replace it with another one, or suppress it; in that case the execution has succeeded.
 """
 
 
 def surrounding(middleware: Sequence[Middleware], context: JobExecutionContext) -> ExitStack:
-    """All of them entered, the first outermost. What one raises leaves those before it."""
+    """Enter all middleware, the first outermost. If one raises, those before it are exited."""
     with ExitStack() as entering:
         for one in middleware:
             entering.enter_context(one(context))

@@ -1,4 +1,4 @@
-"""Plugins: objects that start and stop with a scheduler (Quartz's `SchedulerPlugin`)."""
+"""Plugins: objects that start and stop together with a scheduler (Quartz's `SchedulerPlugin`)."""
 
 from __future__ import annotations
 
@@ -15,52 +15,58 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLOW_AFTER = 1.0
-"""Seconds after which a plugin that still starts, or still shuts down, is reported."""
+"""The duration of a plugin's start or shutdown, in seconds, after which a warning is logged."""
 
 
 @runtime_checkable
 class Plugin(Protocol):
-    """Given to a scheduler as `plugins=[...]`, or named there and found by its entry point in "quartzpy.plugins"."""
+    """The interface of a plugin.
+
+    Pass plugins to a scheduler as `plugins=[...]`: instances, or names of entry points in the group "quartzpy.plugins".
+    """
 
     def initialize(self, scheduler: BaseScheduler) -> None:
-        """Called when the scheduler is made, before anything is connected. What it raises, making it raises."""
+        """Set up the plugin. It is called when the scheduler is created, before it connects to its store.
+
+        The constructor of the scheduler propagates its exceptions.
+        """
         ...
 
     def start(self) -> None:
-        """Called once, when the scheduler has started. What it raises is logged.
+        """Start the plugin. It is called once, after the scheduler has started. Other exceptions are logged.
 
         Raises:
-            PluginStartError: the scheduler must not run without what the plugin failed to do: it is shut down, and
-                `Scheduler.start` raises the error.
+            PluginStartError: the scheduler must not run without this plugin. It is shut down, and `Scheduler.start`
+                raises the error.
         """
         ...
 
     def shutdown(self) -> None:
-        """Called when the scheduler shuts down. What it raises is logged."""
+        """Stop the plugin. It is called when the scheduler shuts down. Exceptions are logged."""
         ...
 
 
 def call_plugin(plugin: Plugin, method: str) -> None:
-    """Call a method of a plugin; log whatever it raises, and that it takes long.
+    """Call a method of a plugin. Log its exceptions, and log a warning while it is slow.
 
     Raises:
-        PluginStartError: the plugin raised it.
+        PluginStartError: raised by the plugin.
     """
     name = type(plugin).__qualname__
     slow = threading.Timer(
-        SLOW_AFTER, logger.warning, ("plugin %s: %s still runs after %s s", name, method, SLOW_AFTER)
+        SLOW_AFTER, logger.warning, ("plugin %s: %s is still running after %s s", name, method, SLOW_AFTER)
     )
     slow.daemon = True
-    with suppress(RuntimeError):  # Where no thread can be started, nobody reports it.
+    with suppress(RuntimeError):  # The system may refuse another thread; the warning is then lost.
         slow.start()
     try:
         getattr(plugin, method)()
     except PluginStartError:
         raise
     except KeyboardInterrupt:
-        # Perhaps the user's own, who waits for the call that this is part of.
+        # It may be the Ctrl-C of a user who waits for this call.
         raise
     except BaseException:
-        logger.exception("plugin %s: %s failed", name, method)
+        logger.exception("plugin %s: %s raised an error", name, method)
     finally:
         slow.cancel()

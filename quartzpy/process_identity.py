@@ -1,7 +1,8 @@
-"""Which process this is, among all of all machines: a host name and a process id are not enough for that.
+"""An identity of this process that is unique among all processes of all machines.
 
-Two containers with one host name both have a process 1. What tells them apart is the machine's boot, the namespace
-that their process ids are of, and when they started. Where the system does not say that, a random number does.
+A host name and a process id are not enough: two containers with the same host name may both have a process 1. The
+identity consists of the boot id of the machine, the PID namespace, the process id and the start time of the process.
+On a system that does not provide these, a random number replaces them.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from pathlib import Path
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 _START_FIELD = 19
-"""Of /proc/PID/stat behind the command's name, which may hold anything."""
+"""The index of the start time in /proc/PID/stat after the command name, which may contain any character."""
 
 _own: dict[int, str] = {}
 
 
 def _pid_space() -> str | None:
-    """Where the process ids of this process mean something: this boot of this kernel, in this namespace."""
+    """Return the scope in which this machine's process ids are unique: the boot of the kernel and the PID namespace."""
     try:
         return f"{_BOOT_ID.read_text().strip()}/{os.stat(_NAMESPACE).st_ino}"
     except OSError:
         return None
 
 
-def _started(pid: int) -> str | None:
-    """When a process of this pid space started, in ticks since the boot; None where nobody may know."""
+def _start_time(pid: int) -> str | None:
+    """Return the start time of a process in ticks since the boot; None if it cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START_FIELD]
     except (OSError, IndexError):
@@ -37,18 +38,18 @@ def _started(pid: int) -> str | None:
 
 
 def own_process() -> str:
-    """The identity of this process; a fork has another one."""
+    """Return the identity of this process. A forked child has its own."""
     pid = os.getpid()
     found = _own.get(pid)
     if found is None:
-        space, started = _pid_space(), _started(pid)
+        space, started = _pid_space(), _start_time(pid)
         found = f"{space}/{pid}/{started}" if space and started else f"{uuid.uuid4()}//{pid}/"
         found = _own.setdefault(pid, found)
     return found
 
 
-def is_known_to_be_gone(process: str) -> bool:
-    """Whether a process has certainly ended. False also where nobody can tell from here."""
+def has_certainly_ended(process: str) -> bool:
+    """Return True if a process has certainly ended; False if it runs or its state is unknown."""
     space, _, rest = process.partition("/")
     namespace, _, rest = rest.partition("/")
     pid, _, started = rest.partition("/")
@@ -60,14 +61,14 @@ def is_known_to_be_gone(process: str) -> bool:
         return True
     except (PermissionError, OverflowError):
         pass
-    now = _started(int(pid))
+    now = _start_time(int(pid))
     return now is not None and now != started
 
 
 def session_tag(process: str, scheduler: str) -> str:
-    """What the names of a process's database sessions have in common; short, for such a name is cut at 63 bytes."""
+    """Return a short tag for the names of a process's database sessions. PostgreSQL truncates a name at 63 bytes."""
     return hashlib.sha256(f"{process}/{scheduler}".encode()).hexdigest()[:16]
 
 
-with contextlib.suppress(AttributeError):  # Not everywhere.
+with contextlib.suppress(AttributeError):  # Windows has no fork.
     os.register_at_fork(after_in_child=_own.clear)

@@ -1,4 +1,4 @@
-"""The facade: every verb a user has. No SQL, and no threads of its own."""
+"""The scheduler: the facade with all public operations. It contains no SQL and starts no threads itself."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class SchedulerMetadata:
 
 
 class BaseScheduler(SchedulerLife):
-    """Schedules jobs in a store and, once started, runs them as a node of the cluster.
+    """A scheduler: it schedules jobs in a store and, once started, runs them as a node of the cluster.
 
-    Without `start` it is a client: everything but running jobs works. It may be used from any thread.
+    A scheduler that is not started is a client: it can do everything except run jobs. It is thread-safe.
     """
 
     # --- inside a user's transaction
@@ -62,25 +62,25 @@ class BaseScheduler(SchedulerLife):
     def using(self, connection: UserConnection) -> TransactionVerbs: ...
 
     def using(self, connection: Any) -> TransactionVerbs | AsyncTransactionVerbs:
-        """The scheduling verbs inside a transaction of the caller's; its commit or rollback counts for them, too.
+        """Return the scheduling verbs inside a transaction of the caller, which commits or rolls back their changes.
 
         `connection` is a SQLAlchemy `Connection`, `Session` or `scoped_session`, a psycopg connection, or Django's
         `connection` inside `atomic()`. For a SQLAlchemy `AsyncConnection` or `AsyncSession` (on psycopg or asyncpg) and
         psycopg's `AsyncConnection`, the verbs are awaited.
 
-        Other nodes learn of the change with the commit. A slow caller holds up the triggers that it touches and no
-        others, because no row of `locks` is taken.
+        Other nodes learn of the changes at the commit. A long transaction delays only the triggers that it touches,
+        because it locks no row of the table `locks`.
 
         Raises:
-            InvalidValueError: something else is given, or a connection in autocommit mode, or the store is memory://.
-                From an asynchronous connection, the first verb that is awaited raises it.
+            InvalidValueError: `connection` is of another type or in autocommit mode, or the store is memory://. With an
+                asynchronous connection, the first awaited verb raises it.
         """
         if is_asynchronous(connection):
             return self.using_async(connection, self._verb_threads)
         return self._inside(self._usable_store().within(connection))
 
     def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
-        """As `using`, with verbs that are awaited whichever connection it is; they run on `threads`."""
+        """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
         return AsyncTransactionVerbs(self._usable_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
@@ -88,45 +88,48 @@ class BaseScheduler(SchedulerLife):
 
     # --- the whole cluster
 
-    def cluster_events(self, *, look_every: timedelta | float | str = "1s") -> ClusterEvents:
-        """Watch the whole cluster: iterate over what starts and ends on any node, and nodes that come and go.
+    def cluster_events(self, *, poll_interval: timedelta | float | str = "1s") -> ClusterEvents:
+        """Return an iterator over the events of the whole cluster; see `ClusterEvents`.
 
-        `for event in scheduler.cluster_events(): ...` blocks while nothing happens; the scheduler need not be started.
-        See `ClusterEvents`. `look_every` is how often the tables are read where no notification arrives. It costs the
-        nodes one notification, at most ten times a second, while somebody watches, and nothing otherwise.
+        The events are executions that start and end on any node, and nodes that join and leave. Iteration blocks until
+        the next event. The scheduler need not be started. `poll_interval` is the interval at which the tables are read
+        where notifications do not arrive. While there is a watcher, each node sends at most ten notifications a second;
+        otherwise none.
 
         Raises:
-            SettingsError: `look_every` is no span of time.
-            StoreUnavailableError: the database cannot be reached now.
+            SettingsError: `poll_interval` is not a span of time.
+            StoreUnavailableError: the database is unavailable.
         """
-        return ClusterEvents(self._usable_store, as_span(look_every, "look_every", SettingsError).total_seconds())
+        return ClusterEvents(self._usable_store, as_span(poll_interval, "poll_interval", SettingsError).total_seconds())
 
     # --- this node
 
     def set_execution_groups(self, limits: Mapping[str, int]) -> None:
-        """Limit execution groups on this node anew, as the setting `execution_groups` does; what runs goes on.
+        """Replace the limits of execution groups on this node, as given by the setting `execution_groups`.
+
+        Running executions continue, even if there are more of them than a new limit allows.
 
         Raises:
-            SettingsError: a limit is no number from 0.
+            SettingsError: a limit is not a whole number of 0 or more.
             SchedulerStateError: the scheduler was not started.
         """
         self._check_usable()
         if self._node is None:
-            raise SchedulerStateError("the scheduler was not started; give execution_groups as a setting")
+            raise SchedulerStateError("the scheduler was not started; pass execution_groups as a setting instead")
         self._node.set_groups(checked_groups(limits))
 
-    # --- interrupting
+    # --- cancellation
 
     def currently_executing_jobs(self) -> list[JobExecutionContext]:
-        """The executions that run on this node; `running` shows those of all."""
+        """Return the contexts of the executions that run on this node. `running` lists those of all nodes."""
         if self._node is None:
             return []
         return [execution.context for execution in self._node.running() if execution.context is not None]
 
     def interrupt(self, key: JobKey | str) -> bool:
-        """Ask all executions of a job on this node to stop (`context.cancelled`). Return whether there was one.
+        """Ask all executions of a job on this node to stop (`context.cancelled`). Return whether there were any.
 
-        `cancel_job` does so in the whole cluster.
+        `cancel_job` does this in the whole cluster.
 
         Raises:
             InvalidKeyError: `key` is neither a JobKey nor a name.
@@ -136,59 +139,59 @@ class BaseScheduler(SchedulerLife):
         return self._interrupt(lambda execution: execution.fired.job_key == job_key)
 
     def interrupt_execution(self, fire_id: FireRef) -> bool:
-        """Ask one execution on this node to stop. Return whether it runs here.
+        """Ask one execution on this node to stop. Return whether it is running here.
 
         Raises:
-            InvalidValueError: `fire_id` is not the id of any execution.
+            InvalidValueError: `fire_id` is not a valid fire id.
             UnableToInterruptJobError: the scheduler was not started.
         """
-        wanted = checked_fire_id(fire_id)
-        return self._interrupt(lambda execution: execution.fired.fire_id == wanted)
+        checked_id = checked_fire_id(fire_id)
+        return self._interrupt(lambda execution: execution.fired.fire_id == checked_id)
 
     def cancel(self, fire_id: FireRef) -> bool:
-        """Ask an execution to stop, on whichever node of the cluster it runs. Return whether it still runs.
+        """Ask an execution to stop, on any node of the cluster. Return whether it was still running.
 
-        The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
-        execution that stops so is CANCELLED in the history and is not retried.
+        The job sees `context.cancelled`. An `async def` job that does not end by itself is cancelled at its next
+        `await`. An execution that stops because of this is recorded as CANCELLED and is not retried.
 
         Raises:
-            InvalidValueError: `fire_id` is not the id of any execution.
+            InvalidValueError: `fire_id` is not a valid fire id.
             ExecutionNotFoundError: neither a running execution nor one in the history has this id.
         """
-        wanted = checked_fire_id(fire_id)
-        asked = self._usable_store().request_cancel(wanted)
+        checked_id = checked_fire_id(fire_id)
+        requested = self._usable_store().request_cancel(checked_id)
         if self._node is not None:
-            self._node.interrupt(lambda execution: execution.fired.fire_id == wanted)
-        if not asked and self.execution(str(wanted)) is None:
-            raise ExecutionNotFoundError(f"fire_id {wanted}: no such execution runs, and the history has none")
-        return asked
+            self._node.interrupt(lambda execution: execution.fired.fire_id == checked_id)
+        if not requested and self.execution(str(checked_id)) is None:
+            raise ExecutionNotFoundError(f"fire_id {checked_id}: no running execution, and none in the history, has it")
+        return requested
 
     def cancel_job(self, key: JobKey | str) -> set[int]:
-        """Ask all executions of a job to stop, on all nodes of the cluster, as `cancel` does for one.
+        """Ask all running executions of a job to stop, on all nodes of the cluster. Return their fire ids.
 
-        Returns the fire ids of the executions that were asked. What the job's triggers fire later is not affected.
+        Each is stopped as by `cancel`. Later fires of the job's triggers are not affected.
 
         Raises:
             InvalidKeyError: `key` is neither a JobKey nor a name.
-            JobNotFoundError: no such job is stored, and none of its executions runs.
+            JobNotFoundError: the job is not stored, and no execution of it is running.
         """
         job_key = checked_key(key, JobKey)
-        asked = set(self._usable_store().request_cancel_of_job(job_key))
+        requested = set(self._usable_store().request_cancel_of_job(job_key))
         if self._node is not None:
-            self._node.interrupt(lambda execution: execution.fired.fire_id in asked)
-        if not asked and not self.check_exists(job_key):
-            raise JobNotFoundError(f"job {job_key} is not stored, and no execution of it runs")
-        return asked
+            self._node.interrupt(lambda execution: execution.fired.fire_id in requested)
+        if not requested and not self.check_exists(job_key):
+            raise JobNotFoundError(f"job {job_key} is not stored, and no execution of it is running")
+        return requested
 
     def _interrupt(self, chosen: Callable[[Execution], bool]) -> bool:
         self._check_usable()
         if self._node is None:
-            raise UnableToInterruptJobError("the scheduler was not started, so that nothing runs here")
+            raise UnableToInterruptJobError("the scheduler was not started, so no executions run on it")
         return self._node.interrupt(chosen) > 0
 
     @property
     def metadata(self) -> SchedulerMetadata:
-        """Return what this scheduler is and has done, without asking the database."""
+        """Return the name, state and counts of this scheduler. It makes no round trip to the database."""
         return SchedulerMetadata(
             name=self.name,
             instance_id=self.instance_id,

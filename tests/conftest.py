@@ -26,7 +26,7 @@ _SERVER = pytest.StashKey[Server]()
 _SHARED = pytest.StashKey[Path]()
 
 # A busy machine is no failure: nothing in the suite is timed.
-settings.register_profile("quartzpy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quartzpy", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("quartzpy")
 
 

@@ -32,17 +32,17 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
 
     @property
     def instance_id(self) -> str | None:
-        """This node's id in the cluster; None before `start`."""
+        """The id of this node in the cluster. None before `start`."""
         return self._behind.instance_id
 
     @property
     def is_started(self) -> bool:
-        """True if `start` was called and the scheduler was not shut down since."""
+        """True after `start`, until the scheduler is shut down."""
         return self._behind.is_started
 
     @property
     def is_in_standby(self) -> bool:
-        """True if this node claims nothing: in standby, or not started."""
+        """True if this node claims no triggers because it is in standby or was not started."""
         return self._behind.is_in_standby
 
     @property
@@ -51,63 +51,72 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         return self._behind.is_shut_down
 
     async def standby(self) -> None:
-        """Claim nothing more on this node until `start`. What runs goes on, and the node stays in the cluster."""
+        """Claim no more triggers on this node until `start` is called again.
+
+        Running executions continue, and the node stays in the cluster.
+
+        Raises:
+            SchedulerStateError: the scheduler was not started, or was shut down.
+        """
         return await self._run(lambda behind: behind.standby())
 
     async def shutdown(
         self, *, wait: bool = True, timeout: timedelta | float | str | None = None, interrupt: bool = False
     ) -> bool:
-        """Stop for good. Return whether all executions of this node ended and were recorded.
+        """Drain this node and leave the cluster. Return True if all its executions ended and were recorded.
 
-        With `wait` it returns when they have ended, or when `timeout` (seconds, or a span such as "30s"; None: however
-        long they take) has passed. What still runs then is asked to stop and left to other nodes to recover. With
-        `interrupt` executions are asked to stop at once (`context.cancelled`, as by `cancel`). A job that asks to be
-        fired again at once is fired by another node. Without `wait` all that goes on in the background. Another call
-        may wait after all, interrupt, or shorten the time.
+        With `wait=True` it blocks until they have ended, or until `timeout` (seconds, or a span such as "30s"; None:
+        without a limit) has passed; executions that are still running then are asked to stop, and other nodes recover
+        them. With `interrupt=True` executions are asked to stop immediately (`context.cancelled`, as by `cancel`). An
+        immediate refire that a job asks for meanwhile happens on another node. With `wait=False` the drain continues in
+        the background. A later call can wait for it, interrupt executions or shorten the timeout. A scheduler that was
+        shut down cannot be started again.
 
         Raises:
-            SchedulerStateError: a job of this scheduler called it with `wait`, and would wait for itself.
-            SettingsError: `timeout` is no span of time, or is below zero. Nothing has changed then.
+            SchedulerStateError: a job of this scheduler called it with `wait=True`; it would wait for that job.
+            SettingsError: `timeout` is not a span of time, or is negative. The scheduler is unchanged.
         """
         return await self._wait(lambda behind: behind.shutdown(wait=wait, timeout=timeout, interrupt=interrupt))
 
     async def wait_until_shut_down(self, timeout: timedelta | float | str | None = None) -> bool:
-        """Sleep until somebody calls `shutdown`, at most for `timeout`. Return whether somebody has."""
+        """Block until `shutdown` is called, for at most `timeout`. Return whether it was called."""
         return await self._wait(lambda behind: behind.wait_until_shut_down(timeout))
 
     async def wait_until_recorded(self, executions: int, timeout: timedelta | float | str) -> bool:
-        """Wait until this node has run and recorded so many executions. Return whether it has in time."""
+        """Wait until this node has recorded at least `executions` executions. Return False on timeout."""
         return await self._wait(lambda behind: behind.wait_until_recorded(executions, timeout))
 
     def health(self) -> SchedulerHealth:
-        """Return the health of this scheduler in this process: its threads, its lease, the database. Asks no database.
+        """Return the health of this node: its threads, its lease and its database connection. It makes no round trip.
 
-        A node whose state is FAILED needs a new process: `health().raise_if_failed()` says so as an error, and
-        `quartzpy node` ends with exit status 70.
+        A node whose state is FAILED needs a new process: `health().raise_if_failed()` raises an error then, and
+        `quartzpy node` exits with status 70.
         """
         return self._behind.health()
 
     async def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
-        """As `using`, with verbs that are awaited whichever connection it is; they run on `threads`."""
+        """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
         return await self._run(lambda behind: behind.using_async(connection, threads))
 
     async def set_execution_groups(self, limits: Mapping[str, int]) -> None:
-        """Limit execution groups on this node anew, as the setting `execution_groups` does; what runs goes on.
+        """Replace the limits of execution groups on this node, as given by the setting `execution_groups`.
+
+        Running executions continue, even if there are more of them than a new limit allows.
 
         Raises:
-            SettingsError: a limit is no number from 0.
+            SettingsError: a limit is not a whole number of 0 or more.
             SchedulerStateError: the scheduler was not started.
         """
         return await self._run(lambda behind: behind.set_execution_groups(limits))
 
     def currently_executing_jobs(self) -> list[JobExecutionContext]:
-        """The executions that run on this node; `running` shows those of all."""
+        """Return the contexts of the executions that run on this node. `running` lists those of all nodes."""
         return self._behind.currently_executing_jobs()
 
     async def interrupt(self, key: JobKey | str) -> bool:
-        """Ask all executions of a job on this node to stop (`context.cancelled`). Return whether there was one.
+        """Ask all executions of a job on this node to stop (`context.cancelled`). Return whether there were any.
 
-        `cancel_job` does so in the whole cluster.
+        `cancel_job` does this in the whole cluster.
 
         Raises:
             InvalidKeyError: `key` is neither a JobKey nor a name.
@@ -116,38 +125,38 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         return await self._run(lambda behind: behind.interrupt(key))
 
     async def interrupt_execution(self, fire_id: FireRef) -> bool:
-        """Ask one execution on this node to stop. Return whether it runs here.
+        """Ask one execution on this node to stop. Return whether it is running here.
 
         Raises:
-            InvalidValueError: `fire_id` is not the id of any execution.
+            InvalidValueError: `fire_id` is not a valid fire id.
             UnableToInterruptJobError: the scheduler was not started.
         """
         return await self._run(lambda behind: behind.interrupt_execution(fire_id))
 
     async def cancel(self, fire_id: FireRef) -> bool:
-        """Ask an execution to stop, on whichever node of the cluster it runs. Return whether it still runs.
+        """Ask an execution to stop, on any node of the cluster. Return whether it was still running.
 
-        The job sees `context.cancelled`; an `async def` job that does not end is cut off at its next `await`. An
-        execution that stops so is CANCELLED in the history and is not retried.
+        The job sees `context.cancelled`. An `async def` job that does not end by itself is cancelled at its next
+        `await`. An execution that stops because of this is recorded as CANCELLED and is not retried.
 
         Raises:
-            InvalidValueError: `fire_id` is not the id of any execution.
+            InvalidValueError: `fire_id` is not a valid fire id.
             ExecutionNotFoundError: neither a running execution nor one in the history has this id.
         """
         return await self._run(lambda behind: behind.cancel(fire_id))
 
     async def cancel_job(self, key: JobKey | str) -> set[int]:
-        """Ask all executions of a job to stop, on all nodes of the cluster, as `cancel` does for one.
+        """Ask all running executions of a job to stop, on all nodes of the cluster. Return their fire ids.
 
-        Returns the fire ids of the executions that were asked. What the job's triggers fire later is not affected.
+        Each is stopped as by `cancel`. Later fires of the job's triggers are not affected.
 
         Raises:
             InvalidKeyError: `key` is neither a JobKey nor a name.
-            JobNotFoundError: no such job is stored, and none of its executions runs.
+            JobNotFoundError: the job is not stored, and no execution of it is running.
         """
         return await self._run(lambda behind: behind.cancel_job(key))
 
     @property
     def metadata(self) -> SchedulerMetadata:
-        """Return what this scheduler is and has done, without asking the database."""
+        """Return the name, state and counts of this scheduler. It makes no round trip to the database."""
         return self._behind.metadata

@@ -20,11 +20,11 @@ class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
             yield one
 
     async def next(self, timeout: float | None = None) -> ClusterEvent | None:
-        """Return the next event. None: it was closed, or none came within `timeout` seconds."""
+        """Return the next event, or None if this is closed or no event comes within `timeout` seconds."""
         return await self._wait(lambda behind: behind.next(timeout))
 
     async def close(self) -> None:
-        """End the iteration, which is noticed soon where another thread waits in it, and give back the connection."""
+        """End the iteration, including one that another thread waits in, and release the connection."""
         return await self._run(lambda behind: behind.close())
 
     async def __aenter__(self) -> Self:

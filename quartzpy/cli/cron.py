@@ -1,4 +1,4 @@
-"""`quartzpy cron` shows what an expression means and when it fires next."""
+"""`quartzpy cron` explains a cron expression and lists its fire times."""
 
 from __future__ import annotations
 
@@ -23,26 +23,33 @@ _CRONTAB_FIELDS = 5
 @click.command()
 @click.argument("expression")
 @click.option("--zone", default="UTC", show_default=True, help="The time zone: Europe/Berlin, +02:00.")
-@click.option("-n", "count", default=5, show_default=True, type=click.IntRange(0, 10_000), help="How many times.")
-@click.option("--after", help="The times after this instant (ISO 8601); default: now.")
-@click.option("--before", help="The times before this instant (ISO 8601), the latest first.")
+@click.option(
+    "-n",
+    "count",
+    default=5,
+    show_default=True,
+    type=click.IntRange(0, 10_000),
+    help="The number of fire times to print.",
+)
+@click.option("--after", help="Print the times after this instant (ISO 8601). Default: now.")
+@click.option("--before", help="Print the times before this instant (ISO 8601), latest first.")
 @click.option(
     "--crontab",
     is_flag=True,
-    help="Read six fields as a crontab line that begins with seconds. Five fields and @daily are crontab anyway.",
+    help="Read six fields as a crontab line that starts with seconds. Five fields and @daily are always crontab.",
 )
 @click.option(
     "--day-or/--day-and",
     default=None,
-    help="Where both day fields are given: either must match, or both.",
+    help="If both day fields are restricted: either of them must match, or both.",
 )
-@click.option("--seed", help="What the values of H follow from: the trigger's key, as group.name.")
+@click.option("--seed", help="The trigger key (GROUP.NAME) from which the values of H are computed.")
 @click.option(
     "--dst",
     default="once",
     show_default=True,
     type=click.Choice(["once", "quartz"]),
-    help="What becomes of times that the change of the clock leaps over or repeats.",
+    help="The rule for times that a daylight saving change skips or repeats.",
 )
 @click.option("--json", "json_output", is_flag=True, help="Print JSON.")
 def cron(
@@ -57,24 +64,24 @@ def cron(
     dst: str,
     json_output: bool,
 ) -> None:
-    """Print the next times of a cron EXPRESSION, and its meaning in words.
+    """Explain a cron EXPRESSION in words, and print its next fire times.
 
     `quartzpy cron "0 0/15 9-17 ? * MON-FRI" --zone Europe/Berlin -n 10`
 
-    A note says so where croniter, the library that many other schedulers use, reads a crontab line differently.
+    For a crontab line, a note is printed if croniter, a library that many other schedulers use, gives other times.
     """
     from quartzpy.cron_expressions.croniter_reading import read_otherwise_by_croniter
     from quartzpy.operations.render import json_line
 
     if after and before:
-        raise click.UsageError("--after and --before exclude each other")
+        raise click.UsageError("--after and --before cannot be used together")
     crontab = crontab or expression.lstrip().startswith("@") or len(expression.split()) == _CRONTAB_FIELDS
     try:
         found = _expression(expression, zone, dst, day_or, seed, crontab=crontab)
     except InvalidCronError as error:
         click.echo(f"{error.pointed_out()}", err=True)
         if not crontab and len(expression.split()) == _CRONTAB_FIELDS + 1 and "?" not in expression:
-            click.echo("--crontab reads six fields as a crontab line that begins with seconds", err=True)
+            click.echo("use --crontab to read six fields as a crontab line that starts with seconds", err=True)
         sys.exit(USAGE)
     words = found.describe()
     start = _instant(before or after, zone)
@@ -87,7 +94,7 @@ def cron(
         local = at.astimezone(time_zone(zone))
         click.echo(f"{local:%a %Y-%m-%d %H:%M:%S %Z}" + ("" if zone == "UTC" else f"   {at:%Y-%m-%dT%H:%M:%SZ}"))
     if len(times) < count:
-        click.echo("no times before that" if before else "no further times")
+        click.echo("no earlier times" if before else "no further times")
     if crontab and (difference := read_otherwise_by_croniter(expression, day_or=day_or is not False)):
         click.echo(f"note: {difference}", err=True)
 
@@ -102,7 +109,7 @@ def _expression(
 
 
 def _instant(text: str | None, zone: str) -> datetime:
-    """Return the instant that was given, or now; a time without an offset is in the expression's zone."""
+    """Parse an instant; the default is now. A time without an offset is in the zone of the expression."""
     from quartzpy.clock import SystemClock
 
     if text is None:
@@ -110,7 +117,9 @@ def _instant(text: str | None, zone: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r}: an instant such as 2026-03-29T01:00 or 2026-03-29T01:00Z") from None
+        raise click.BadParameter(
+            f"{text!r}: must be an instant such as 2026-03-29T01:00 or 2026-03-29T01:00Z"
+        ) from None
     return found if found.tzinfo else found.replace(tzinfo=time_zone(zone))
 
 

@@ -1,4 +1,4 @@
-"""`quartzpy db`: create, upgrade and check our tables."""
+"""`quartzpy db`: create, upgrade and check the tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def db() -> None:
 @_database_options
 @click.argument("revision", default="head")
 def upgrade(dsn: str, schema: str | None, table_prefix: str, revision: str) -> None:
-    """Create the tables, or bring them to REVISION (default: this release's)."""
+    """Create the tables, or upgrade them to REVISION (default: that of this release)."""
     from quartzpy.store.sql import migrations
 
     before = migrations.current(dsn, schema, prefix=table_prefix)
@@ -42,13 +42,13 @@ def upgrade(dsn: str, schema: str | None, table_prefix: str, revision: str) -> N
 @db.command()
 @_database_options
 @click.argument("revision")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def downgrade(dsn: str, schema: str | None, table_prefix: str, revision: str, yes: bool) -> None:
-    """Go back to REVISION; "base" removes the tables with all they hold."""
+    """Downgrade the tables to REVISION; "base" drops them with all their data."""
     from quartzpy.store.sql import migrations
 
     if not yes:
-        click.confirm(f"Downgrade to {revision}? What only the later tables hold is lost", abort=True)
+        click.confirm(f"Downgrade to {revision}? Data that only the newer tables can store is lost", abort=True)
     migrations.downgrade(dsn, schema, revision, prefix=table_prefix)
     click.echo(f"now at {migrations.current(dsn, schema, prefix=table_prefix) or 'nothing'}")
 
@@ -65,17 +65,17 @@ def current(dsn: str, schema: str | None, table_prefix: str) -> None:
 @db.command()
 @_database_options
 def check(dsn: str, schema: str | None, table_prefix: str) -> None:
-    """Compare the tables with this release's, to the last column and index."""
+    """Check that the tables, with all columns and indexes, are those of this release."""
     from quartzpy.store.sql import migrations
 
     migrations.check(dsn, schema, prefix=table_prefix)
-    click.echo(f"revision {migrations.HEAD}: the tables are as this release needs them")
+    click.echo(f"revision {migrations.HEAD}: the tables match this release")
 
 
 @db.command()
 @_place_options
 def sql(schema: str | None, table_prefix: str) -> None:
-    """Print the statements that create everything. Needs no database."""
+    """Print the SQL that creates the tables. It needs no database."""
     from quartzpy.store.sql import migrations
 
     click.echo(migrations.sql(schema, prefix=table_prefix), nl=False)
@@ -85,7 +85,7 @@ def sql(schema: str | None, table_prefix: str) -> None:
 @_database_options
 @click.option("--timeout", default="60s", show_default=True, help="How long to wait.")
 def wait(dsn: str, schema: str | None, table_prefix: str, timeout: str) -> None:
-    """Wait until the database answers and its tables are as this release needs them."""
+    """Wait until the database is available and its tables match this release."""
     from quartzpy.store.sql import migrations
 
     deadline = time.monotonic() + as_span(timeout, "--timeout", SettingsError).total_seconds()
@@ -102,13 +102,15 @@ def wait(dsn: str, schema: str | None, table_prefix: str, timeout: str) -> None:
 
 
 @db.command()
-@url_option(required=False, text="The database, which only --apply needs: postgresql+psycopg://user@host/database")
+@url_option(required=False, text="The database, required only for --apply: postgresql+psycopg://user@host/database")
 @_place_options
-@click.option("--owner", help="The role that owns the tables; not changed where it is not given.")
+@click.option("--owner", help="The role to own the tables. Default: the owner is not changed.")
 @click.option("--node", default="quartzpy_node", show_default=True, help="The role of nodes, which run jobs.")
-@click.option("--client", default="quartzpy_client", show_default=True, help="The role of those that schedule.")
-@click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of those that look.")
-@click.option("--apply", "applied", is_flag=True, help="Run it instead of printing it.")
+@click.option(
+    "--client", default="quartzpy_client", show_default=True, help="The role of clients, which schedule jobs."
+)
+@click.option("--reader", default="quartzpy_reader", show_default=True, help="The role of read-only users.")
+@click.option("--apply", "applied", is_flag=True, help="Run the SQL instead of printing it.")
 def roles(
     dsn: str | None,
     schema: str | None,
@@ -121,18 +123,18 @@ def roles(
 ) -> None:
     """Print the SQL for roles with the least privileges, or run it.
 
-    The roles cannot log in: GRANT them to the users that do.
+    The roles cannot log in: GRANT them to your login roles.
     """
     from quartzpy.store.sql import roles as sql_roles
 
     names = {"node": node, "client": client, "reader": reader} | ({"owner": owner} if owner else {})
     if len(set(names.values())) < len(names):
-        raise click.UsageError("each role needs a name of its own")
+        raise click.UsageError("the roles must have different names")
     found = sql_roles.statements(names, schema, table_prefix)
     if not applied:
         click.echo(sql_roles.as_script(found), nl=False)
         return
     if dsn is None:
-        raise click.UsageError("--apply needs --dsn")
+        raise click.UsageError("--apply requires --dsn")
     sql_roles.apply(dsn, found)
-    click.echo(f"roles {', '.join(names.values())}: granted what they need")
+    click.echo(f"created or updated the roles {', '.join(names.values())} with their privileges")

@@ -1,4 +1,4 @@
-"""`quartzpy demo`: see a cluster work, lose a node, and recover."""
+"""`quartzpy demo`: a demonstration of a cluster that loses a node and recovers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def chosen_audience(json_output: bool) -> Audience:
-    """Return the view that suits standard output."""
+    """Return a view for standard output: JSON, plain lines, or a live screen on a terminal."""
     from quartzpy.demo.views import JsonLines, PlainLines
 
     if json_output:
@@ -32,13 +32,13 @@ def chosen_audience(json_output: bool) -> Audience:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("rich"):
             raise
-        click.echo("plain lines only: pip install 'quartzpy[embedded]' brings the live screen (rich)", err=True)
+        click.echo("printing plain lines: the live screen needs pip install 'quartzpy[embedded]' (rich)", err=True)
         return PlainLines()
     return LiveScreen()
 
 
 def interrupting(end_early: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
-    """Return a signal handler that ends the show early, and at its second signal leaves out the audit too."""
+    """Return a signal handler that ends the demo early; a second signal also skips the audit."""
     received: list[int] = []
 
     def handler(number: int, frame: FrameType | None) -> None:
@@ -51,17 +51,19 @@ def interrupting(end_early: Callable[[], None]) -> Callable[[int, FrameType | No
 
 
 @click.command()
-@click.option("--duration", default="30s", show_default=True, help="How long the show lasts.")
-@click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 20), help="Node processes.")
-@click.option("--json", "json_output", is_flag=True, help="One JSON object a line; the last is the summary.")
+@click.option("--duration", default="30s", show_default=True, help="The duration of the demo.")
+@click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 20), help="The number of node processes.")
+@click.option(
+    "--json", "json_output", is_flag=True, help="Print one JSON object per line; the last one is the summary."
+)
 @click.option("--keep", is_flag=True, help="Leave the database running at the end and print its DSN.")
-@click.option("--stop", is_flag=True, help="Only stop the database that --keep left.")
+@click.option("--stop", is_flag=True, help="Only stop the database that --keep left running.")
 @click.option("--dsn", help="Use this database instead of an embedded PostgreSQL.")
 def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, dsn: str | None) -> None:
-    """Run a real cluster on an embedded PostgreSQL, kill a node, and check the promises.
+    """Run a real cluster on an embedded PostgreSQL, kill a node, and check the guarantees.
 
-    On a terminal it draws one screen, and keys kill a node, start one, pause, ask why, and quit. Elsewhere it writes a
-    line for each event. Exit status 1 means that one of the promises was broken.
+    On a terminal it shows a live screen with keys to kill or start a node, to pause, to explain a trigger and to quit.
+    Otherwise it prints one line per event. The exit status is 1 if a guarantee was broken.
     """
     from quartzpy.demo.database import stop_database
     from quartzpy.demo.stage import Demo

@@ -1,4 +1,4 @@
-"""Exit statuses of the command line, and the errors that they stand for."""
+"""The exit statuses of the command line, and their mapping from errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ SCHEMA = 4
 NOT_FOUND = 5
 ABANDONED = 6
 INTERNAL = 70
-"""An error that is not ours: a fault of quartzpy, or of the program that it was told to load (EX_SOFTWARE)."""
+"""An unexpected error, in quartzpy or in the program that it loaded (EX_SOFTWARE of sysexits.h)."""
 INTERRUPTED = 130
-"""Ctrl-C: 128 and the signal's number, as shells say."""
+"""Ctrl-C: 128 plus the number of the signal, as in shells."""
 UNHEALTHY = 70
-"""EX_SOFTWARE of sysexits.h: a supervisor that restarts what fails does so."""
+"""A node that cannot continue (EX_SOFTWARE of sysexits.h), so that a process supervisor restarts it."""
 
 
 def status_of(error: errors.QuartzpyError) -> int:
-    """The exit status that says what kind of error it was."""
+    """Return the exit status for an error."""
     match error:
         case errors.StoreUnavailableError() | errors.OutcomeUnknownError():
             return UNREACHABLE

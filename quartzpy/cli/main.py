@@ -1,4 +1,4 @@
-"""The command line: `quartzpy COMMAND`. Commands import what they need when they run."""
+"""The command line `quartzpy COMMAND`. Commands import their dependencies when they run, to start fast."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, wh
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; errors of ours are one line on standard error, and an exit status."""
+    """Run a command. Print an error as one line on standard error, and exit with its status."""
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
     try:
         status = cli.main(args=given, prog_name="quartzpy", standalone_mode=False)
-        # Of --help and --version it is the status; commands return nothing.
+        # --help and --version return a status; commands return None.
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:
         error.show()
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("quartzpy: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a pipe has seen enough.
+        # The reader has closed the pipe, as `head` does. Python must not fail when it flushes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except QuartzpyError as error:
@@ -55,5 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        click.echo(f"quartzpy: {type(error).__name__}: {reason(error)} (quartzpy --debug shows where)", err=True)
+        click.echo(
+            f"quartzpy: {type(error).__name__}: {reason(error)} (quartzpy --debug shows the traceback)", err=True
+        )
         sys.exit(INTERNAL)

@@ -1,4 +1,4 @@
-"""`quartzpy node`: a node as a process, for systemd or a container."""
+"""`quartzpy node` runs a node as a process of its own, for systemd or a container."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ EXIT_STATUS = {RunEnd.DRAINED: 0, RunEnd.ABANDONED: ABANDONED, RunEnd.FAILED: UN
 
 
 def load_app(path: str) -> BaseScheduler:
-    """The scheduler that `module:name` is, or returns when called.
+    """Return the scheduler at `module:name`, which is a scheduler or a function that returns one.
 
     Raises:
-        click.BadParameter: there is none.
+        click.BadParameter: the module cannot be imported, or there is no scheduler at that name.
     """
     from quartzpy.async_scheduler import AsyncScheduler
     from quartzpy.scheduler import BaseScheduler
 
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:
-        raise click.BadParameter(f"{path!r}: module:scheduler is needed, as in billing.jobs:scheduler")
-    # As with `python -m`, the program in the current directory is found.
+        raise click.BadParameter(f"{path!r}: must be module:scheduler, as in billing.jobs:scheduler")
+    # Programs in the current directory can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
@@ -44,17 +44,17 @@ def load_app(path: str) -> BaseScheduler:
         raise click.BadParameter(f"{path!r}: {error}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
-    if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_nothing(found):
+    if callable(found) and not isinstance(found, BaseScheduler | AsyncScheduler) and _takes_no_arguments(found):
         found = found()
     if isinstance(found, AsyncScheduler):
         found.store_decorated()
         found = found.blocking
     if not isinstance(found, BaseScheduler):
-        raise click.BadParameter(f"{path!r}: a Scheduler, or a function that returns one, is needed (got {found!r})")
+        raise click.BadParameter(f"{path!r}: must be a Scheduler or a function that returns one (got {found!r})")
     return found
 
 
-def _takes_nothing(function: Callable[..., Any]) -> bool:
+def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError):
@@ -63,20 +63,22 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 
 
 @click.command()
-@click.option("--app", required=True, help="The scheduler, or a function that makes it: module:name.")
-@click.option("--drain-timeout", default="30s", show_default=True, help="How long running jobs may take after SIGTERM.")
-@click.option("--interrupt", is_flag=True, help="Ask running jobs to stop as soon as SIGTERM comes.")
+@click.option("--app", required=True, help="The scheduler, or a function that returns it: module:name.")
+@click.option(
+    "--drain-timeout", default="30s", show_default=True, help="How long to wait for running jobs after SIGTERM."
+)
+@click.option("--interrupt", is_flag=True, help="Ask running jobs to stop immediately on SIGTERM.")
 @click.option(
     "--log-level",
     default="INFO",
     show_default=True,
     type=click.Choice(LEVELS, case_sensitive=False),
-    help="What is logged, and all that weighs more.",
+    help="The lowest level of messages to log.",
 )
 def node(app: str, drain_timeout: str, interrupt: bool, log_level: str) -> None:
-    """Run a node until SIGTERM or SIGINT; then let its jobs end.
+    """Run a node until SIGTERM or SIGINT, then wait for its running jobs.
 
-    A second signal ends it at once, and what ran is recovered by other nodes. Exit status 6 says that executions
+    A second signal ends the process immediately; other nodes then recover its jobs. Exit status 6 means that executions
     were abandoned, 70 that a thread of the node could not be kept alive.
     """
     ensure_logging(log_level)
@@ -84,7 +86,7 @@ def node(app: str, drain_timeout: str, interrupt: bool, log_level: str) -> None:
     scheduler = load_app(app)
     status = EXIT_STATUS[run_until_stopped(scheduler, timeout, interrupt=interrupt)]
     if status == UNHEALTHY:
-        # Threads that cannot be kept alive may not end either, and whoever restarts us waits for our end.
+        # A thread that hangs would delay the exit, and the process supervisor waits for it before a restart.
         logging.shutdown()
         os._exit(status)
     if status:

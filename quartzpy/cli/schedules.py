@@ -1,4 +1,4 @@
-"""The schedule of a trigger, short enough for a column of a table."""
+"""Short texts for the schedules of triggers, for a column of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = (("d", timedelta(days=1)), ("h", timedelta(hours=1)), ("m", timedelta(m
 
 
 def schedule_text(trigger: Trigger) -> str:
-    """Return the schedule of a trigger in a few words; the name of its kind where there are none."""
+    """Return the schedule of a trigger in a few words, or the name of its kind if that is unknown."""
     match trigger:
         case CronTrigger():
             return trigger.expression
@@ -40,7 +40,7 @@ def schedule_text(trigger: Trigger) -> str:
 
 
 def zone_text(trigger: Trigger) -> str | None:
-    """Return the time zone of a schedule, or None where no zone plays a part."""
+    """Return the time zone of a schedule, or None if the schedule does not depend on a zone."""
     zone = getattr(trigger, "time_zone", None)
     if isinstance(zone, str):
         return zone
@@ -61,7 +61,7 @@ def _every(interval: int, unit: str) -> str:
 
 
 def short(span: timedelta) -> str:
-    """Write a span as settings are written: 90s is "1m30s"; fractions of a second stay with the seconds."""
+    """Format a span in the syntax of the settings: 90 seconds are "1m30s"."""
     rest, parts = abs(span), []
     for letter, unit in _UNITS[:-1]:
         count, rest = divmod(rest, unit)

@@ -1,4 +1,4 @@
-"""`quartzpy triggers | jobs | nodes | running | why`: the state of a scheduler, to read or as JSON."""
+"""`quartzpy triggers | jobs | nodes | running | why`: the state of a scheduler, as tables or JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quartzpy.triggers.trigger import Trigger
 
 OVERDUE = timedelta(seconds=10)
-"""A trigger that waits for longer after its fire time is called overdue."""
+"""The delay after its fire time from which a waiting trigger counts as overdue."""
 
 _Command = Callable[..., None]
 
@@ -29,12 +29,12 @@ _Command = Callable[..., None]
 def shared_options(command: _Command) -> _Command:
     """Add the options of all commands that print tables."""
     command = click.option("--json", "json_output", is_flag=True, help="Print JSON.")(command)
-    command = click.option("--limit", default=500, show_default=True, help="At most so many rows.")(command)
+    command = click.option("--limit", default=500, show_default=True, help="The maximum number of rows.")(command)
     return scheduler_options(command)
 
 
 def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool, droppable: Sequence[str] = ()) -> None:
-    """Print rows as JSON, or as a table: as wide as the terminal, or as wide as it needs where there is none."""
+    """Print rows as JSON or as a table. On a terminal the table fits the width of the terminal."""
     if json_output:
         click.echo(as_json([name.replace(" ", "_") for name in columns], rows))
         return
@@ -46,14 +46,14 @@ def _print(columns: Sequence[str], rows: list[Sequence[Any]], json_output: bool,
 
 
 INSTANTS = ("next", "previous", "started", "checked in", "scheduled", "fired at")
-"""The columns of instants: their heads say in which time zone these are printed."""
+"""The columns that contain instants. Their headings name the time zone."""
 
 
 UNREADABLE = "unreadable"
 
 
 def _read(record: TriggerRecord | JobRecord, value: Callable[[Any], Any]) -> Any:
-    """Return a value of the trigger or job of a record, or a word where its row cannot be read."""
+    """Return a value of the trigger or job of a record, or `UNREADABLE` if its row cannot be decoded."""
     try:
         return value(record.trigger if isinstance(record, TriggerRecord) else record.job)
     except Exception:
@@ -66,7 +66,7 @@ def _misfire(trigger: Trigger) -> str:
 
 
 def _last_line(error: str | None) -> str | None:
-    """Return what a traceback ends with: the error itself."""
+    """Return the last line of a traceback, which has the error itself."""
     return None if error is None else error.strip().rpartition("\n")[2]
 
 
@@ -107,7 +107,7 @@ def triggers(target: Target, limit: int, json_output: bool) -> None:
 
 
 def _overdue(scheduler: Scheduler, records: Sequence[TriggerRecord]) -> str | None:
-    """Return a warning where triggers wait although they should have fired."""
+    """Return a warning if triggers are overdue."""
     answer = scheduler.nodes()
     late = sorted(
         (at, record.key)
@@ -135,7 +135,7 @@ def _in_words(now: datetime, since: datetime) -> str:
 @click.command()
 @shared_options
 def jobs(target: Target, limit: int, json_output: bool) -> None:
-    """List jobs with their types and rules."""
+    """List jobs with their types and options."""
     columns = ("job", "type", "triggers", "durable", "limit", "recovers", "timeout", "description")
     with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
@@ -158,7 +158,10 @@ def jobs(target: Target, limit: int, json_output: bool) -> None:
 @shared_options
 @click.argument("trigger")
 def why(target: Target, limit: int, json_output: bool, trigger: str) -> None:
-    """Say why a trigger (GROUP.NAME, or NAME in DEFAULT) has not fired, or when it will."""
+    """Explain why TRIGGER has not fired, or when it will fire.
+
+    TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
+    """
     group, _, given = trigger.rpartition(".")
     with target.client() as scheduler:
         said = scheduler.why(TriggerKey(given, group or "DEFAULT"))
@@ -170,7 +173,7 @@ def why(target: Target, limit: int, json_output: bool, trigger: str) -> None:
 @click.command()
 @shared_options
 def nodes(target: Target, limit: int, json_output: bool) -> None:
-    """List the nodes of the cluster. A late one has missed two check-ins."""
+    """List the nodes of the cluster. A node is late when it has missed two check-ins."""
     columns = ("node", "epoch", "host", "pid", "started", "checked in", "ago", "state")
     with target.client() as scheduler:
         answer = scheduler.nodes()
@@ -198,7 +201,7 @@ def nodes(target: Target, limit: int, json_output: bool) -> None:
 @click.command()
 @shared_options
 def running(target: Target, limit: int, json_output: bool) -> None:
-    """List claims and running executions with their nodes and times."""
+    """List claimed triggers and running executions, with their nodes and times."""
     columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired at", "recovering")
     with target.client() as scheduler:
         rows: list[Sequence[Any]] = [

@@ -1,4 +1,4 @@
-"""The scheduler that a command is about: its database, and its name."""
+"""The options that select the scheduler of a command: its database and its name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def url_option(*, required: bool = True, text: str = URL_HELP) -> Callable[[_Com
 
 def schema_option(command: _Command) -> _Command:
     """Add the option that names the database schema."""
-    return click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of our tables.")(command)
+    return click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of the quartzpy tables.")(
+        command
+    )
 
 
 def prefix_option(command: _Command) -> _Command:
@@ -41,13 +43,13 @@ def prefix_option(command: _Command) -> _Command:
         envvar="QUARTZPY_TABLE_PREFIX",
         default=DEFAULT_TABLE_PREFIX,
         show_default=True,
-        help="The beginning of the names of our tables.",
+        help="The prefix of the names of the quartzpy tables.",
     )(command)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the options of a command say of its scheduler."""
+    """The scheduler that the options of a command select."""
 
     dsn: str
     name: str | None
@@ -55,26 +57,26 @@ class Target:
     table_prefix: str
 
     def settings(self, name: str) -> dict[str, Any]:
-        """Return the settings that lead to the scheduler of a name."""
+        """Return the settings of the scheduler with this name."""
         return {"name": name, "schema": self.schema, "table_prefix": self.table_prefix}
 
     def chosen_name(self) -> str:
-        """Return the name of the scheduler that the user means: the one that is given, or the only one there is.
+        """Return the name that the user gave, or that of the only scheduler in the database.
 
         Raises:
-            SchedulerNotFoundError: the database has schedulers, and none of the given name.
-            SettingsError: no name is given, and the database has several schedulers.
+            SchedulerNotFoundError: the database has schedulers, but none with the given name.
+            SettingsError: no name was given, and the database has several schedulers.
         """
         known = self._known_names()
         if self.name is None:
             if len(known) > 1:
-                raise SettingsError(f"--name is needed, as the database has several schedulers: {', '.join(known)}")
+                raise SettingsError(f"--name is required: the database has several schedulers: {', '.join(known)}")
             return known[0] if known else DEFAULT_NAME
         if known and self.name not in known:
             near = difflib.get_close_matches(self.name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise SchedulerNotFoundError(
-                f"the database has no scheduler of the name {self.name!r}{hint} (there are: {', '.join(known)})"
+                f"the database has no scheduler named {self.name!r}{hint} (known schedulers: {', '.join(known)})"
             )
         return self.name
 
@@ -90,7 +92,7 @@ class Target:
 
     @contextmanager
     def client(self) -> Iterator[Scheduler]:
-        """Yield a scheduler that is not started, for the verbs of a command."""
+        """Yield a scheduler that is not started, and shut it down afterwards."""
         from quartzpy.factory import Scheduler
 
         scheduler = Scheduler(self.dsn, **self.settings(self.chosen_name()))
@@ -101,7 +103,7 @@ class Target:
 
 
 def scheduler_options(command: Callable[..., None]) -> _Command:
-    """Add the options that name a scheduler and its database. The command is given them as one `Target`."""
+    """Add the options that select a scheduler and its database. The command receives them as a `Target`."""
 
     @wraps(command)
     def collected(*, dsn: str, name: str | None, schema: str | None, table_prefix: str, **rest: Any) -> None:
@@ -111,6 +113,6 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
         "--name",
         envvar="QUARTZPY_NAME",
         show_envvar=True,
-        help="The scheduler's name. Not needed where the database has only one.",
+        help="The name of the scheduler. Optional if the database has only one.",
     )
     return url_option()(given(schema_option(prefix_option(collected))))

@@ -1,4 +1,4 @@
-"""`quartzpy doctor`: what is wrong with a scheduler's database, what to do about it, and mending what is safe."""
+"""`quartzpy doctor`: find problems in the database of a scheduler, advise on them, and repair what is safe."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from quartzpy.store.findings import MOST_ROWS, Finding, Severity, worst
 from quartzpy.store.protocol import JobStore, Repairs
 
 HEALTHY, WARNINGS, ERRORS = 0, 1, 2
-"""Exit statuses: nothing, or nothing that matters; warnings; errors."""
+"""The exit statuses: no findings above INFO, warnings, errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found, after what was mended."""
+    """The findings of an examination, made after the repairs if there were any."""
 
     findings: tuple[Finding, ...]
     repairs: Repairs | None = None
-    """What was mended; None where nobody asked for it."""
+    """The repairs. None if no repair was requested."""
 
     @property
     def status(self) -> int:
@@ -31,7 +31,7 @@ class Report:
 
 
 def examine(store: JobStore, *, repair: bool = False) -> Report:
-    """Open the store, mend it where that is asked for, and look at it. What keeps it from being opened is a finding."""
+    """Open the store, repair it on request, and audit it. A store that cannot be opened is reported as a finding."""
     repairs = None
     try:
         store.open()
@@ -39,34 +39,34 @@ def examine(store: JobStore, *, repair: bool = False) -> Report:
             repairs = store.repair()
         findings = store.audit()
     except QuartzpyError as error:
-        # Its message says what to do.
+        # The message of the error contains the advice.
         refusal = Finding(Severity.ERROR, "unusable", f"{type(error).__name__}: {error}", "")
         return Report((refusal,), repairs)
     return Report(tuple(findings), repairs)
 
 
 def as_text(report: Report) -> str:
-    """For people: each finding with its rows and what to do."""
+    """Format a report for people: each finding with its rows and its advice."""
     lines = []
     if report.repairs is not None:
-        mended = ", ".join(
+        repaired = ", ".join(
             f"{count} {name.replace('_', ' ')}" for name, count in asdict(report.repairs).items() if count
         )
-        lines.append(f"mended: {mended or 'nothing, for there was nothing to mend'}")
+        lines.append(f"repaired: {repaired or 'nothing needed a repair'}")
     for one in report.findings:
         lines.append(f"{one.severity.upper():<8} {one.check}: {plain(one.what)}")
         lines += [f"           {plain(row)}" for row in one.rows]
         if len(one.rows) == MOST_ROWS:
             lines.append("           ...")
         if one.advice:
-            lines.append(f"         {plain(one.advice)}{' (doctor --repair mends it)' if one.repairable else ''}")
+            lines.append(f"         {plain(one.advice)}{' (doctor --repair fixes it)' if one.repairable else ''}")
     if not report.findings:
-        lines.append("nothing is wrong")
+        lines.append("no problems found")
     return "\n".join(lines)
 
 
 def as_json(report: Report) -> str:
-    """For programs."""
+    """Format a report for programs."""
     found = [asdict(one) for one in report.findings]
     repairs = None if report.repairs is None else asdict(report.repairs)
     return json.dumps({"status": report.status, "repairs": repairs, "findings": found}, default=json_value, indent=2)

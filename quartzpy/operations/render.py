@@ -1,4 +1,4 @@
-"""Rows as a readable table, or as JSON. What comes from the database cannot move the terminal's cursor."""
+"""Formatting of rows as a table or as JSON. Control characters from the database are escaped."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from quartzpy.texts import visible
 
 READABLE = 20
-"""Columns of a cell that is cut and still readable: the length of an instant."""
+"""The width to which a cell may be cut and stay readable: that of an instant."""
 SHORTEST = 8
-"""No cell is cut to less."""
+"""The smallest width to which a cell is cut."""
 
 
 def plain(value: Any) -> str:
-    """A value as one line of text, control characters shown as escapes."""
+    """Format a value as one line of text, with escapes for control characters."""
     match value:
         case None:
             return "-"
@@ -34,10 +34,10 @@ def plain(value: Any) -> str:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int | None = None, droppable: Sequence[str] = ()
 ) -> str:
-    """Return rows as a table, each column as wide as its cells.
+    """Format rows as a table, each column as wide as its widest cell.
 
-    Where `width` is given and the table is wider, the columns in `droppable` are left out one after the other, and then
-    the widest cells are cut. The last line says which columns were left out.
+    If the table is wider than `width`, the columns in `droppable` are omitted in that order, and then the widest cells
+    are cut. The last line names the omitted columns.
     """
     cells = [[plain(value) for value in row] for row in rows]
     heads = [head.upper() for head in columns]
@@ -45,7 +45,7 @@ def table(
     shown = list(range(len(columns)))
     left_out = []
     for name in droppable:
-        # Only where cutting would take too much of what remains.
+        # Cutting cells is better than omitting a column, as long as the cells stay readable.
         if width is None or _least(widths, shown) <= width:
             break
         left_out.append(name)
@@ -54,7 +54,7 @@ def table(
         _cut(widths, shown, width)
     lines = ["  ".join(_cell(line[n], widths[n]) for n in shown).rstrip() for line in [heads, *cells]]
     if left_out:
-        lines += textwrap.wrap(f"({', '.join(left_out)}: in a wider terminal, or by --json)", width or 80)
+        lines += textwrap.wrap(f"(omitted: {', '.join(left_out)}; use a wider terminal or --json)", width or 80)
     return "\n".join(lines)
 
 
@@ -63,12 +63,12 @@ def _cell(text: str, width: int) -> str:
 
 
 def _least(widths: Sequence[int], shown: Sequence[int]) -> int:
-    """Return the width of a table whose cells are cut as far as they stay readable."""
+    """Return the width of the table when each cell is cut as far as it stays readable."""
     return sum(min(widths[n], READABLE) for n in shown) + 2 * (len(shown) - 1)
 
 
 def _cut(widths: list[int], shown: Sequence[int], width: int) -> None:
-    """Narrow the widest columns until the table fits, or nothing readable can be cut."""
+    """Narrow the widest columns until the table fits, but none below `SHORTEST`."""
     while sum(widths[n] for n in shown) + 2 * (len(shown) - 1) > width:
         widest = max(shown, key=lambda n: widths[n])
         if widths[widest] <= SHORTEST:
@@ -77,12 +77,12 @@ def _cut(widths: list[int], shown: Sequence[int], width: int) -> None:
 
 
 def local_zone() -> str:
-    """Return the names of this machine's time zone, in which `plain` writes instants: "UTC", or "CET/CEST"."""
+    """Return the name of this machine's time zone, in which `plain` formats instants: "UTC" or "CET/CEST"."""
     return "/".join(dict.fromkeys(time.tzname))
 
 
 def as_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A JSON array of objects."""
+    """Format rows as a JSON array of objects."""
     return json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=json_value, indent=2)
 
 
@@ -91,7 +91,7 @@ def json_line(event: Mapping[str, Any]) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """What JSON has no form for: instants in ISO 8601, spans in seconds, the rest as text."""
+    """Convert a value that JSON does not support: instants to ISO 8601, spans to seconds, all else to text."""
     match value:
         case datetime():
             return value.isoformat()

@@ -1,4 +1,4 @@
-"""Plugins that come with quartzpy."""
+"""The plugins that quartzpy includes."""
 
 from quartzpy.plugin import Plugin
 from quartzpy.plugins.declared_jobs import DeclaredJobs

@@ -1,4 +1,4 @@
-"""Jobs that a file declares, kept in step with it (Quartz's `XMLSchedulingDataProcessorPlugin`)."""
+"""A plugin that stores the jobs which files declare, and updates them (Quartz's `XMLSchedulingDataProcessorPlugin`)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ logger = logging.getLogger(__name__)
 
 
 class DeclaredJobs:
-    """Makes the store hold what files declare: at the start, and again when one of them changes.
+    """Stores the jobs and triggers that files declare, at the start and whenever a file changes.
 
-    It does so by `Scheduler.sync`, whose `owner`, `prune`, `existing` and `version` these are. All nodes may have the
-    plugin: they do it one after the other, and the second finds nothing to do. A scheduler whose files cannot be
-    stored, as they name a calendar that is not stored, does not start. A file is read again when it changed and then
-    stood still for `reread_every` (None: never); one that cannot be read is logged, and what is stored stays as it is.
+    It calls `Scheduler.sync` with `owner`, `prune`, `existing` and `version`. All nodes may use the plugin: they
+    synchronize one after another, and the later ones find no differences. The scheduler does not start if the
+    declarations cannot be stored, for example because they name a calendar that is not stored. A changed file is read
+    again once it has been unchanged for `reread_every` (None: never). If it cannot be read then, the error is logged
+    and the stored jobs do not change.
     """
 
     def __init__(
@@ -51,25 +52,29 @@ class DeclaredJobs:
         self._scheduler: Any = None
 
     def initialize(self, scheduler: Any) -> None:
-        """Read the files. Raises SettingsError: one cannot be read, or is wrong."""
+        """Read the files.
+
+        Raises:
+            SettingsError: a file cannot be read, or is invalid.
+        """
         self._scheduler = scheduler
         self._definitions()
 
     def start(self) -> None:
-        """Make the store hold what the files declare.
+        """Store the declarations, and begin to watch the files.
 
         Raises:
-            PluginStartError: the store refuses it, for instance as a calendar is not stored.
+            PluginStartError: the declarations cannot be stored, for example because a calendar is missing.
         """
         seen = self._stamps()
         try:
             self.sync()
         except (StoreUnavailableError, OutcomeUnknownError) as error:
-            logger.warning("the declared jobs are stored as soon as the store is there: %s", error)
+            logger.warning("the declared jobs will be stored when the database is available: %s", error)
             seen = []
         except QuartzpyError as error:
             files = ", ".join(map(str, self._paths))
-            raise PluginStartError(f"the jobs that {files} declares cannot be stored: {error}") from error
+            raise PluginStartError(f"the jobs declared in {files} cannot be stored: {error}") from error
         if self._pause is not None:
             self._thread = threading.Thread(
                 target=self._watch, args=(self._pause, seen), name="quartzpy-declared-jobs", daemon=True
@@ -82,7 +87,7 @@ class DeclaredJobs:
             self._thread.join(5)
 
     def sync(self) -> SyncPlan:
-        """Make the store hold what the files say now; return what was done."""
+        """Store the current declarations. Return the plan that was carried out."""
         plan: SyncPlan = self._scheduler.sync(
             self._definitions(),
             owner=self._owner,
@@ -104,17 +109,17 @@ class DeclaredJobs:
             try:
                 stamps = self._stamps()
                 if stamps == seen or (seen and stamps != before):
-                    # Unchanged, or perhaps still being written: half a file declares half of the jobs.
+                    # Unchanged, or possibly still being written: half a file would declare half of the jobs.
                     before = stamps
                     continue
-                logger.info("%s: read again:\n%s", ", ".join(map(str, self._paths)), self.sync())
+                logger.info("%s: reloaded:\n%s", ", ".join(map(str, self._paths)), self.sync())
                 seen = stamps
             except (StoreUnavailableError, OutcomeUnknownError) as error:
-                logger.warning("the declared jobs stay as they are until the store is there: %s", error)
+                logger.warning("the declared jobs will be updated when the database is available: %s", error)
             except BaseException:
                 seen = before
-                # Whatever a file holds, the next change of it is looked at again.
-                logger.exception("the declared jobs stay as they are")
+                # Invalid files must not end the thread: the next change is read again.
+                logger.exception("the changed declarations cannot be stored; the stored jobs do not change")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

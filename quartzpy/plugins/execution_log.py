@@ -1,4 +1,4 @@
-"""A log line for each execution (Quartz's logging job and trigger history plugins)."""
+"""A plugin that logs executions (Quartz's logging job and trigger history plugins)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from quartzpy.execution_log import LOGGER, ExecutionLogger
 
 
 class ExecutionLog:
-    """Writes to `logger`: starts, ends and skipped fires at `level`, failures and misfires as warnings.
+    """Logs the starts, outcomes and skipped fires of jobs at `level`, and failures and misfires as warnings.
 
-    The setting `log_executions` does the same with the logger "quartzpy.executions".
+    `logger` is the name of the logger. The setting `log_executions` does the same with the logger
+    "quartzpy.executions".
     """
 
     def __init__(self, logger: str = LOGGER, level: int = logging.INFO) -> None:

@@ -1,4 +1,4 @@
-"""Asks executions to stop that run too long (Quartz's `JobInterruptMonitorPlugin`)."""
+"""A plugin that asks long-running executions to stop (Quartz's `JobInterruptMonitorPlugin`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from quartzpy.runtime.deadlines import Deadlines
 
 
 class InterruptLongRunners:
-    """Interrupts what runs longer than `after` ("10m") on this node: the job sees `context.cancelled`.
+    """Asks executions on this node to stop once they have run for `after` ("10m"): `context.cancelled` becomes True.
 
-    The job's data may say another span, or "never", under the key `interrupt_after`. A job's own `timeout` is the
-    better way where one knows it: it also makes the execution fail.
+    The key `interrupt_after` in the job's data overrides it with another span, or "never". Prefer the job's own
+    `timeout` where you know the limit, because it also fails the execution.
     """
 
     KEY = "interrupt_after"
@@ -51,4 +51,4 @@ class InterruptLongRunners:
             with self._lock:
                 ended = self._numbers.pop(event.context.fire_id, None)
             if ended is not None:
-                self._deadlines.call_off(ended)
+                self._deadlines.cancel(ended)

@@ -1,4 +1,4 @@
-"""Tells those who watch the events of the cluster that this node has recorded executions; see `cluster_events`."""
+"""Announcements of recorded executions to the watchers of the cluster; see `cluster_events`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from quartzpy.store.protocol import JobStore, Notification
 logger = logging.getLogger(__name__)
 
 WATCHED_FOR = 15.0
-"""Seconds for which a node announces what it records after somebody has said that they watch."""
+"""The time, in seconds, for which a node announces recorded executions after the notification of a watcher."""
 ANNOUNCE_EVERY = 0.1
 """The shortest time between two announcements, in seconds."""
 
 
 class Announcer:
-    """Sends nothing while nobody watches."""
+    """Announces recorded executions while there is a watcher."""
 
     def __init__(self, store: JobStore, clock: Clock) -> None:
         self._store = store
@@ -29,15 +29,15 @@ class Announcer:
         return self._clock.monotonic() < self._watched_until
 
     def watched(self) -> None:
-        """Note that somebody has said that they watch."""
+        """Record the notification of a watcher."""
         self._watched_until = self._clock.monotonic() + WATCHED_FOR
 
     def announce(self) -> None:
-        """Announce that executions were recorded. Errors of the store are not raised: watchers look by themselves."""
+        """Announce that executions were recorded. Errors of the store are ignored, because watchers also poll."""
         now = self._clock.monotonic()
         if now < self._watched_until and now - self._announced_at >= ANNOUNCE_EVERY:
             self._announced_at = now
             try:
                 self._store.tell(Notification.ENDED)
             except QuartzpyError as error:
-                logger.debug("the end of executions is not announced: %s", error)
+                logger.debug("recorded executions could not be announced: %s", error)

@@ -1,4 +1,7 @@
-"""One execution from its committed fire to its `Completion`. Whatever a job raises ends that execution only."""
+"""The run of one execution, from its committed fire to its `Completion`.
+
+Any exception of a job, including SystemExit and KeyboardInterrupt, ends that execution only.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +49,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_RESULT_BYTES = 8_192
-"""So large a result, as JSON, is kept in the history."""
+"""The largest result, in bytes of JSON, that is stored in the history."""
 TRUST_REST = 0.05
-"""Seconds between two looks whether the lease was renewed, on the event loop."""
-NOT_BEGUN = "this node was declared dead by the cluster before the job began; it was not run"
+"""The interval, in seconds, at which an `async def` job checks whether the lease was renewed."""
+NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
 STOPPED = (JobCancelledError, asyncio.CancelledError)
-"""The errors by which an execution ends that was asked to stop."""
+"""The errors with which a cancelled execution ends."""
 
 
 class Attempt:
-    """Runs one execution, again for as long as the job asks to be fired again at once."""
+    """Runs one execution, and repeats it while the job requests an immediate refire."""
 
     def __init__(self, runner: JobRunner, execution: Execution) -> None:
         self._runner = runner
@@ -63,31 +66,31 @@ class Attempt:
         self._fired = execution.fired
         self._started_at = self._attempt_started_at = runner.store_time.now()
         self._error: BaseException | None = None
-        self._is_made = False
+        self._is_instantiated = False
         self._vetoed = False
         self._context: JobExecutionContext | None = None
         self._committed: Completion | None = None
 
-    # --- the way there
+    # --- before the job
 
     def run(self) -> None:
-        """Run it to its end, or to where it goes on on the event loop."""
+        """Run the execution to its end. An `async def` job is passed to the event loop, which then finishes it."""
         while True:
             context = self._begin()
             if context is None:
                 break
             job = context.job_instance
             if inspect.iscoroutinefunction(job.execute):
-                # Unless its first step comes: it may be cut off before.
-                self._error = asyncio.CancelledError("it was cut off before it began")
-                self._give_to_loop(self._run_async(job, context), self._ended_on_loop)
+                # The coroutine resets this when it starts. It may be cancelled before its first step.
+                self._error = asyncio.CancelledError("the job was cancelled before it started")
+                self._run_on_loop(self._run_async(job, context), self._ended_on_loop)
                 return
             self._run_plain(job, context)
-            if not self._goes_again():
+            if not self._may_refire():
                 break
         self._finish()
 
-    def _give_to_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
+    def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
         name = f"job {self._fired.job_key}, fire {self._fired.fire_id}"
         self._execution.work = self._runner.loop.run(work, name, done)
         if self._execution.cancelled.is_set():
@@ -96,14 +99,14 @@ class Attempt:
     def _ended_on_loop(self) -> None:
         executor = self._execution.executor
         if executor is not None and self._runner.listeners:
-            # A listener that blocks shall not block the loop: it has the worker whose slot this execution holds.
-            executor.pool.resume(self._go_on)
+            # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
+            executor.pool.resume(self._continue)
         else:
-            self._go_on()
+            self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         try:
-            if self._goes_again():
+            if self._may_refire():
                 self.run()
             else:
                 self._finish()
@@ -116,13 +119,13 @@ class Attempt:
         except BaseException as error:
             self._error = error
             return None
-        self._is_made = True
+        self._is_instantiated = True
         return job
 
     def _begin(self) -> JobExecutionContext | None:
-        """Return the context to run the job with, or None where it must not run.
+        """Return the context for the job, or None if the job must not run.
 
-        An execution has one job instance and one context, also when it is fired again at once (as in Quartz).
+        All refires of an execution share one job instance and one context, as in Quartz.
         """
         self._error = None
         if self._context is None:
@@ -150,20 +153,20 @@ class Attempt:
             self._error = error
             return None
 
-    # --- the body
+    # --- the job
 
     def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
         epoch = self._execution.epoch
         try:
             with surrounding(self._runner.middleware, context):
-                # Listeners and middleware may have taken longer than the lease.
+                # The lease may have expired while listeners and middleware ran.
                 if not epoch.wait_until_trusted():
                     raise LeaseLostError(NOT_BEGUN)
                 result = job.execute(context)
                 if result is not None:
                     if inspect.isawaitable(result):
                         result = self._awaited(result)
-                    self._returned(context, result)
+                    self._set_result(context, result)
         except BaseException as error:
             self._error = error
 
@@ -172,7 +175,7 @@ class Attempt:
         self._error = None
         try:
             with surrounding(self._runner.middleware, context):
-                # It may have waited behind others on the loop for longer than the lease.
+                # The lease may have expired while the coroutine waited for its turn on the loop.
                 while not epoch.trusted:
                     if epoch.lost:
                         raise LeaseLostError(NOT_BEGUN)
@@ -181,13 +184,13 @@ class Attempt:
                 if result is not None:
                     if inspect.isawaitable(result):
                         result = await result
-                    self._returned(context, result)
+                    self._set_result(context, result)
         except BaseException as error:
-            # Also what would stop the loop: SystemExit and KeyboardInterrupt are this job's affair.
+            # SystemExit and KeyboardInterrupt of a job must not stop the loop.
             self._error = error
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
-        """Await what a plain `execute` returned, as an `async def` behind a decorator does, on the event loop."""
+        """Await, on the event loop, an awaitable that a plain `execute` returned, as a decorated `async def` does."""
         answers: list[tuple[Any, BaseException | None]] = []
         ended = threading.Event()
 
@@ -197,26 +200,26 @@ class Attempt:
             except BaseException as error:
                 answers.append((None, error))
 
-        self._give_to_loop(wait(), ended.set)
+        self._run_on_loop(wait(), ended.set)
         ended.wait()
         if not answers:
-            raise asyncio.CancelledError("it was cut off before it began")
+            raise asyncio.CancelledError("the job was cancelled before it started")
         result, error = answers[0]
         if error is not None:
             raise error
         return result
 
     @staticmethod
-    def _returned(context: JobExecutionContext, result: Any) -> None:
+    def _set_result(context: JobExecutionContext, result: Any) -> None:
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise InvalidJobError(
-                "execute returned a generator, of which nothing has run: it must not yield (a list can be returned)"
+                "execute returned a generator, so none of its code has run; remove the yield, or return a list instead"
             )
         if result is not None:
             context.result = result
 
-    def _goes_again(self) -> bool:
-        """Return whether the job asked to be fired again at once, and may be."""
+    def _may_refire(self) -> bool:
+        """Return whether the job requested an immediate refire, and is allowed to have it."""
         if not self._asks_to_refire or self._runner.is_closing or self._execution.cancelled.is_set():
             return False
         if self._execution.is_over or self._committed or self._context is None:
@@ -230,28 +233,28 @@ class Attempt:
     def _asks_to_refire(self) -> bool:
         return isinstance(self._error, JobExecutionError) and self._error.refire_immediately
 
-    # --- the end
+    # --- after the job
 
     def _finish(self) -> None:
-        """End the execution: the one place where that is, whatever happened before and whatever happens here."""
+        """End the execution. All paths lead here; an error in this method is recorded as well."""
         try:
-            completion = self._judged()
+            completion = self._final_completion()
             if self._runner.listeners:
-                self._runner.tells(self._execution, completion)
-                self._tell(self._runner.listeners, completion)
+                self._runner.begin_notifying(self._execution, completion)
+                self._notify(self._runner.listeners, completion)
             self._runner.end_as(self._execution, completion)
         except BaseException as error:
             self._runner.fail(self._execution, error, self._started_at)
 
-    def _judged(self) -> Completion:
-        """Return the completion: the outcome, the data to store and what follows."""
+    def _final_completion(self) -> Completion:
+        """Return the completion: the outcome, the data to store, and the instruction for the trigger."""
         if self._committed is not None:
             if self._error is not None:
-                self._log_failure(self._error, describe(self._error), "failed after its transaction")
+                self._log_failure(self._error, describe(self._error), "failed after it committed its transaction")
             return self._committed
         completion = self._completion()
         try:
-            self._keep_data(completion)
+            self._store_data(completion)
         except BaseException as error:
             self._error = self._error or error
         if self._context is not None:
@@ -260,19 +263,19 @@ class Attempt:
             self._error = self._timeout(self._error)
         if self._vetoed:
             completion.outcome = Outcome.SKIPPED
-        elif self._stopped_as_asked():
+        elif self._is_cancelled():
             completion.outcome = Outcome.CANCELLED
         elif self._error is not None:
             self._fail(completion, self._error)
         return completion
 
-    def _tell(self, listeners: Listeners, completion: Completion) -> None:
+    def _notify(self, listeners: Listeners, completion: Completion) -> None:
         if self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
             listeners.emit(TriggersInError(self._fired.job_key, self._error))
         if self._context is not None:
             if not self._vetoed:
-                told = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
-                listeners.emit(told)
+                event = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
+                listeners.emit(event)
             listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
             if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
@@ -282,18 +285,18 @@ class Attempt:
         return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result())
 
     def _result(self) -> str | None:
-        """Return the result as the history keeps it; None for one that cannot be stored, which is no failure."""
+        """Return the result as JSON for the history. A result that cannot be stored gives None, and no error."""
         result = None if self._context is None else self._context.result
         if result is None:
             return None
         try:
             return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
         except BaseException as error:
-            logger.debug("the history does not keep a result: %s", error, extra=self._execution.log_attributes)
+            logger.debug("the result is not stored in the history: %s", error, extra=self._execution.log_attributes)
             return None
 
-    def _keep_data(self, completion: Completion) -> None:
-        """Add what is to be stored of the job's data. Raises InvalidJobDataError: it cannot be."""
+    def _store_data(self, completion: Completion) -> None:
+        """Add the job's changed data to the completion. Raises InvalidJobDataError if it cannot be stored."""
         if self._fired.persists_data and self._context is not None:
             limit = self._runner.max_job_data_bytes
             completion.job_data = self._context.job_detail_data.encode_if_changed(max_bytes=limit)
@@ -302,19 +305,19 @@ class Attempt:
     def _transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.transaction`."""
         self._refuse_if_recorded("transaction")
-        work = self._runner.store.begin_job_transaction()
+        transaction = self._runner.store.begin_job_transaction()
         try:
-            yield work.connection
+            yield transaction.connection
             completion = self._completion()
-            self._keep_data(completion)
+            self._store_data(completion)
             self._execution.is_recording = True
-            outcome = work.complete(self._execution.epoch.node, completion)
+            outcome = transaction.complete(self._execution.epoch.node, completion)
         except BaseException as error:
-            # Unknown whether it was recorded: then nobody may say that its row is gone.
+            # If the commit may have succeeded, a missing row must not be taken for a lost execution.
             self._execution.is_recording = isinstance(error, OutcomeUnknownError)
             raise
         finally:
-            work.close()
+            transaction.close()
         completion.is_recorded = True
         self._committed = completion
         if outcome.earliest_unblocked is not None:
@@ -324,19 +327,19 @@ class Attempt:
     def _fenced_transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.fenced_transaction`."""
         self._refuse_if_recorded("fenced_transaction")
-        work = self._runner.store.begin_job_transaction()
+        transaction = self._runner.store.begin_job_transaction()
         try:
-            yield work.connection
+            yield transaction.connection
             self._refuse_if_recorded("fenced_transaction")
-            work.commit(self._execution.epoch.node, self._fired.fire_id)
+            transaction.commit(self._execution.epoch.node, self._fired.fire_id)
         finally:
-            work.close()
+            transaction.close()
 
     def _refuse_if_recorded(self, what: str) -> None:
         if self._committed is not None:
-            raise InvalidValueError(f"{what}: this execution has committed its transaction already, and is recorded")
+            raise InvalidValueError(f"{what}: this execution has already committed its transaction and is recorded")
 
-    def _stopped_as_asked(self) -> bool:
+    def _is_cancelled(self) -> bool:
         asked = self._execution.cancelled
         if self._execution.timed_out or not asked.is_set():
             return False
@@ -352,12 +355,12 @@ class Attempt:
         completion.error = describe(error)
         completion.instruction = self._instruction(error)
         if self._asks_to_refire and self._runner.is_closing and not self._execution.is_over:
-            # This node is shutting down, so another one fires the job again.
+            # This node is shutting down, so the refire is left to another node.
             completion.retry_after = timedelta()
         elif self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
             completion.retry_after = self._retry_after(self._fired.retry, error)
-        again = "" if completion.retry_after is None else f" (runs again in {completion.retry_after})"
-        self._log_failure(error, completion.error, f"failed{again}")
+        retry = "" if completion.retry_after is None else f" (retry in {completion.retry_after})"
+        self._log_failure(error, completion.error, f"failed{retry}")
 
     def _retry_after(self, policy: str, error: BaseException) -> timedelta | None:
         wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
@@ -365,7 +368,7 @@ class Attempt:
             return policy_from_text(policy).delay_after(self._fired.attempt, wrapped or error)
         except Exception:
             logger.exception(
-                "job %s: its retry policy cannot be followed: %s",
+                "job %s: its retry policy failed: %s",
                 self._fired.job_key,
                 policy,
                 extra=self._execution.log_attributes,
@@ -374,9 +377,9 @@ class Attempt:
 
     def _log_failure(self, error: BaseException, described: str, what: str) -> None:
         fired = self._fired
-        # What was cut would be whole again in the log, and what no file takes would cost the whole line.
+        # `exc_info` would log the full text of a truncated error, and fail on a text that is not valid Unicode.
         is_short = len(described) < MAX_ERROR_LENGTH and can_be_written(error)
-        # A handler of the program's that raises must not change what becomes of the execution.
+        # A log handler of the program that raises must not change the outcome of the execution.
         with suppress(BaseException):
             logger.error(
                 "job %s, fired by %s, %s: %s",
@@ -389,8 +392,8 @@ class Attempt:
             )
 
     def _instruction(self, error: BaseException) -> CompletionInstruction:
-        if not self._is_made:
-            # As Quartz does: somebody mends the class, and resets the triggers.
+        if not self._is_instantiated:
+            # As in Quartz: the triggers stay in ERROR until the class is fixed and they are reset.
             return CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
         if isinstance(error, JobExecutionError):
             if error.unschedule_all_triggers:

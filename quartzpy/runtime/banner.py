@@ -1,4 +1,4 @@
-"""The lines that a node logs when it has started: what it is, where it works and what it can run."""
+"""The log lines of a node's start: its identity, its database and the jobs that it can run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig
 
 LONGEST_LIST = 20
-"""The most job types that are named. A program may have hundreds."""
+"""The maximum number of job types that are named. A program may have hundreds."""
 
 
 def log_banner(
@@ -40,7 +40,7 @@ def banner(
     database: str,
     job_types: Sequence[str],
 ) -> list[str]:
-    """Return what a person wants to know of a node that starts, one line for each subject."""
+    """Return the lines that describe a node at its start."""
     lines = [
         f"quartzpy {version}: node {instance_id} of cluster {config.name!r} has started"
         f" (epoch {epoch}, pid {os.getpid()} on {socket.gethostname()})",

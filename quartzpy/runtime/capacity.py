@@ -1,4 +1,4 @@
-"""The capacity of a node at this moment: its dispatch keys, and free slots by executor and execution group."""
+"""The current capacity of a node: its dispatch keys, and its free slots by executor and execution group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quartzpy.store.protocol import MANY, AvailableSlots, DispatchKey
 
 
 class Capacity:
-    """Counts what runs by execution group, and knows the dispatch_keys that there are."""
+    """Tracks the running executions of each execution group, and the dispatch keys of this node."""
 
     def __init__(
         self, executors: Executors, labels: Collection[str], groups: Mapping[str, int], role: Role = Role.BOTH
@@ -27,9 +27,9 @@ class Capacity:
         self._placed: frozenset[DispatchKey] = frozenset()
         self._role = role
         self._known_types: frozenset[str] = frozenset()
-        self._others_keep_house = False
+        self._others_do_housekeeping = False
         self.runs_jobs = role is not Role.SCHEDULER
-        """True if this node runs jobs at all."""
+        """True if this node runs jobs, and not only schedules them."""
         self.capabilities = Capabilities(
             frozenset(),
             executors.names() if self.runs_jobs else frozenset(),
@@ -39,32 +39,32 @@ class Capacity:
             keeps_house=role is not Role.WORKER,
         )
 
-    # --- what there is
+    # --- dispatch keys
 
-    def know(self, job_types: Collection[str], placed: Collection[DispatchKey]) -> bool:
-        """These job types can be run here, and these dispatch_keys have a placement; whether that is news."""
+    def set_known(self, job_types: Collection[str], placed: Collection[DispatchKey]) -> bool:
+        """Set the known job types, and the dispatch keys with a placement. Return whether they changed."""
         with self._lock:
             known = frozenset(job_types)
             if known == self._known_types and frozenset(placed) == self._placed:
                 return False
-            self._become(known, self.capabilities.groups, frozenset(placed))
+            self._update(known, self.capabilities.groups, frozenset(placed))
             return True
 
     def learn(self, placed: Collection[DispatchKey]) -> bool:
-        """There are dispatch_keys with these placements; whether that opens one here."""
+        """Add dispatch keys with a placement. Return whether this node can run one of the new ones."""
         with self._lock:
             if self._placed.issuperset(placed):
                 return False
             before = self._dispatch_keys
-            self._become(self._known_types, self.capabilities.groups, self._placed.union(placed))
+            self._update(self._known_types, self.capabilities.groups, self._placed.union(placed))
             return self._dispatch_keys != before
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
-        """Limit execution groups anew; what runs goes on."""
+        """Set the limits of execution groups. Running executions continue."""
         with self._lock:
-            self._become(self._known_types, groups, self._placed)
+            self._update(self._known_types, groups, self._placed)
 
-    def _become(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[DispatchKey]) -> None:
+    def _update(self, job_types: frozenset[str], groups: Mapping[str, int], placed: frozenset[DispatchKey]) -> None:
         self._known_types = job_types
         self.capabilities = replace(
             self.capabilities, job_types=job_types if self.runs_jobs else frozenset(), groups=groups
@@ -83,36 +83,36 @@ class Capacity:
 
     @property
     def dispatch_keys(self) -> tuple[DispatchKey, ...]:
-        """Those that this node has a place for, full or not."""
+        """The dispatch keys that this node can run, whether or not it has free slots for them."""
         return self._dispatch_keys
 
     # --- housekeeping
 
     def note_peers(self, peers: Iterable[Capabilities]) -> None:
-        """Learn which other nodes there are. A worker keeps house only where none of them does."""
-        self._others_keep_house = any(peer.keeps_house for peer in peers)
+        """Record the capabilities of the other nodes. A worker does the housekeeping only if none of them does."""
+        self._others_do_housekeeping = any(peer.keeps_house for peer in peers)
 
     @property
     def keeps_house(self) -> bool:
         """True if this node handles misfires, deletes old history and repairs rows."""
-        return self._role is not Role.WORKER or not self._others_keep_house
+        return self._role is not Role.WORKER or not self._others_do_housekeeping
 
     @property
     def misfire_keys(self) -> tuple[DispatchKey, ...]:
-        """The dispatch keys whose misfires this node handles: a node that runs no jobs handles all that it knows."""
+        """The dispatch keys whose misfires this node handles: all known ones if the node runs no jobs."""
         if not self.keeps_house:
             return ()
         return self._dispatch_keys if self.runs_jobs else self._all_keys
 
-    # --- what is free
+    # --- free slots
 
-    def available_slots(self, held: Iterable[str]) -> list[AvailableSlots]:
-        """The dispatch_keys that there is room for, beside what is `held` (by placement) and did not start yet."""
+    def available_slots(self, claims: Iterable[str]) -> list[AvailableSlots]:
+        """Return the dispatch keys with free slots, beyond those reserved for `claims` (given by their placements)."""
         free = self._executors.free()
         with self._lock:
             running = self._running.copy()
             dispatch_keys, capabilities = self._dispatch_keys, self.capabilities
-        for text in held:
+        for text in claims:
             placement = placement_from_text(text)
             free[placement.pool] -= 1
             running[placement.group] += 1
@@ -121,18 +121,18 @@ class Capacity:
             placement = placement_from_text(dispatch_key.placement)
             executor = placement.pool
             limit = capabilities.limit_of(placement.group)
-            room = MANY if limit is None else limit - running[placement.group]
-            if free[executor] > 0 and room > 0:
-                found.append(AvailableSlots(*dispatch_key, executor, free[executor], placement.group, room))
+            slots = MANY if limit is None else limit - running[placement.group]
+            if free[executor] > 0 and slots > 0:
+                found.append(AvailableSlots(*dispatch_key, executor, free[executor], placement.group, slots))
         return found
 
-    def take(self, placements: Sequence[str]) -> None:
-        """These begin to run."""
+    def occupy(self, placements: Sequence[str]) -> None:
+        """Count executions that start, given by their placements."""
         with self._lock:
             self._running.update(placement_from_text(text).group for text in placements)
 
-    def give_back(self, placement: str) -> bool:
-        """One ended; whether its group was full, so that others may have waited for it."""
+    def release(self, placement: str) -> bool:
+        """Count an execution that ended. Return whether its group was full, so that other jobs may be waiting."""
         group = placement_from_text(placement).group
         with self._lock:
             self._running[group] -= 1
@@ -141,5 +141,5 @@ class Capacity:
 
 
 def workers_of(available_slots: Iterable[AvailableSlots]) -> int:
-    """Return the number of workers that are free for these."""
+    """Return the number of free workers for these slots."""
     return sum({opening.executor: opening.workers for opening in available_slots}.values())

@@ -1,7 +1,7 @@
-"""The thread that only checks in: it keeps this node alive in the eyes of the others.
+"""The check-in thread: it renews the lease of this node.
 
-Whatever may be slow happens on other threads: recovery, publishing, importing job modules, listeners. It has a
-connection of its own and a deadline of an interval, after which it tries again at once on a fresh connection.
+Slow work happens on other threads: recovery, publishing, importing job modules, listeners. The thread has its own
+connection. A check-in that takes longer than an interval is abandoned and retried at once on a new connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quartzpy.store.protocol import CheckIn, JobStore
 
 
 class CheckInThread(EpochService):
-    """Renews the lease, and passes on what the store answered."""
+    """The thread that checks in at a fixed rate, and passes on the answers of the store."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class CheckInThread(EpochService):
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = config.checkin_interval.total_seconds()
         self.answered_at: float | None = None
-        """When the last check-in that was answered left, by the steady clock."""
+        """The time at which the last successful check-in was sent, by the monotonic clock."""
         self._store = store
         self._clock = clock
         self._store_time = store_time
@@ -54,13 +54,13 @@ class CheckInThread(EpochService):
     def retry_in(self, error: BaseException) -> float:
         wait = self._store_watch.check_in_failed(error)
         epoch = self._epoch()
-        # While the lease runs, half of what is left of it is not waited away.
+        # While the lease is valid, retry before half of its remaining time has passed.
         return min(wait, self.period, epoch.seconds_left / 2) if epoch.trusted else wait
 
     def run_as(self, epoch: Epoch) -> float:
-        """Check in once; the seconds until the next time."""
+        """Check in once. Return the seconds until the next check-in."""
         if epoch.lost:
-            # The cluster manager begins another epoch, and wakes this thread.
+            # The cluster manager rejoins, and then wakes this thread.
             return self.period
         asked_at = self._clock.monotonic()
         answer = self._store.check_in(epoch.node, within=self._config.checkin_deadline(self._failures).total_seconds())

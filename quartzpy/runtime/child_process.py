@@ -1,8 +1,8 @@
-"""The child process of a node: runs the jobs that it is given, one after another.
+"""The child process of a node: it runs the jobs that the node sends, one after another.
 
-A job has the main thread, as event loops and signal handlers want it. Another thread hears what the node says
-meanwhile, and ends the process at once when the node is gone. What signals the node is sent too, by Ctrl-C or by a
-service manager that stops all processes of a service, are left to it: it drains, and then ends its children.
+Jobs run on the main thread, which event loops and signal handlers require. Another thread receives the messages of the
+node, and ends the process at once when the node is gone. Signals that the node receives too, from Ctrl-C or from a
+service manager that stops all processes of a service, are ignored: the node drains, and then ends its children.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from quartzpy.runtime.process_messages import (
 from quartzpy.store.protocol import FiredTrigger
 
 PROCESS_NAME = "quartzpy-process-worker"
-"""What the names of all child processes begin with."""
+"""The prefix of the names of all child processes."""
 SIGNALS_OF_THE_NODE = (signal.SIGINT, signal.SIGTERM)
-"""Blocked while a child is started, so that none ends it before it can leave them to the node."""
+"""Blocked while a child starts, because they would end it before it can ignore them."""
 
 
 def is_process_worker() -> bool:
@@ -65,26 +65,26 @@ def serve(
     max_job_data_bytes: int,
     memory_limit: int | None = None,
 ) -> None:
-    """Run jobs until the node says that there are no more."""
-    with contextlib.suppress(PermissionError):  # It leads a session, and so a group, already.
-        # A group of its own: what its jobs started is killed with it.
+    """Run jobs until the node ends this process."""
+    with contextlib.suppress(PermissionError):  # It already leads a session, and so a process group.
+        # Killing this process group also kills the processes that jobs have started.
         os.setpgid(0, 0)
     if memory_limit is not None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
     for number in SIGNALS_OF_THE_NODE:
-        # Not SIG_IGN, which the programs that a job starts would inherit.
-        signal.signal(number, _leave_to_the_node)
+        # A handler and not SIG_IGN, which programs that a job starts would inherit.
+        signal.signal(number, _ignore)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_THE_NODE)
     os.set_inheritable(connection.fileno(), False)
     ChildProcess(connection, job_factory, max_job_data_bytes, memory_limit).serve()
 
 
-def _leave_to_the_node(number: int, frame: FrameType | None) -> None: ...
+def _ignore(number: int, frame: FrameType | None) -> None: ...
 
 
 @dataclass
 class _Running:
-    """An execution of this process: as `Execution` is in the node."""
+    """An execution in this process, like `Execution` in the node."""
 
     refire_count: int
     instance_id: str
@@ -101,7 +101,7 @@ class _Running:
 
 
 class ChildProcess:
-    """Hears on one thread, and works on the other."""
+    """The two threads of a child process: one receives messages, the main thread runs jobs."""
 
     def __init__(
         self,
@@ -115,40 +115,40 @@ class ChildProcess:
         self._job_factory = job_factory
         self._max_job_data_bytes = max_job_data_bytes
         self._running: _Running | None = None
-        self._given: SimpleQueue[_Running | None] = SimpleQueue()
+        self._tasks: SimpleQueue[_Running | None] = SimpleQueue()
 
     def serve(self) -> None:
-        threading.Thread(target=self._hear_all, name=f"{PROCESS_NAME}-hears", daemon=True).start()
+        threading.Thread(target=self._receive_all, name=f"{PROCESS_NAME}-receiver", daemon=True).start()
         self._connection.send_bytes(pack(READY))
-        while (running := self._given.get()) is not None:
+        while (running := self._tasks.get()) is not None:
             self._connection.send_bytes(pack(BEGUN))
             ending = self._run(running)
             for stream in (sys.stdout, sys.stderr):
-                # A process that is killed would keep what its jobs printed.
+                # Buffered output of a job would be lost if the process is killed later.
                 with contextlib.suppress(Exception):
                     stream.flush()
             self._connection.send_bytes(pack(DONE, **vars(ending)))
 
-    # --- the thread that hears
+    # --- the receiving thread
 
-    def _hear_all(self) -> None:
+    def _receive_all(self) -> None:
         try:
             while True:
-                self._hear(*unpack(self._connection.recv_bytes()))
+                self._receive(*unpack(self._connection.recv_bytes()))
         except (EOFError, OSError):
             os._exit(0)
 
-    def _hear(self, kind: str, said: dict[str, Any]) -> None:
+    def _receive(self, kind: str, values: dict[str, Any]) -> None:
         if kind == RUN:
-            self._running = _Running(**said)
-            self._given.put(self._running)
+            self._running = _Running(**values)
+            self._tasks.put(self._running)
         elif kind == END:
-            self._given.put(None)
-        elif kind == STOP and self._running is not None and self._running.fired["fire_id"] == said.pop("fire_id"):
-            # Another fire_id: it was said when the node did not know yet that the execution had ended.
-            self._running.stop(**said)
+            self._tasks.put(None)
+        elif kind == STOP and self._running is not None and self._running.fired["fire_id"] == values.pop("fire_id"):
+            # A STOP with another fire_id is for an execution that has just ended.
+            self._running.stop(**values)
 
-    # --- the thread that works
+    # --- the main thread
 
     def _run(self, running: _Running) -> Ending:
         ending = Ending(noticed_stop=False)
@@ -167,7 +167,7 @@ class ChildProcess:
             error = error or raised
         ending.noticed_stop = running.cancelled.noticed
         if self._memory_limit is not None and isinstance(error, MemoryError):
-            # Nobody knows what of the memory comes back: a new process takes the place of this one.
+            # The memory may not be freed completely, so a new process replaces this one.
             ending.is_spent = True
             error = MemoryError(
                 f"{str(error) or 'out of memory'}: this executor's processes have a memory_limit of"
@@ -183,8 +183,8 @@ class ChildProcess:
             job_class = job_types.find(running.fired["type_name"])
         except UnknownJobTypeError as unknown:
             raise UnknownJobTypeError(
-                f"job type {running.fired['type_name']!r} is not there after {running.fired['modules'][0]} was imported"
-                " in a process worker; define it at the top of a module that can be imported"
+                f"job type {running.fired['type_name']!r} is not defined by {running.fired['modules'][0]} when a"
+                " process worker imports it; define it at the top level of that module"
             ) from unknown
         fired = fired_from_json(running.fired)
         context = JobExecutionContext(
@@ -209,14 +209,16 @@ class ChildProcess:
         return asyncio.run(_awaited(running, result)) if inspect.isawaitable(result) else result
 
     def _keep(self, ending: Ending, context: JobExecutionContext, *, keeps_data: bool) -> None:
-        """Add the job's data and its result to the answer. Raises InvalidJobDataError: they cannot be sent."""
+        """Add the job's data and result to the answer. Raises InvalidJobDataError if they cannot be encoded."""
         if keeps_data:
             ending.job_data = context.job_detail_data.encode_if_changed(max_bytes=self._max_job_data_bytes)
         if context.result is not None:
             try:
                 ending.result = encode({"result": context.result})
             except InvalidJobDataError as error:
-                raise InvalidJobDataError(f"what a job returns in a process worker must be job data: {error}") from None
+                raise InvalidJobDataError(
+                    f"the result of a job in a process worker must be valid job data: {error}"
+                ) from None
 
 
 async def _execute_async(running: _Running, job: Job, context: JobExecutionContext) -> Any:
@@ -232,17 +234,17 @@ async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
 
 
 class _NoScheduler:
-    """Where `context.scheduler` would be."""
+    """The value of `context.scheduler` in a process worker. It only raises errors."""
 
     def __getattr__(self, name: str) -> Any:
         raise InvalidValueError(
-            f"context.scheduler.{name}: a process worker has no scheduler; make a Scheduler(url) in the job, return"
-            " what is to be scheduled to a listener, or run the job on a thread"
+            f"context.scheduler.{name}: a process worker has no scheduler; create a Scheduler(url) in the job, let a"
+            " listener schedule the result of the job, or run the job on a thread"
         )
 
 
 def _no_transaction(verb: str) -> NoReturn:
     raise InvalidValueError(
-        f"context.{verb}(): a process worker has no connection of the store's; run the job on a thread, or guard a"
-        " transaction of its own by context.fire_id"
+        f"context.{verb}(): a process worker has no connection to the store; run the job on a thread, or use its own"
+        " transaction and context.fire_id as a fencing token"
     )

@@ -1,9 +1,9 @@
-"""The cluster manager: finds nodes that stopped, recovers what they held, and does what follows a check-in.
+"""The cluster manager: it detects dead nodes, recovers their work, and does the housekeeping after check-ins.
 
-A peer is judged dead by two pieces of evidence. By the store's clock its last check-in is older than its failure
-window; and this node itself, in an unbroken run of check-ins of its own spanning the window, saw the peer's
-counter stand still. An outage of the database, or a pause of this process, breaks the run: so after it every peer
-gets a full window to come back, and an observer that starved judges late rather than wrongly.
+Two conditions must hold before a peer is declared dead. Its last check-in is older than its failure window by the
+store's clock; and this node, in an unbroken series of its own check-ins that spans the window, has seen that the peer's
+check-in counter did not change. An outage of the database or a pause of this process breaks the series. Every peer then
+gets a full window to check in again, so a starved observer decides late rather than wrongly.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from quartzpy.store.records import NodeRecord
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
 ENDED_TRIGGERS_KEPT = timedelta(days=7)
-"""The time for which ended triggers are kept where the history is kept for ever."""
+"""The time for which ended triggers are kept if the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
-"""It compares all triggers with their jobs, for what only an edit by hand or a fault of ours can bring about."""
+"""The interval, in seconds, of repairs. They read all triggers, to fix what only manual edits or bugs can cause."""
 
 
 class ClusterManager(EpochService):
-    """The thread that watches over the other nodes, woken by each check-in of this one."""
+    """The thread that observes the other nodes. Each check-in of this node wakes it."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ClusterManager(EpochService):
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = max(self.period, config.checkin_interval.total_seconds())
         self.refusal: str | None = None
-        """The reason why this node, once it had lost its place, did not get another."""
+        """The reason why this node could not rejoin after it lost its epoch."""
         self._store = store
         self._clock = clock
         self._config = config
@@ -62,42 +62,42 @@ class ClusterManager(EpochService):
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
-        self._news = False
+        self._has_answer = False
         self._purged_at = self._repaired_at = clock.monotonic()
 
-    # --- from the thread that checks in
+    # --- called by the check-in thread
 
     def check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
-        """Judge the peers by a check-in that left at `asked_at`; what follows happens on this service's thread."""
+        """Evaluate the answer to a check-in sent at `asked_at`, and wake this thread for the consequences."""
         with self._turn:
-            self._dead = self._peers.saw(answer, epoch.node.epoch, asked_at)
-            self._news = True
+            self._dead = self._peers.observe(answer, epoch.node.epoch, asked_at)
+            self._has_answer = True
         self.wakeup.set()
 
-    def look_again(self) -> None:
-        """Do at once what follows a check-in: this process has registered another job type."""
+    def wake(self) -> None:
+        """Do the work that follows a check-in now, because this process has registered another job type."""
         with self._turn:
-            self._news = True
+            self._has_answer = True
         self.wakeup.set()
 
     def check_in_failed(self) -> None:
         with self._turn:
-            self._peers.broken()
+            self._peers.interrupt()
 
     # --- the loop
 
     def run_as(self, epoch: Epoch) -> float:
-        """Recover whom the last check-in proved dead, and do what is done after each."""
+        """Recover the work of nodes that the last check-in showed to be dead, and do the housekeeping."""
         if epoch.lost:
-            return self._come_back()
+            return self._try_rejoin()
         with self._turn:
-            dead, news = self._dead, self._news
-            self._dead, self._news = [], False
-        if not news:
+            dead, has_answer = self._dead, self._has_answer
+            self._dead, self._has_answer = [], False
+        if not has_answer:
             return self.period
         for peer in dead:
             self._logger.warning(
-                "node %s (epoch %d, host %s, pid %d) has not checked in since %s: recovering its work",
+                "node %s (epoch %d, host %s, pid %d) is dead: its last check-in was at %s; recovering its work",
                 peer.instance_id,
                 peer.epoch,
                 peer.host,
@@ -113,12 +113,12 @@ class ClusterManager(EpochService):
             self._repair(self._clock.monotonic())
         return self.period
 
-    def _come_back(self) -> float:
+    def _try_rejoin(self) -> float:
         try:
             self._rejoin()
         except InstanceIdInUseError as error:
             if self.refusal is None:
-                self._logger.error("this node lost its place and gets no other: %s", error)
+                self._logger.error("this node lost its epoch and cannot rejoin the cluster: %s", error)
             self.refusal = str(error)
             return self._config.checkin_interval.total_seconds()
         self.refusal = None
@@ -126,13 +126,13 @@ class ClusterManager(EpochService):
         return NO_REST
 
     def _repair(self, at: float) -> None:
-        """Mend what contradicts itself in the tables, now and then."""
+        """Regularly repair inconsistent rows."""
         if at - self._repaired_at < REPAIR_EVERY:
             return
         self._repaired_at = at
         repairs = self._store.repair()
         if repairs.total:
-            self._logger.warning("the tables contradicted themselves, and were mended: %s", repairs)
+            self._logger.warning("inconsistent rows were repaired: %s", repairs)
 
     def _purge(self, at: float) -> None:
         if at - self._purged_at < PURGE_EVERY:

@@ -1,4 +1,7 @@
-"""Completes ended executions in batches: at low load each at once, at high load as many as ended meanwhile."""
+"""The completer: it records ended executions in batches.
+
+At low load each execution is recorded at once; at high load a batch has all that ended during the previous one.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +25,24 @@ from quartzpy.runtime.worker_pool import LONGEST_WAIT
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
 
-MOST_AT_ONCE = 500
+MAX_BATCH = 500
 IDLE_REST = 3_600.0
-HELD_ROW_REST = 0.1
-"""How long to wait before trying again what somebody's open transaction holds."""
+LOCKED_ROW_REST = 0.1
+"""The delay, in seconds, before a completion is tried again whose rows an open transaction has locked."""
 REFUSED_REST = 5.0
-"""How long to wait before trying again what the store refuses whatever is said of it."""
+"""The delay, in seconds, before a completion is tried again that the store refuses even without its data."""
 
 _Item = tuple[Execution, Completion]
 
 
-class _PutOff(NamedTuple):
+class _Postponed(NamedTuple):
     at: float
     number: int
     item: _Item
 
 
 class Completer(Service):
-    """The thread that tells the store what ended."""
+    """The thread that records ended executions in the store."""
 
     def __init__(
         self,
@@ -63,13 +66,13 @@ class Completer(Service):
         self._epoch_lost = epoch_lost
         self._recorded_some = recorded_some
         self._queue: deque[_Item] = deque()
-        self._put_off: list[_PutOff] = []
+        self._postponed: list[_Postponed] = []
         self._numbers = count()
-        self._left: set[int] = set()
+        self._unfinished: set[int] = set()
         self._empty = threading.Condition()
         self._in_flight = 0
         self.recorded = 0
-        """How many executions of this node were recorded, or found to be no longer its own."""
+        """The number of executions of this node that were recorded, or discarded because the node had lost them."""
 
     def put(self, execution: Execution, completion: Completion) -> None:
         self._queue.append((execution, completion))
@@ -77,8 +80,8 @@ class Completer(Service):
 
     @property
     def pending(self) -> int:
-        """How many ended executions are not yet recorded."""
-        return len(self._queue) + self._in_flight + len(self._put_off)
+        """The number of ended executions that are not yet recorded."""
+        return len(self._queue) + self._in_flight + len(self._postponed)
 
     def wait_until_empty(self, timeout: float | None) -> bool:
         with self._empty:
@@ -86,10 +89,10 @@ class Completer(Service):
             return self._empty.wait_for(lambda: self.pending == 0, limit)
 
     def run_once(self) -> float:
-        self._take_up()
+        self._resume_postponed()
         batch: list[_Item] = []
-        # Counted first: nothing is ever neither queued nor in flight.
-        self._in_flight = min(len(self._queue), MOST_AT_ONCE)
+        # Counted before the items leave the queue, so that `pending` never misses one.
+        self._in_flight = min(len(self._queue), MAX_BATCH)
         while len(batch) < self._in_flight:
             batch.append(self._queue.popleft())
         try:
@@ -98,26 +101,26 @@ class Completer(Service):
                 self._recorded_some()
         finally:
             self._in_flight = 0
-            self._tell_if_empty()
+            self._notify_if_empty()
         return NO_REST if self._queue else self._rest()
 
-    # --- what is put off
+    # --- postponed completions
 
-    def _take_up(self) -> None:
+    def _resume_postponed(self) -> None:
         now = self._clock.monotonic()
-        while self._put_off and self._put_off[0].at <= now:
-            self._queue.append(self._put_off[0].item)
-            heapq.heappop(self._put_off)
+        while self._postponed and self._postponed[0].at <= now:
+            self._queue.append(self._postponed[0].item)
+            heapq.heappop(self._postponed)
 
     def _rest(self) -> float:
-        if not self._put_off:
+        if not self._postponed:
             return IDLE_REST
-        return max(0.0, self._put_off[0].at - self._clock.monotonic())
+        return max(0.0, self._postponed[0].at - self._clock.monotonic())
 
     def _try_later(self, items: Iterable[_Item], seconds: float) -> None:
         at = self._clock.monotonic() + seconds
         for item in items:
-            heapq.heappush(self._put_off, _PutOff(at, next(self._numbers), item))
+            heapq.heappush(self._postponed, _Postponed(at, next(self._numbers), item))
 
     # --- a batch
 
@@ -126,21 +129,21 @@ class Completer(Service):
         others = [item for item in batch if item[0].epoch is not epoch]
         mine = [item for item in batch if item[0].epoch is epoch]
         self._queue.extendleft(reversed(others))
-        self._left = {execution.fired.fire_id for execution, _ in mine}
+        self._unfinished = {execution.fired.fire_id for execution, _ in mine}
         try:
             for _, completion in mine:
                 self._refill(completion)
             self._complete(mine)
         except LeaseLostError:
-            self._done([item for item in mine if item[0].fired.fire_id in self._left])
+            self._done([item for item in mine if item[0].fired.fire_id in self._unfinished])
             raise
         except BaseException:
-            # Not recorded, or not known to be: completing again is safe, for a fire_id is completed once.
-            self._queue.extendleft(item for item in reversed(mine) if item[0].fired.fire_id in self._left)
+            # The batch may have been recorded. A repetition is safe, because a fire_id is completed only once.
+            self._queue.extendleft(item for item in reversed(mine) if item[0].fired.fire_id in self._unfinished)
             raise
 
     def _complete(self, batch: list[_Item]) -> None:
-        """Record a batch; where the store refuses it, the one in it that is to blame, without the others."""
+        """Record a batch. If the store refuses it, bisect it to find the completion that is to blame."""
         try:
             self._record(batch)
         except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError, SchemaError, MemoryError):
@@ -154,12 +157,12 @@ class Completer(Service):
                 self._complete(batch[middle:])
 
     def _record_refused(self, item: _Item, error: Exception) -> None:
-        """Record that it ended, and why no more is known of it."""
+        """Record a refused completion as FAILED, without its data."""
         execution, completion = item
         fired = completion.fired
         was = completion.outcome
         self._logger.error(
-            "job %s: the end of fire %s is refused",
+            "job %s: the store refused the completion of fire %s",
             fired.job_key,
             fired.fire_id,
             exc_info=error,
@@ -170,8 +173,8 @@ class Completer(Service):
             completion.started_at,
             completion.ended_at,
             Outcome.FAILED,
-            error=f"it ended as {was}, which could not be recorded with its data: {describe(error)}",
-            # What it asks for is a word of ours, and no value of the job's.
+            error=f"the execution ended as {was}, but its completion could not be recorded: {describe(error)}",
+            # The instruction cannot be the cause: it is not a value of the job.
             instruction=completion.instruction,
         )
         try:
@@ -180,13 +183,13 @@ class Completer(Service):
             raise
         except Exception:
             self._logger.exception(
-                "fire %s cannot be recorded at all; it is tried again", fired.fire_id, extra=execution.log_attributes
+                "fire %s cannot be recorded; it is tried again later", fired.fire_id, extra=execution.log_attributes
             )
-            self._left.discard(fired.fire_id)
+            self._unfinished.discard(fired.fire_id)
             self._try_later([item], REFUSED_REST)
 
     def _record(self, batch: list[_Item]) -> None:
-        """Record a batch; put off what somebody's transaction holds."""
+        """Record a batch, and postpone completions whose rows another transaction has locked."""
         unrecorded = [completion for _, completion in batch if not completion.is_recorded]
         if not unrecorded:
             self._done(batch)
@@ -202,31 +205,31 @@ class Completer(Service):
                     execution.fired.job_key,
                     extra=execution.log_attributes,
                 )
-        again = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
-        self._left.difference_update(outcome.deferred)
-        self._try_later(again, HELD_ROW_REST)
+        deferred = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
+        self._unfinished.difference_update(outcome.deferred)
+        self._try_later(deferred, LOCKED_ROW_REST)
         self._done([item for item in batch if item[0].fired.fire_id not in outcome.deferred])
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
 
     def _done(self, batch: list[_Item]) -> None:
         if batch:
-            self._left.difference_update(execution.fired.fire_id for execution, _ in batch)
-            batch[0][0].epoch.put_down([execution.fired.fire_id for execution, _ in batch])
+            self._unfinished.difference_update(execution.fired.fire_id for execution, _ in batch)
+            batch[0][0].epoch.discard_unrecorded([execution.fired.fire_id for execution, _ in batch])
             self.recorded += len(batch)
 
-    def _tell_if_empty(self) -> None:
+    def _notify_if_empty(self) -> None:
         with self._empty:
             if self.pending == 0:
                 self._empty.notify_all()
 
     def _refill(self, completion: Completion) -> None:
-        """Compute the instants that the trigger will need next, where it has few left."""
+        """Compute more fire times of the trigger if its row has few left."""
         if completion.refill is not None or completion.is_recorded:
             return
         try:
             completion.refill = refill_of(completion.fired)
         except (StoreUnavailableError, OutcomeUnknownError):
-            pass  # It is computed at the next fire, or on the way through ACQUIRED.
+            pass  # They are computed when the trigger is acquired or fires next.
         except Exception:
             self._logger.exception("the next fire times of %s cannot be computed", completion.fired.trigger_key)

@@ -1,4 +1,4 @@
-"""Does something at an instant of the steady clock, unless it is called off: the timeouts of executions."""
+"""Timers for the timeouts of executions, on the monotonic clock."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ logger = logging.getLogger(__name__)
 
 
 LONGEST_WAIT = 3_600.0
-"""A wait of years is more than a condition takes, and each wait is a chance to find what went wrong."""
-MOST_CALLED_OFF = 1_000
-"""So many entries that were called off may stay in the heap before it is made anew."""
+"""The longest single wait, in seconds. A condition does not accept a timeout of years."""
+MAX_CANCELLED = 1_000
+"""The number of cancelled entries in the heap above which it is rebuilt."""
 
 
 class Deadlines:
-    """A thread that waits for the next deadline; started when there is a first one.
+    """A thread that performs actions at their deadlines. It starts with the first deadline.
 
-    Where no thread can be started, the deadlines are kept, and `keep_running` or the next `add` tries again.
+    If no thread can be started, the deadlines are kept, and `keep_running` or the next `add` tries again.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Deadlines:
         self._closed = False
 
     def add(self, seconds: float, action: Callable[[], None]) -> int:
-        """Do `action` in so many seconds; a number to call it off with."""
+        """Schedule `action` in `seconds`. Return a number with which `cancel` cancels it."""
         with self._changed:
             number = next(self._numbers)
             self._actions[number] = action
@@ -48,22 +48,22 @@ class Deadlines:
                 self._changed.notify()
             return number
 
-    def call_off(self, number: int) -> None:
+    def cancel(self, number: int) -> None:
         with self._changed:
             self._actions.pop(number, None)
-            if len(self._heap) > 2 * len(self._actions) + MOST_CALLED_OFF:
+            if len(self._heap) > 2 * len(self._actions) + MAX_CANCELLED:
                 self._heap = [entry for entry in self._heap if entry[1] in self._actions]
                 heapq.heapify(self._heap)
 
     def close(self) -> None:
-        """End the thread; nothing more is done."""
+        """End the thread and cancel all actions."""
         with self._changed:
             self._closed = True
             self._actions.clear()
             self._changed.notify()
 
     def keep_running(self) -> None:
-        """Start the thread where it is needed and does not run."""
+        """Start the thread if it is needed and not running."""
         with self._changed:
             if self._actions:
                 self._ensure_thread()
@@ -76,12 +76,12 @@ class Deadlines:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Return whether the thread runs, or is not needed."""
+        """Return whether the thread is running, or is not needed."""
         with self._changed:
             return self._thread is None or self._closed or self._thread.is_alive()
 
     def restart(self) -> None:
-        """Go on in a new thread; where none can be started, `keep_running` tries again."""
+        """Continue in a new thread. If none can be started, `keep_running` tries again."""
         with self._changed:
             self._ensure_thread()
 
@@ -90,8 +90,8 @@ class Deadlines:
             try:
                 action()
             except BaseException:
-                # It costs this one entry: no other execution shall lose its timeout.
-                logger.exception("what was to be done at a deadline failed")
+                # An error must not cost other executions their timeouts.
+                logger.exception("the action of a deadline raised an error")
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:

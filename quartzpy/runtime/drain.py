@@ -1,4 +1,4 @@
-"""The steps of stopping a node: executions end within a limit, the node leaves the cluster, its threads end."""
+"""The drain of a node: waiting for executions within a time limit, and steps that must not delay the stop."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from quartzpy.runtime.execution import Execution
 logger = logging.getLogger(__name__)
 
 GRACE = 2.0
-"""Seconds that a drain may take longer than its limit, for the steps that follow the end of the executions."""
+"""The time, in seconds, that the steps after the end of the executions may take beyond the limit."""
 SHARE = 3
-"""A step takes at most this part of the grace, so that some is left for those after it."""
+"""Each step takes at most 1/SHARE of the remaining grace, so that some is left for the next ones."""
 LEAST = 0.1
 TURN = 0.25
-"""Seconds of one wait for executions. A limit that is set meanwhile is heeded after so long."""
+"""The length, in seconds, of one wait for executions. A limit that is shortened meanwhile takes effect within it."""
 PROGRESS_EVERY = 5.0
-"""Seconds between two log lines that name what a drain waits for."""
+"""The interval, in seconds, of log lines that name the executions which a drain waits for."""
 MOST_NAMED = 10
-"""The most jobs that such a line names."""
+"""The maximum number of jobs named in such a line."""
 
 
 class Allowance:
-    """The time that a drain has: `timeout` seconds from now, or without limit."""
+    """The time allowed for a drain: `timeout` seconds from now, or None for no limit."""
 
     def __init__(self, clock: Clock, timeout: float | None) -> None:
         self._clock = clock
@@ -35,22 +35,22 @@ class Allowance:
         self.shorten(timeout)
 
     def shorten(self, timeout: float | None) -> None:
-        """End the allowance after `timeout` seconds at the latest, counted from now. None changes nothing."""
+        """Limit the remaining time to `timeout` seconds from now. None changes nothing."""
         if timeout is not None:
             limit = self._clock.monotonic() + timeout
             self._limit = limit if self._limit is None else min(limit, self._limit)
 
     def left(self) -> float | None:
-        """Return for how many seconds executions may still run; None stands for any length of time."""
+        """Return the seconds for which executions may still run. None means no limit."""
         return None if self._limit is None else max(0.0, self._limit - self._clock.monotonic())
 
     def in_time(self, seconds: float) -> float:
-        """Return `seconds`, or less where the limit comes sooner."""
+        """Return `seconds`, or the remaining time if that is less."""
         left = self.left()
         return seconds if left is None else min(seconds, left)
 
     def at_most(self, seconds: float) -> float:
-        """Return how many seconds, up to `seconds`, a step may take that is allowed to end after the limit."""
+        """Return the seconds, at most `seconds`, for a step that may end within the grace after the limit."""
         if self._limit is None:
             return seconds
         return min(seconds, max(LEAST, (self._limit + GRACE - self._clock.monotonic()) / SHARE))
@@ -59,9 +59,9 @@ class Allowance:
 def wait_for_executions(
     ended: Callable[[float], bool], running: Callable[[], Collection[Execution]], allowance: Allowance, node: str
 ) -> bool:
-    """Wait until all executions have ended, and log every few seconds which ones are still running.
+    """Wait until all executions have ended, and regularly log which ones are still running.
 
-    `ended(seconds)` waits for at most so long. Returns whether all ended within the allowance.
+    `ended(seconds)` waits for at most `seconds`. Returns whether all ended within the allowance.
     """
     waited = 0.0
     while not ended(turn := allowance.in_time(TURN)):
@@ -81,7 +81,7 @@ def _log_progress(running: Collection[Execution], left: float | None, node: str)
 
 
 def described(executions: Collection[Execution]) -> str:
-    """Return how many executions these are, and of which jobs."""
+    """Describe executions by their number and their jobs."""
     jobs = Counter(str(one.fired.job_key) for one in executions)
     named = [f"{job} ({count} times)" if count > 1 else job for job, count in sorted(jobs.items())]
     more = f" and {len(named) - MOST_NAMED} other jobs" if len(named) > MOST_NAMED else ""
@@ -90,9 +90,9 @@ def described(executions: Collection[Execution]) -> str:
 
 
 def within(seconds: float, step: Callable[[], None]) -> None:
-    """Do a step of stopping, and wait at most `seconds` for it. Other nodes notice by themselves where it fails."""
+    """Perform a step of stopping, and wait at most `seconds` for it. If it fails, other nodes recover from that."""
 
-    def courtesy() -> None:
+    def attempt() -> None:
         try:
             step()
         except QuartzpyError as error:
@@ -100,10 +100,10 @@ def within(seconds: float, step: Callable[[], None]) -> None:
         except Exception:
             logger.exception("a step of stopping failed")
 
-    helper = threading.Thread(target=courtesy, name="quartzpy-stopping", daemon=True)
+    helper = threading.Thread(target=attempt, name="quartzpy-stopping", daemon=True)
     try:
         helper.start()
-    except RuntimeError:  # No thread can be had.
-        courtesy()
+    except RuntimeError:  # The system refuses another thread.
+        attempt()
         return
     helper.join(seconds)

@@ -1,4 +1,4 @@
-"""The threads of a node, and what they tell each other. How they are started and stopped is in `node`."""
+"""The threads of a node and the communication between them. The module `node` starts and stops them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore,
 logger = logging.getLogger(__name__)
 
 LATE_SECONDS = 0.1
-"""Seconds of lateness from which a trigger may have misfired: its own threshold may be short."""
+"""The lateness of a new fire time, in seconds, from which the misfire handler is woken to apply the threshold."""
 
 
 class Engine:
-    """Puts the threads of one scheduler in one process together."""
+    """Creates and connects the threads of one node."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Engine:
         self.store_time = StoreTime(clock)
         self._name = name = f"quartzpy-{self.instance_id}"
         self._store_watch = watch = StoreWatch(logger, f"node {self.instance_id}", clock, self._store_is_back)
-        self._to_be_forgiven: set[JobKey] = set()
+        self._suspected_jobs: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
         self._announcer = Announcer(store, clock)
@@ -129,16 +129,16 @@ class Engine:
             **common,
             unblocked=self._unblocked,
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
-            epoch_lost=lambda execution: self._lost(execution.epoch),
+            epoch_lost=lambda execution: self._on_epoch_lost(execution.epoch),
             watch=watch,
             recorded_some=self._announcer.announce,
         )
-        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._lost, "watch": watch}
+        common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._on_epoch_lost, "watch": watch}
         self._scheduler = SchedulerThread(
             f"{name}-scheduler",
             **common,
             capacity=self._capacity,
-            hand_over=self._hand_over,
+            submit=self._submit,
             running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
@@ -166,15 +166,17 @@ class Engine:
             rejoin=self._rejoin,
             keeps_house=lambda: self._capacity.keeps_house,
         )
-        self._news = NotificationListener(f"{name}-news", store=store, heard=self._heard, watch=watch)
+        self._notifications = NotificationListener(
+            f"{name}-notifications", store=store, on_notification=self._on_notification, watch=watch
+        )
         self._watchdog = Watchdog(
             f"{name}-watchdog",
             (
                 self._deadlines.keep_running,
                 self._executors.keep_running,
-                self._loop.look,
-                self._runner.look,
-                listeners.look,
+                self._loop.check,
+                self._runner.check,
+                listeners.check,
             ),
         )
         self._store_watch.report_error = self._report_error
@@ -185,7 +187,7 @@ class Engine:
 
     @property
     def instance_id(self) -> str:
-        """This node's id in the cluster. An automatic one may change when the node lost its place."""
+        """The id of this node in the cluster. A generated id may change when the node rejoins with a new epoch."""
         return self._registration.instance_id
 
     def _services(self) -> tuple[Service, ...]:
@@ -195,7 +197,7 @@ class Engine:
             self._completer,
             self._watchdog,
             self._misfires,
-            self._news,
+            self._notifications,
             self._scheduler,
         )
 
@@ -205,16 +207,16 @@ class Engine:
         assert self._epoch is not None
         return self._epoch
 
-    def _lost(self, epoch: Epoch) -> None:
-        """The cluster declared this epoch dead: start nothing more of it, tell what runs, and begin another."""
+    def _on_epoch_lost(self, epoch: Epoch) -> None:
+        """Handle an epoch that the cluster declared dead: stop its executions, and rejoin with a new epoch."""
         with self._epoch_lock:
             if epoch.lost:
                 return
             epoch.lose()
-        self._to_be_forgiven.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
+        self._suspected_jobs.update(one.fired.job_key for one in self._runner.running() if one.epoch is epoch)
         count = self._runner.interrupt(lambda execution: execution.epoch is epoch)
         logger.warning(
-            "node %s: epoch %d was declared dead; %d running executions no longer count",
+            "node %s: the cluster declared epoch %d dead; %d running executions lost their lease",
             self.instance_id,
             epoch.node.epoch,
             count,
@@ -226,9 +228,9 @@ class Engine:
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
         self._checkin.wakeup.set()
         self._scheduler.wakeup.set()
-        # Whoever declared this node dead took these for what it died of.
-        forgiven, self._to_be_forgiven = self._to_be_forgiven, set()
-        self._store.forgive(forgiven)
+        # The recovering node counted these jobs as suspects for the death of this one, which is alive.
+        suspected, self._suspected_jobs = self._suspected_jobs, set()
+        self._store.forgive(suspected)
 
     def _store_is_back(self) -> None:
         for service in self._services():
@@ -238,33 +240,33 @@ class Engine:
     # --- between the threads
 
     def scheduling_changed(self, earliest: datetime | None = None) -> None:
-        """Something may be due sooner than the scheduler thread waits for."""
+        """Wake the scheduler thread, as a trigger may be due earlier than it expects."""
         self._scheduler.wakeup.set()
         if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
-            # Perhaps too late to be fired, by its own threshold: the misfire handler decides.
+            # It may be later than the trigger's misfire threshold; the misfire handler decides.
             self._misfires.wakeup.set()
 
-    def _heard(self, news: Collection[Notification]) -> None:
-        if Notification.SCHEDULED in news:
-            self._look_again()
-        if Notification.CANCELLED in news:
-            self._obey_cancel_requests()
-        if Notification.WATCHED in news:
+    def _on_notification(self, received: Collection[Notification]) -> None:
+        if Notification.SCHEDULED in received:
+            self._wake_schedulers()
+        if Notification.CANCELLED in received:
+            self._apply_cancel_requests()
+        if Notification.WATCHED in received:
             self._announcer.watched()
 
-    def _look_again(self) -> None:
+    def _wake_schedulers(self) -> None:
         self._scheduler.wakeup.set()
         self._misfires.wakeup.set()
 
     def _disown(self, fire_ids: Collection[int]) -> None:
-        """The store no longer has the rows of these executions: whatever took them, others may run them again."""
-        logger.warning("node %s: executions %s are no longer this node's", self.instance_id, sorted(fire_ids))
+        """Stop executions whose rows the store no longer has, because other nodes may run them again."""
+        logger.warning("node %s: executions %s no longer belong to this node", self.instance_id, sorted(fire_ids))
         for execution in self._runner.running():
             if execution.fired.fire_id in fire_ids:
                 execution.disown()
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
-        # Not behind whatever the cluster manager does after a check-in, which may be slow.
+        # Done here, and not after the work of the cluster manager, which may be slow.
         self._scheduler.compare()
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
         self._cluster.check_in_answered(answer, epoch, asked_at)
@@ -272,17 +274,17 @@ class Engine:
     def _checked_in(self) -> None:
         self.store_time.report_skew(self.instance_id)
         self._known.learn()
-        # The net under the news.
-        self._obey_cancel_requests()
+        # A fallback for notifications that were lost.
+        self._apply_cancel_requests()
 
     def _report_error(self, message: str, error: BaseException) -> None:
         self._listeners.post(SchedulerError(message, error))
 
     def _type_registered(self, name: str) -> None:
-        """This process can run another job type: let the cluster manager publish it and look for its jobs."""
-        self._cluster.look_again()
+        """Let the cluster manager publish a newly registered job type and look for its jobs."""
+        self._cluster.wake()
 
-    def _obey_cancel_requests(self) -> None:
+    def _apply_cancel_requests(self) -> None:
         if self._runner.running():
             asked = self._store.cancel_requests(self._present_epoch().node)
             self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
@@ -292,7 +294,7 @@ class Engine:
 
     def _recovered(self, outcome: RecoveryOutcome) -> None:
         logger.warning(
-            "recovery: nodes %s; %d executions will run again, %d are lost, %d claims were released, %d rows repaired",
+            "recovered nodes %s: %d executions will run again, %d will not, %d claims released, %d rows repaired",
             ", ".join(outcome.nodes) or "-",
             outcome.recovered,
             outcome.lost,
@@ -300,12 +302,12 @@ class Engine:
             outcome.repaired,
         )
         for key in outcome.quarantined:
-            logger.error("job %s is set to ERROR: node after node died while executing it (max_node_deaths)", key)
-        self._look_again()
+            logger.error("job %s is set to ERROR: it was running on too many nodes that died (max_node_deaths)", key)
+        self._wake_schedulers()
         self._listeners.post(NodesRecovered(tuple(outcome.nodes), outcome.recovered, outcome.lost))
 
-    def _hand_over(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
-        self._capacity.take([one.placement for one in fired])
+    def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
+        self._capacity.occupy([one.placement for one in fired])
         self._executors.submit(
             [
                 (executor, partial(self._runner.run, Execution(one, epoch, executor, self._config.name)))
@@ -316,13 +318,13 @@ class Engine:
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:
-            execution.epoch.put_down([execution.fired.fire_id])
+            execution.epoch.discard_unrecorded([execution.fired.fire_id])
         else:
             self._completer.put(execution, completion)
 
     def _freed(self, execution: Execution) -> None:
         placement = execution.fired.placement
-        group_was_full = self._capacity.give_back(placement)
+        group_was_full = self._capacity.release(placement)
         if self._executors.of(placement).pool.release() or group_was_full:
             self._scheduler.wakeup.set()
 
@@ -340,7 +342,7 @@ class Engine:
     # --- for the facade
 
     def set_groups(self, groups: Mapping[str, int]) -> None:
-        """Limit execution groups on this node anew."""
+        """Set the limits of execution groups on this node."""
         self._capacity.set_groups(groups)
         self._known.publish()
 
@@ -350,7 +352,7 @@ class Engine:
 
     @property
     def recorded(self) -> int:
-        """The number of executions of this node that have ended and are recorded."""
+        """The number of executions that this node has recorded."""
         return self._completer.recorded
 
     def running(self) -> list[Execution]:
@@ -360,7 +362,7 @@ class Engine:
         return self._runner.interrupt(chosen)
 
     def is_worker_thread(self) -> bool:
-        """Return whether the caller is a job of this node."""
+        """Return whether the current thread runs jobs of this node."""
         name = threading.current_thread().name
         return name.startswith((f"{self._name}-worker", f"{self._name}-event-loop"))
 

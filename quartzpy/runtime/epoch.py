@@ -1,4 +1,4 @@
-"""This node's present life: its epoch, its lease, and the executions that it has in hand."""
+"""The current epoch of a node, with its lease and its unrecorded executions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _of_this_process_lock = threading.Lock()
 
 
 def is_held_here(epoch: int) -> bool:
-    """Return whether a scheduler of this process lives in the epoch of this number."""
+    """Return whether this is the current epoch of a scheduler in this process."""
     with _of_this_process_lock:
         return any(one.node.epoch == epoch and not one.lost for one in _of_this_process)
 
 
 class Epoch:
-    """One life of a node. Once lost it stays lost; the node goes on as another.
+    """One period of a node's membership in the cluster. A lost epoch stays lost; the node rejoins with a new one.
 
-    The lease is judged by this machine's own steady clock: after it ran out others may have declared us dead, so
-    nothing is started until a check-in says otherwise.
+    The monotonic clock of this machine measures the lease. Once it has expired, other nodes may have declared this node
+    dead, so nothing is started until a check-in renews it.
     """
 
     def __init__(self, node: Node, clock: Clock, lease_seconds: float, renewed_at: float) -> None:
@@ -33,12 +33,12 @@ class Epoch:
         self._condition = threading.Condition()
         self._trusted_until = renewed_at + lease_seconds
         self._lost = False
-        self._in_hand: set[int] = set()
+        self._unrecorded: set[int] = set()
         with _of_this_process_lock:
             _of_this_process.add(self)
 
     def renew(self, asked_at: float) -> None:
-        """A check-in that left at `asked_at` was answered."""
+        """Renew the lease after a successful check-in that was sent at `asked_at`."""
         with self._condition:
             self._trusted_until = max(self._trusted_until, asked_at + self._seconds)
             self._condition.notify_all()
@@ -54,16 +54,16 @@ class Epoch:
 
     @property
     def trusted(self) -> bool:
-        """True if this node may act."""
+        """True while the epoch is not lost and its lease has not expired."""
         return not self._lost and self._clock.monotonic() < self._trusted_until
 
     @property
     def seconds_left(self) -> float:
-        """How long the lease still runs; 0 where it lapsed or the epoch is lost."""
+        """The remaining seconds of the lease: 0 if it has expired or the epoch is lost."""
         return 0.0 if self._lost else max(0.0, self._trusted_until - self._clock.monotonic())
 
     def wait_until_trusted(self) -> bool:
-        """Wait out a lease that lapsed; False where the epoch was lost instead."""
+        """Wait until an expired lease is renewed. Return False if the epoch is lost."""
         if self.trusted:
             return True
         with self._condition:
@@ -71,16 +71,16 @@ class Epoch:
                 self._condition.wait(0.5)
             return not self._lost
 
-    # --- the executions of this epoch that were handed to workers, and are not recorded yet
+    # --- the executions of this epoch that were passed to workers and are not yet recorded
 
-    def take_in_hand(self, fire_ids: Iterable[int]) -> None:
+    def add_unrecorded(self, fire_ids: Iterable[int]) -> None:
         with self._condition:
-            self._in_hand.update(fire_ids)
+            self._unrecorded.update(fire_ids)
 
-    def put_down(self, fire_ids: Iterable[int]) -> None:
+    def discard_unrecorded(self, fire_ids: Iterable[int]) -> None:
         with self._condition:
-            self._in_hand.difference_update(fire_ids)
+            self._unrecorded.difference_update(fire_ids)
 
-    def in_hand(self) -> frozenset[int]:
+    def unrecorded(self) -> frozenset[int]:
         with self._condition:
-            return frozenset(self._in_hand)
+            return frozenset(self._unrecorded)

@@ -1,4 +1,4 @@
-"""The text of an error, for the history and for the log."""
+"""The texts of errors, for the history and the log."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import traceback
 from quartzpy.texts import storable_text
 
 MAX_ERROR_LENGTH = 8_192
-"""The most characters of an error that the history keeps. The end of a traceback says the most, so its start is cut."""
+"""The maximum length of an error in the history. Its start is cut, as the end of a traceback is the most useful."""
 
 
 def can_be_written(error: BaseException) -> bool:
-    """Return whether a log can take the error's own text: it is valid Unicode. Never raises."""
+    """Return whether the text of an error is valid Unicode, so that a log can write it. Never raises."""
     try:
         "".join(traceback.format_exception(error)).encode()
     except BaseException:
@@ -20,7 +20,7 @@ def can_be_written(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """The traceback as text that can be stored, its end where it is long. Never raises."""
+    """Return the traceback as text that can be stored, truncated at its start. Never raises."""
     try:
         text = "".join(traceback.format_exception(error))
         if len(text) > MAX_ERROR_LENGTH:

@@ -20,21 +20,21 @@ from quartzpy.runtime.thread_start import ThreadStart
 logger = logging.getLogger(__name__)
 
 BLOCKED_AFTER = 1.0
-"""Seconds without a turn after which the loop is reported as blocked."""
+"""The time, in seconds, after which a loop that does not respond is reported as blocked."""
 START_AGAIN_AFTER = 0.2
-"""Seconds between two attempts to start the thread, where the system refuses one."""
+"""The delay, in seconds, before another attempt to start the thread if the system refuses one."""
 
 
 class LoopWork:
-    """Work that was given to the loop."""
+    """A handle of a coroutine on the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.task: asyncio.Task[None] | None = None
 
     def cancel_after(self, seconds: float) -> None:
-        """Cut it off at its next `await`, unless it ends before."""
-        with contextlib.suppress(RuntimeError):  # The loop was closed: so all its work was cancelled.
+        """Cancel the task at its next `await` after `seconds`, unless it ends before."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed, so all its tasks were cancelled.
             self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._cancel)
 
     def _cancel(self) -> None:
@@ -43,7 +43,7 @@ class LoopWork:
 
 
 class EventLoopThread:
-    """An event loop in a thread of its own, started when first needed."""
+    """An event loop in its own thread, which starts on first use."""
 
     def __init__(self, name: str, *, debug: bool = False) -> None:
         self.name = name
@@ -57,16 +57,16 @@ class EventLoopThread:
         self._asked_at: float | None = None
         self._is_reported = False
         self.blockages = 0
-        """How often the loop was blocked for longer than `BLOCKED_AFTER`."""
+        """The number of times that the loop was blocked for longer than `BLOCKED_AFTER`."""
 
     def run(self, work: Coroutine[Any, Any, None], name: str = "", done: Callable[[], None] | None = None) -> LoopWork:
-        """Begin `work` on the loop, in the caller's context variables. It must not raise.
+        """Start `work`, which must not raise, on the loop with the context variables of the caller.
 
-        `done` is called on the loop when it has ended, also where it was cancelled before its first step. Where the
-        system gives no thread, this waits until it does.
+        The loop calls `done` when the work has ended, even if it was cancelled before its first step. If the system
+        refuses a thread, this method waits until it grants one.
 
         Raises:
-            SchedulerStateError: the loop was closed.
+            SchedulerStateError: the loop is closed.
         """
         try:
             loop = self._started()
@@ -75,12 +75,12 @@ class EventLoopThread:
         except BaseException as error:
             work.close()
             if isinstance(error, RuntimeError):
-                raise SchedulerStateError("this node's event loop is closed; it begins no job any more") from error
+                raise SchedulerStateError("the event loop of this node is closed and starts no more jobs") from error
             raise
         return begun
 
     def close(self, timeout: float) -> None:
-        """Cancel what still runs and end the thread."""
+        """Cancel the running tasks and end the thread."""
         self._closing.set()
         with self._lock:
             loop, thread = self._loop, self._thread
@@ -94,17 +94,17 @@ class EventLoopThread:
         while True:
             with self._lock:
                 if self._closing.is_set():
-                    raise SchedulerStateError("this node's event loop is closed; it begins no job any more")
+                    raise SchedulerStateError("the event loop of this node is closed and starts no more jobs")
                 if self._loop is None:
                     self._loop = asyncio.new_event_loop()
                     self._loop.set_debug(self._debug)
                 if self._ensure_thread(self._loop):
                     return self._loop
-            # The execution's own worker is what waits.
+            # Only the worker of this execution waits here.
             self._closing.wait(START_AGAIN_AFTER)
 
     def _ensure_thread(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Return whether a thread serves the loop. One that ended is replaced: what runs on the loop goes on."""
+        """Return whether a thread runs the loop. A thread that ended is replaced, and the tasks continue."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = self._starting.of(partial(self._serve, loop), self.name)
         return self._thread is not None
@@ -112,12 +112,12 @@ class EventLoopThread:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Return whether the thread runs, or is not needed."""
+        """Return whether the thread is running, or is not needed."""
         with self._lock:
             return self._thread is None or self._thread.is_alive()
 
     def restart(self) -> None:
-        """Serve the same loop in a new thread; where none can be started, the next job tries again."""
+        """Run the same loop in a new thread. If none can be started, the next job tries again."""
         with self._lock:
             if self._loop is not None:
                 self._ensure_thread(self._loop)
@@ -130,9 +130,9 @@ class EventLoopThread:
                 loop.run_forever()
                 break
             except BaseException:
-                # SystemExit of a callback that a job left behind ends `run_forever`: the others' jobs go on.
+                # SystemExit from a callback that a job left behind ends `run_forever`, but must not end other jobs.
                 with contextlib.suppress(BaseException):
-                    logger.exception("something on the event loop failed outside of a job; the loop goes on")
+                    logger.exception("a callback on the event loop raised an error; the loop continues")
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
@@ -144,7 +144,7 @@ class EventLoopThread:
         done: Callable[[], None] | None,
         context: contextvars.Context,
     ) -> None:
-        # The loop itself keeps only weak references to tasks.
+        # The loop keeps only weak references to its tasks.
         try:
             begun.task = task = asyncio.get_running_loop().create_task(work, name=name or None, context=context)
         except BaseException:
@@ -170,8 +170,8 @@ class EventLoopThread:
 
     # --- for the watchdog
 
-    def look(self) -> None:
-        """Report the loop, with its stack, where it has had no turn for `BLOCKED_AFTER`: once for each blockage."""
+    def check(self) -> None:
+        """Log an error with the stack if the loop has been blocked for `BLOCKED_AFTER`, once per blockage."""
         with self._lock:
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
@@ -189,7 +189,7 @@ class EventLoopThread:
     def _answer(self) -> None:
         asked_at, self._asked_at = self._asked_at, None
         if self._is_reported and asked_at is not None:
-            logger.warning("the event loop goes on after it was blocked for %.1f s", time.monotonic() - asked_at)
+            logger.warning("the event loop continues after it was blocked for %.1f s", time.monotonic() - asked_at)
 
     @staticmethod
     def _report(loop: asyncio.AbstractEventLoop, thread: threading.Thread, seconds: float) -> None:
@@ -197,8 +197,8 @@ class EventLoopThread:
         frame = sys._current_frames().get(thread.ident or 0)
         stack = "".join(traceback.format_stack(frame)) if frame is not None else "(no stack)"
         logger.error(
-            "the event loop has been blocked for %.1f s by %s: no async job of this node goes on until it awaits"
-            " something. Its stack:\n%s",
+            "the event loop has been blocked for %.1f s by %s: no other async job of this node can run until it awaits."
+            " Its stack:\n%s",
             seconds,
             "no task" if task is None else task.get_name(),
             stack,

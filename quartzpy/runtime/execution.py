@@ -1,4 +1,4 @@
-"""A fire that is running on this node: who can ask it to stop, and how."""
+"""An execution on this node: its state, and the ways to stop it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from quartzpy.runtime.executors import Executor
 
 CUT_OFF_AFTER = 0.2
-"""Seconds that an `async def` job has to end by itself when it is asked to stop. A thread cannot be cut off."""
+"""The time, in seconds, that an `async def` job has to end after a request to stop, before it is cancelled.
+
+A job on a thread cannot be cancelled."""
 
 
 class Stoppable(Protocol):
-    """Where a job runs that can be cut off."""
+    """A running job that can be cancelled from outside."""
 
     def cancel_after(self, seconds: float) -> None:
-        """Cut it off in so many seconds, unless it ends before. May be called again, and after its end."""
+        """Cancel the job after `seconds` unless it ends before. It may be called repeatedly, and after the end."""
         ...
 
 
 class Execution:
-    """A fire that is running, or about to."""
+    """A committed fire that is running or about to run."""
 
     def __init__(
         self, fired: FiredTrigger, epoch: Epoch, executor: Executor | None = None, scheduler: str = ""
@@ -38,12 +40,12 @@ class Execution:
         self.cancelled = Cancellation()
         self.timed_out = False
         self.is_recording = False
-        """True if it is being recorded, or was, by a transaction of its job's own."""
+        """True if a transaction of the job itself is recording, or has recorded, the execution."""
         self._disowned = False
         self.context: JobExecutionContext | None = None
         self.work: Stoppable | None = None
         self.deadline: int | None = None
-        """The number of what is to be done at its deadline."""
+        """The number of its entry in `Deadlines`."""
         self._recorded = threading.Lock()
         self._freed = threading.Lock()
 
@@ -59,36 +61,38 @@ class Execution:
         }
 
     def is_recorded_first(self) -> bool:
-        """Return whether this is the first time that its completion is handed on: there is one, whoever ends it."""
+        """Return True for the first caller only, which reports the completion."""
         return self._recorded.acquire(blocking=False)
 
     def is_freed_first(self) -> bool:
-        """Return whether this is the first time that its slot is given back."""
+        """Return True for the first caller only, which frees the slot."""
         return self._freed.acquire(blocking=False)
 
     @property
     def has_ended(self) -> bool:
-        """True if its completion was handed on."""
+        """True if the completion was reported."""
         return self._recorded.locked()
 
     @property
     def lease_lost(self) -> bool:
-        """True if it may not count any more: its epoch or its own row is gone, or its lease ran out by the node's own
-        clock, so that others may have judged it."""
+        """True if another node may be running the job.
+
+        The epoch is lost, the row of the execution is gone, or the lease has expired by this node's own clock.
+        """
         return self._disowned or not self.epoch.trusted
 
     @property
     def is_over(self) -> bool:
-        """True if it does not count any more: its epoch, or its own row, is gone."""
+        """True if the execution is certainly invalid: its epoch is lost, or its row is gone."""
         return self._disowned or self.epoch.lost
 
     def disown(self) -> None:
-        """Its row is gone: it no longer counts."""
+        """Mark the execution as invalid because its row is gone, and stop it."""
         self._disowned = True
         self.stop()
 
     def stop(self) -> None:
-        """Ask it to stop; cut off what can be."""
+        """Ask the job to stop, and cancel it soon after if that is possible."""
         self.cancelled.set()
         if self.work is not None:
             self.work.cancel_after(CUT_OFF_AFTER)

@@ -1,4 +1,4 @@
-"""A node's worker pools, by the names that jobs give them."""
+"""The executors of a node: named worker pools that jobs select."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quartzpy.runtime.worker_pool import Task, WorkerPool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Executor:
-    """A worker pool of a node. `processes` run what its threads wait for."""
+    """A worker pool of a node. With `processes`, its threads only wait for jobs in child processes."""
 
     name: str
     kind: ExecutorKind
@@ -24,7 +24,7 @@ class Executor:
 
 
 class Executors:
-    """All pools of a node; the default one has threads, and the event loop beside them."""
+    """All executors of a node. The default one has threads; it also runs `async def` jobs on the event loop."""
 
     def __init__(
         self,
@@ -46,47 +46,47 @@ class Executors:
             )
 
     def pools(self) -> tuple[WorkerPool, ...]:
-        """The threads of all, to be supervised."""
+        """Return the worker pools, which need supervision."""
         return tuple(executor.pool for executor in self._all.values())
 
     def names(self) -> frozenset[str]:
         return frozenset(self._all)
 
     def workers(self) -> dict[str, int]:
-        """The number of workers of each pool."""
+        """Return the number of workers of each executor."""
         return {name: executor.pool.size for name, executor in self._all.items()}
 
     def of(self, placement: str) -> Executor:
-        """The pool for what is placed so; the default one where this node has none of that name."""
+        """Return the executor for a placement, or the default one if this node has none of that name."""
         return self._all.get(placement_from_text(placement).pool, self._all[DEFAULT_EXECUTOR])
 
     def keep_running(self) -> None:
-        """Start threads for what waits, where none could be started before."""
+        """Start threads for waiting tasks that could not be started before."""
         for executor in self._all.values():
             executor.pool.keep_running()
             if executor.processes is not None:
                 executor.processes.keep_running()
 
     def free(self) -> dict[str, int]:
-        """How many workers of each pool are free."""
+        """Return the number of free workers of each executor."""
         return {name: executor.pool.free for name, executor in self._all.items()}
 
     @property
-    def taken(self) -> int:
-        return sum(executor.pool.taken for executor in self._all.values())
+    def occupied(self) -> int:
+        return sum(executor.pool.occupied for executor in self._all.values())
 
     def submit(self, tasks: Sequence[tuple[Executor, Task]]) -> None:
-        """Run tasks, each in a slot of its pool; callers asked for as many free ones before."""
+        """Run tasks, each in one slot. The caller has made sure that there are enough free slots."""
         for executor in self._all.values():
             if some := [task for of, task in tasks if of is executor]:
                 executor.pool.submit(some)
 
     def wait_until_idle(self, left: Callable[[], float | None]) -> bool:
-        """Wait until no slot is taken, each time as long as is `left`; whether that came."""
+        """Wait until no slot is occupied. `left` gives the remaining seconds. Return False on timeout."""
         return all(executor.pool.wait_until_idle(left()) for executor in self._all.values())
 
     def close(self, timeout: float) -> None:
-        """End the threads once they have run what was submitted, and the processes."""
+        """End the threads after they have run all submitted tasks, and end the processes."""
         for executor in self._all.values():
             executor.pool.close()
         closing = [

@@ -1,4 +1,4 @@
-"""Where a trigger goes next: the pure functions that run outside the lock, with what the store is told of it."""
+"""Pure functions that compute the next fire times of a trigger outside the lock, for the store to apply."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from quartzpy.triggers.upcoming import REFILL_BELOW, UpcomingFireTimes, look_ahe
 
 
 def fire_request_of(claim: AcquiredTrigger, now: datetime) -> FireRequest:
-    """Where a claimed trigger goes when it fires at `now`, and for a while after: the store moves it past as many
-    instants as its fire stands for.
+    """Return the request to fire a claimed trigger at `now`, with its upcoming fire times.
+
+    If the overlap policy coalesces due fires, the list begins with the fire times that this fire covers.
 
     Raises:
-        UnsupportedKindError, UnknownTimeZoneError: another release, or another node, can.
-        Exception: its row, or its schedule, is wrong: its next fire time cannot be computed.
+        UnsupportedKindError, UnknownTimeZoneError: only this release or this node cannot compute the trigger.
+        Exception: the row or the schedule is invalid, so that no next fire time can be computed.
     """
     progress = claim.trigger.triggered(claim.progress, claim.calendar)
-    passed: list[datetime] = []
+    coalesced: list[datetime] = []
     if WhenFull(claim.overlap_policy).one_stands_for_all:
-        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(passed) < MOST_MISSED:
-            passed.append(progress.next_fire_time)
+        while progress.next_fire_time is not None and progress.next_fire_time <= now and len(coalesced) < MOST_MISSED:
+            coalesced.append(progress.next_fire_time)
             progress = claim.trigger.triggered(progress, claim.calendar)
     if progress.next_fire_time is None:
-        return FireRequest(claim, UpcomingFireTimes(tuple(passed), is_complete=True))
+        return FireRequest(claim, UpcomingFireTimes(tuple(coalesced), is_complete=True))
     beyond = look_ahead(claim.trigger, progress, claim.calendar)
     return FireRequest(
-        claim, UpcomingFireTimes((*passed, progress.next_fire_time, *beyond.instants), beyond.is_complete)
+        claim, UpcomingFireTimes((*coalesced, progress.next_fire_time, *beyond.instants), beyond.is_complete)
     )
 
 
 def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
-    """The instants that a fired trigger will need next, where it has few left."""
+    """Return further upcoming fire times for a fired trigger if it has few left, else None."""
     if fired.next_fire_time is None or fired.upcoming.is_complete or len(fired.upcoming.instants) >= REFILL_BELOW:
         return None
     return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, fired.calendar)

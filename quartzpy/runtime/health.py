@@ -1,4 +1,4 @@
-"""The health of a scheduler, as frozen values that are made when somebody asks."""
+"""The health of a scheduler, as immutable snapshots."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ from quartzpy.store.protocol import ConnectionUsage
 
 
 class HealthState(StrEnum):
-    """The whole of a scheduler's health in one word."""
+    """The overall health of a scheduler."""
 
     HEALTHY = "HEALTHY"
     UNHEALTHY = "UNHEALTHY"
-    """Something does not work now, and may come right by itself: the database is away, a thread is overdue."""
+    """There is a problem that may be temporary: the database is unavailable, or a thread is overdue."""
     FAILED = "FAILED"
-    """A thread cannot be kept alive: only a new process helps."""
+    """A thread cannot be kept alive. Only a new process can continue."""
     STOPPED = "STOPPED"
-    """It was not started, or was shut down."""
+    """The scheduler was not started, or was shut down."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadHealth:
-    """One thread of a node, or a group of threads that do the same."""
+    """The health of one thread of a node, or of a group of equal threads."""
 
     name: str
     alive: bool
     last_pass_age: timedelta | None = None
-    """The time since its last pass ended; None where it has made none, or has no passes."""
+    """The time since the end of its last pass. None if it has not made one, or does not work in passes."""
     overdue: bool = False
-    """True if it has made no pass for three of its periods."""
+    """True if its next pass is late by more than three of its periods."""
     restarts: int = 0
     last_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:
-    """The health of a scheduler in this process. `problems` says in words what `state` sums up."""
+    """The health of a scheduler in this process. `problems` has the reasons for `state` in words."""
 
     state: HealthState
     problems: tuple[str, ...] = ()
     instance_id: str | None = None
     epoch: int | None = None
     lease_left: timedelta | None = None
-    """The time for which this node may still act, by its own clock."""
+    """The remaining time of the lease, by the clock of this node."""
     checkin_age: timedelta | None = None
-    """The time since the last check-in that was answered was sent."""
+    """The time since the last successful check-in was sent."""
     outage: timedelta | None = None
-    """For how long check-ins have failed; None: the last one was answered."""
+    """The time for which check-ins have failed. None if the last one succeeded."""
     clock_skew: timedelta = timedelta()
-    """The time by which this machine's wall clock is ahead of the database's; below zero where it is behind. A wrong
-    clock harms nothing, because the database's clock decides what is due."""
+    """The time by which the wall clock of this machine is ahead of the database's; negative if it is behind. It has no
+    effect on scheduling, because the clock of the database decides when triggers are due."""
     connections: ConnectionUsage | None = None
-    """Those for steps and calls."""
+    """The use of the connection pool."""
     threads: tuple[ThreadHealth, ...] = ()
 
     def raise_if_failed(self) -> None:
-        """Raise where only a new process helps.
+        """Raise an error if `state` is FAILED.
 
         Raises:
-            NodeUnhealthyError: a thread cannot be kept alive.
+            NodeUnhealthyError: a thread cannot be kept alive, and only a new process can continue.
         """
         if self.state is HealthState.FAILED:
-            raise NodeUnhealthyError(f"node {self.instance_id} cannot go on: {'; '.join(self.problems)}")
+            raise NodeUnhealthyError(f"node {self.instance_id} cannot continue: {'; '.join(self.problems)}")
 
 
 def health_of(
@@ -82,7 +82,7 @@ def health_of(
     connections: ConnectionUsage | None,
     threads: Sequence[ThreadHealth],
 ) -> SchedulerHealth:
-    """The health of a node, at `now` of the steady clock, from what its parts say."""
+    """Return the health of a node at `now` (of the monotonic clock) from the values of its parts."""
     problems = [failure] if failure is not None else []
     problems += [f"thread {one.name} has ended" for one in threads if not one.alive]
     problems += [f"thread {one.name} is overdue" for one in threads if one.alive and one.overdue]

@@ -1,4 +1,4 @@
-"""Runs executions on the calling thread, or on the event loop, and hands each one's completion on."""
+"""The job runner: it runs executions on the calling thread or the event loop, and reports their completions."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class Loop(Protocol):
     """Runs `async def` jobs."""
 
     def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
-        """Start the coroutine, which must not raise; call `done` at its end."""
+        """Start the coroutine, which must not raise, and call `done` when it ends."""
         ...
 
 
-TELL_LIMIT = 1.0
-"""Seconds that listeners may hold up a completion."""
-UNHEEDED_AFTER = 3.0
-"""Seconds after a timeout at which an execution that still runs is reported first, then at growing intervals."""
-LONGEST_UNHEEDED_REST = 3_600.0
+LISTENER_LIMIT = 1.0
+"""The time, in seconds, for which slow listeners may delay the recording of an execution."""
+OVERRUN_AFTER = 3.0
+"""The time after a timeout, in seconds, of the first warning about a job that is still running. Intervals double."""
+LONGEST_OVERRUN_REST = 3_600.0
 
 
 class JobRunner:
-    """Runs executions on the calling thread, or on the event loop, and hands each one's completion on."""
+    """Runs the executions of a node. Each execution gives exactly one completion and frees its slot once."""
 
     def __init__(
         self,
@@ -83,31 +83,31 @@ class JobRunner:
         self.max_job_data_bytes = max_job_data_bytes
         self._lock = threading.Lock()
         self._running: dict[int, Execution] = {}
-        self._telling: dict[int, tuple[Execution, Completion, float]] = {}
+        self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
         self._clock = clock
         self.is_closing = False
-        """True if the node is shutting down. A job that asks to be fired again at once is left to other nodes then."""
-        self.unheeded_timeouts = 0
-        """The number of times that an execution was found running long after its timeout."""
+        """True if the node is shutting down. Immediate refires are then left to other nodes."""
+        self.overrun_timeouts = 0
+        """The number of warnings about executions that were still running long after their timeout."""
 
     def running(self) -> list[Execution]:
         with self._lock:
             return list(self._running.values())
 
     def fire_ids_of(self, epoch: Epoch) -> set[int]:
-        """The executions of an epoch that run, and that nothing but `finish` will record."""
+        """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
         return {one.fired.fire_id for one in self.running() if one.epoch is epoch and not one.is_recording}
 
     def interrupt(self, chosen: Callable[[Execution], bool]) -> int:
-        """Ask the executions that `chosen` is true of to stop; how many."""
+        """Ask the executions for which `chosen` returns True to stop. Return their number."""
         asked = [execution for execution in self.running() if chosen(execution)]
         for execution in asked:
             execution.stop()
         return len(asked)
 
     def run(self, execution: Execution) -> None:
-        """Run one execution; its completion goes to `ended`, None where this node may not run it any more."""
+        """Run one execution and pass its completion to `ended`: None if this node may no longer run it."""
         try:
             if not execution.epoch.wait_until_trusted():
                 self.end_as(execution, None)
@@ -121,13 +121,12 @@ class JobRunner:
         except BaseException as error:
             self.fail(execution, error)
 
-    # --- the end of an execution: it has one, and gives its slot back once
+    # --- the end of an execution
 
     def fail(self, execution: Execution, error: BaseException, started_at: datetime | None = None) -> None:
-        """End an execution by what was raised around it, outside of the job.
+        """End an execution that failed outside of its job, between the committed fire and the completion.
 
-        Whatever is raised between a committed fire and its completion comes here, and is recorded as the execution's
-        error; nothing of it reaches the thread.
+        The error is recorded as that of the execution, and does not end the thread.
         """
         try:
             self.end_as(execution, self._failed(execution, error, started_at))
@@ -138,12 +137,12 @@ class JobRunner:
         with suppress(BaseException):
             fired = execution.fired
             logger.critical(
-                "job %s: its execution failed in the scheduler, outside of the job",
+                "job %s: the execution failed in the scheduler, outside of the job's code",
                 fired.job_key,
                 exc_info=error,
                 extra=execution.log_attributes,
             )
-            self.listeners.post(SchedulerError(f"job {fired.job_key}: its execution failed outside of the job", error))
+            self.listeners.post(SchedulerError(f"job {fired.job_key}: the execution failed outside of the job", error))
         ended_at = self.store_time.now()
         began = min(started_at or ended_at, ended_at)
         return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
@@ -164,25 +163,29 @@ class JobRunner:
         try:
             with self._lock:
                 self._running.pop(execution.fired.fire_id, None)
-                self._telling.pop(execution.fired.fire_id, None)
+                self._notifying.pop(execution.fired.fire_id, None)
             if execution.deadline is not None:
-                self._deadlines.call_off(execution.deadline)
+                self._deadlines.cancel(execution.deadline)
         finally:
             self._ended(execution, completion)
 
-    def tells(self, execution: Execution, completion: Completion) -> None:
-        """Listeners are about to be told of this end; `look` does not let them hold it up for long."""
+    def begin_notifying(self, execution: Execution, completion: Completion) -> None:
+        """Note that the listeners are about to be called for this end, so that `check` can limit the delay."""
         with self._lock:
-            self._telling[execution.fired.fire_id] = (execution, completion, self._clock())
+            self._notifying[execution.fired.fire_id] = (execution, completion, self._clock())
 
-    def look(self) -> None:
-        """Hand on the completions of those whose listeners take long: they hold up nothing but their worker."""
+    def check(self) -> None:
+        """Record executions whose listeners are slow, so that the listeners occupy a worker and delay nothing else."""
         now = self._clock()
         with self._lock:
-            late = [(one, completion) for one, completion, since in self._telling.values() if now - since >= TELL_LIMIT]
+            late = [
+                (one, completion)
+                for one, completion, since in self._notifying.values()
+                if now - since >= LISTENER_LIMIT
+            ]
         for execution, completion in late:
             logger.warning(
-                "fire %s of job %s has ended, and its listeners still run: it is recorded meanwhile",
+                "fire %s of job %s has ended, but its listeners are still running: recording it without them",
                 execution.fired.fire_id,
                 execution.fired.job_key,
                 extra=execution.log_attributes,
@@ -195,45 +198,49 @@ class JobRunner:
         try:
             execution.time_out()
         finally:
-            execution.deadline = self._deadlines.add(UNHEEDED_AFTER, partial(self._unheeded, execution, UNHEEDED_AFTER))
+            execution.deadline = self._deadlines.add(OVERRUN_AFTER, partial(self._overrun, execution, OVERRUN_AFTER))
 
-    def _unheeded(self, execution: Execution, seconds: float) -> None:
+    def _overrun(self, execution: Execution, seconds: float) -> None:
         if execution.has_ended:
             return
-        self.unheeded_timeouts += 1
+        self.overrun_timeouts += 1
         logger.warning(
-            "job %s does not heed its timeout of %s: fire %s still runs %.0f s after it, and keeps its worker",
+            "job %s ignores its timeout of %s: fire %s is still running %.0f s after it, and occupies a worker",
             execution.fired.job_key,
             execution.fired.timeout,
             execution.fired.fire_id,
             seconds,
             extra=execution.log_attributes,
         )
-        # Twice as long after the timeout as now.
-        more = min(seconds, LONGEST_UNHEEDED_REST)
-        execution.deadline = self._deadlines.add(more, partial(self._unheeded, execution, seconds + more))
+        more = min(seconds, LONGEST_OVERRUN_REST)
+        execution.deadline = self._deadlines.add(more, partial(self._overrun, execution, seconds + more))
 
-    # --- what an attempt needs
+    # --- for attempts
 
     def new_instance(self, execution: Execution) -> Job:
-        """Return the instance to call `execute` on. Raises what the factory raises, and InvalidJobError."""
+        """Return the job instance of an execution.
+
+        Raises:
+            InvalidJobError: the job cannot run on its executor, or the factory returned something that is not a job.
+            Exception: raised by the job factory.
+        """
         job_class = self._job_types.find(execution.fired.job_type)
         executor = execution.executor
         if executor is not None and executor.processes is not None:
-            return executor.processes.stand_in(execution)
+            return executor.processes.proxy_for(execution)
         if (
             executor is not None
             and executor.kind is ExecutorKind.ASYNCIO
             and not inspect.iscoroutinefunction(job_class.execute)
         ):
             raise InvalidJobError(
-                f"executor {executor.name!r} runs async def jobs only; {job_class.__qualname__}.execute is a plain one"
+                f"executor {executor.name!r} runs only async def jobs; {job_class.__qualname__}.execute is a plain def"
             )
         job = self._job_factory(job_class)
         if not callable(getattr(job, "execute", None)):
             raise InvalidJobError(
-                f"job_factory: an instance of {job_class.__qualname__} is needed (got a {type(job).__qualname__}, which"
-                " has no execute(context))"
+                f"job_factory: must return an instance of {job_class.__qualname__} (got a {type(job).__qualname__},"
+                " which has no execute(context))"
             )
         return job
 
@@ -248,7 +255,7 @@ class JobRunner:
             execution.fired,
             scheduler=self._scheduler,
             job_instance=job,
-            # Not the instance's: it may stand in for one in another process.
+            # Not taken from the instance, which may be a proxy for a job in another process.
             data_type=self._job_types.data_type(execution.fired.job_type),
             instance_id=execution.epoch.node.instance_id,
             is_lease_lost=lambda: execution.lease_lost,

@@ -1,4 +1,4 @@
-"""The job types that a node can run: those that its process has registered, and those that it may import."""
+"""The job types that a node can run: registered ones, and those that it can import from `job_modules`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class KnownTypes:
-    """Keeps a node's capacity in step with the job types of its process, and tells the cluster about them."""
+    """Keeps the capacity of a node up to date with the job types of its process, and publishes it to the cluster."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class KnownTypes:
         self._unknown: frozenset[str] = frozenset()
 
     def learn(self) -> None:
-        """Import the modules of waiting job types where that is allowed, and publish what this node can run now."""
+        """Import the modules of waiting job types if `job_modules` allows it, and publish changed capabilities."""
         waiting = self._store.waiting_dispatch_keys()
         names = {dispatch_key.job_type for dispatch_key in waiting}
         unknown = frozenset(name for name in names if not self._knows(name))
@@ -47,11 +47,11 @@ class KnownTypes:
             )
         self._unknown = unknown
         placed = {dispatch_key for dispatch_key in waiting if dispatch_key.placement}
-        if self._capacity.know(self._job_types.names(), placed):
+        if self._capacity.set_known(self._job_types.names(), placed):
             self.publish()
 
     def publish(self) -> None:
-        """Tell the cluster what this node can run, and look at once for work that has become possible."""
+        """Publish the capabilities of this node, and look for work that has become possible."""
         self._store.publish(self._node(), self._capacity.capabilities)
         self._changed()
 
@@ -59,7 +59,7 @@ class KnownTypes:
         try:
             return self._job_types.load(job_type, self._job_modules)
         except Exception:
-            # A user's module may do anything when it is imported. This node does without it.
+            # The import of a user's module may raise anything. The node continues without it.
             if job_type not in self._unknown:
                 logger.exception("the module of job type %s cannot be imported", job_type)
             return False

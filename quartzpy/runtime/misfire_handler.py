@@ -1,11 +1,11 @@
-"""The misfire handler: gives late triggers a new fire time.
+"""The misfire handler: it applies the misfire instructions of late triggers.
 
-A trigger has misfired when it still waits although its fire time passed more than the misfire threshold ago: no
-worker was free, or no node was up. Each pass lets the store move one bounded slice of such triggers to the fire
-time their misfire instruction asks for, and tells the scheduler thread the earliest of the new times.
+A trigger has misfired when it is still waiting later than the misfire threshold after its fire time, because no worker
+was free or no node was running. Each pass lets the store update one batch of such triggers to the fire times that their
+misfire instructions give, and wakes the scheduler thread for the earliest of them.
 
-Every node runs a handler and none is the leader: a slice is read without the lock and written under it, each row
-only where it is as it was read, so no trigger is moved twice.
+Every node runs a handler, and there is no leader. A batch is read without the lock and written under it, and a row that
+has changed in between is not written, so that no misfire is handled twice.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import DispatchKey, JobStore
 
 BACKLOG_REST = 0.05
-"""Between two slices of one backlog. Without it the node that holds the lock tends to win it again."""
+"""The rest, in seconds, between two batches of a backlog. Without it, the node that holds the lock tends to win it
+again."""
 LONGEST_REST = 15.0
-"""However long the threshold, a late trigger is looked for this often."""
+"""The longest rest, in seconds, between two passes, even if the misfire threshold is longer."""
 
 
 class MisfireHandler(EpochService):
-    """Runs misfire passes, one slice at a time, until stopped."""
+    """The thread that handles misfires, one batch per pass."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class MisfireHandler(EpochService):
         self._listeners = listeners
 
     def run_as(self, epoch: Epoch) -> float:
-        """Move one slice and return how long to rest before the next."""
+        """Handle one batch of misfires. Return the seconds to rest before the next one."""
         rest = min(self._config.misfire_threshold.total_seconds(), LONGEST_REST)
         if not epoch.trusted:
             return min(rest, 1.0)
@@ -74,7 +75,7 @@ class MisfireHandler(EpochService):
         self._store_time.learn(outcome.now, began)
         if outcome.misfired:
             self._logger.info(
-                "%d triggers had misfired, the first of them %s", len(outcome.misfired), next(iter(outcome.misfired))
+                "%d triggers misfired, the first of them %s", len(outcome.misfired), next(iter(outcome.misfired))
             )
             self._scheduling_changed(outcome.earliest)
         for key, missed in outcome.misfired.items() if self._listeners else ():
@@ -83,5 +84,5 @@ class MisfireHandler(EpochService):
             self._listeners.post(TriggerFinalized(key))
         if outcome.more:
             return BACKLOG_REST
-        # A fixed rhythm, not a fixed rest: a trigger is noticed in time, however long this pass took.
+        # Passes start at a fixed rate, so that a slow pass does not delay the detection of the next misfires.
         return max(rest - (self._clock.monotonic() - began), BACKLOG_REST)

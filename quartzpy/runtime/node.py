@@ -1,4 +1,4 @@
-"""A node's life: it starts its threads in order, stops them in order, and leaves the cluster when its process ends."""
+"""The lifecycle of a node: starting and stopping its threads in order, and leaving the cluster at process exit."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from quartzpy.runtime.outage import Outage
 
 logger = logging.getLogger(__name__)
 
-# How long the threads that only look and wait may take to end.
 JOIN_SECONDS = 10.0
-# How long what still runs at the end of a node may take to be cut off.
+"""The longest wait, in seconds, for a background thread to end."""
 CLOSE_SECONDS = 1.0
-# How long a step of stopping that asks the database may take.
+"""The longest wait, in seconds, for the jobs that are cancelled or killed at the end of a drain."""
 STEP_SECONDS = 35.0
-SIGN_OFF_SECONDS = 2.0
-"""The longest time for which a node that was not shut down may hold up the end of its process."""
+"""The longest wait, in seconds, for a step of stopping that makes a round trip to the database."""
+EXIT_SECONDS = 2.0
+"""The time, in seconds, by which a node that was not shut down may delay the exit of its process."""
 
 
 class SchedulerNode(Engine):
-    """Runs jobs of one scheduler in this process. It starts once, and is of no more use after `stop`."""
+    """A node of one scheduler in this process. It can be started once, and cannot be used after `stop`."""
 
     def start(self, *, standby: bool = False) -> None:
-        """Register and start all threads; with `standby` nothing is claimed until `resume`.
+        """Join the cluster and start all threads. With `standby`, claim no triggers until `resume`.
 
         Raises:
             StoreUnavailableError: the database did not answer within `start_timeout`.
-            SchemaError, InstanceIdInUseError
+            SchemaError: the tables are missing or belong to another release.
+            InstanceIdInUseError: another live node has this instance id.
         """
-        self._patiently(self._store.open)
-        self._epoch = epoch = self._patiently(lambda: self._registration.join(self._capacity.capabilities))
-        # Before anything that may be slow: importing the modules of jobs is.
+        self._with_retry(self._store.open)
+        self._epoch = epoch = self._with_retry(lambda: self._registration.join(self._capacity.capabilities))
+        # Check-ins start before the job modules are imported, which may be slow.
         self._checkin.start()
         try:
-            self._patiently(self._known.learn)
+            self._with_retry(self._known.learn)
         except BaseException:
-            # Whoever starts it has no node to stop: it must not go on looking alive.
+            # The caller gets no node that it could stop, so the check-ins must end here.
             self._checkin.stop()
             epoch.lose()
             within(CLOSE_SECONDS, partial(self._store.leave, epoch.node))
@@ -57,7 +58,7 @@ class SchedulerNode(Engine):
                 service.start()
         self._supervisor.start()
         self._job_types.subscribe(self._type_registered)
-        atexit.register(self._sign_off)
+        atexit.register(self._leave_at_exit)
         log_banner(
             logger,
             self._config,
@@ -69,7 +70,7 @@ class SchedulerNode(Engine):
         )
 
     def standby(self) -> None:
-        """Claim nothing more; what runs goes on, and so do the check-ins."""
+        """Claim no more triggers. Running executions and the check-ins continue."""
         self._scheduler.set_standby(True)
         self._scheduler.wait_until_resting(self._config.lock_timeout.total_seconds())
 
@@ -84,12 +85,12 @@ class SchedulerNode(Engine):
         interrupt: bool = False,
         ended: Callable[[bool], None] = lambda drained: None,
     ) -> bool:
-        """Stop firing, let executions end and leave the cluster. Return whether all executions ended and were recorded.
+        """Drain the node and leave the cluster. Return whether all executions ended and were recorded.
 
-        With `wait` it returns at the end of all that. Executions that still run after `timeout` seconds are asked to
-        stop and left to other nodes to recover. With `interrupt` they are asked at once. Without `wait` the drain goes
-        on in the background. It may be called again, to wait after all, to interrupt or with a shorter timeout.
-        `ended` is called at the end of the drain that the first call began.
+        With `wait` it blocks until the end of the drain; otherwise the drain continues in the background. Executions
+        that are still running after `timeout` seconds are asked to stop, and other nodes recover them. With `interrupt`
+        they are asked immediately. A later call can wait for the drain, interrupt executions or shorten the timeout.
+        `ended` is called at the end of the drain, which the first call starts.
         """
         with self._stop_lock:
             is_first = self._allowance is None
@@ -101,17 +102,17 @@ class SchedulerNode(Engine):
         if is_first:
             self._leaving = self._runner.is_closing = True
             self._aborted.set()
-            for service in (self._scheduler, self._misfires, self._news):
+            for service in (self._scheduler, self._misfires, self._notifications):
                 service.stop()
             drain = threading.Thread(target=self._drain, args=(ended,), name=f"{self._name}-drain", daemon=True)
             try:
                 drain.start()
-            except RuntimeError:  # No thread can be had.
+            except RuntimeError:  # The system refuses another thread.
                 self._drain(ended)
         if wait:
-            # On another thread, so that Ctrl-C ends the waiting and not the drain.
+            # The drain runs on another thread, so that Ctrl-C interrupts the wait and not the drain.
             self._ended_event.wait()
-        elif self._executors.taken == 0:
+        elif self._executors.occupied == 0:
             self._ended_event.wait(JOIN_SECONDS)
         return self._ended_event.is_set() and self._drained
 
@@ -121,7 +122,7 @@ class SchedulerNode(Engine):
         except BaseException:
             logger.exception("node %s: stopping failed", self.instance_id)
         finally:
-            atexit.unregister(self._sign_off)
+            atexit.unregister(self._leave_at_exit)
             try:
                 ended(self._drained)
             finally:
@@ -131,7 +132,7 @@ class SchedulerNode(Engine):
         assert self._allowance is not None
         at_most, in_time, left = self._allowance.at_most, self._allowance.in_time, self._allowance.left
         self._job_types.unsubscribe(self._type_registered)
-        for service in (self._scheduler, self._misfires, self._news):
+        for service in (self._scheduler, self._misfires, self._notifications):
             service.join(in_time(JOIN_SECONDS))
         within(in_time(STEP_SECONDS), self._scheduler.release_all)
         idle = wait_for_executions(self._have_executions_ended, self._runner.running, self._allowance, self.instance_id)
@@ -141,11 +142,11 @@ class SchedulerNode(Engine):
         self._supervisor.stop()
         self._completer.stop()
         self._cluster.stop()
-        # Last, because a node that still drains must not look dead.
+        # The check-ins end last, because other nodes must not declare a draining node dead.
         self._checkin.stop()
         for last in (self._completer, self._cluster, self._checkin):
             last.join(at_most(JOIN_SECONDS))
-        # Whatever can be cut off is cut off before other nodes may run it again.
+        # Jobs that can be cancelled or killed are stopped before other nodes may run them again.
         within(at_most(2 * CLOSE_SECONDS), partial(self._executors.close, CLOSE_SECONDS))
         self._loop.close(at_most(CLOSE_SECONDS))
         epoch = self._epoch
@@ -156,7 +157,7 @@ class SchedulerNode(Engine):
         self._watchdog.join(at_most(JOIN_SECONDS))
         self._deadlines.close()
         self._listeners.close()
-        within(at_most(STEP_SECONDS), self._news.close)
+        within(at_most(STEP_SECONDS), self._notifications.close)
         within(at_most(STEP_SECONDS), self._store.close)
         logger.info("node %s has stopped", self.instance_id)
         return drained
@@ -171,16 +172,16 @@ class SchedulerNode(Engine):
         running = self._runner.running()
         self._runner.interrupt(lambda execution: True)
         logger.warning(
-            "node %s: %s did not end in time; other nodes recover what asks for recovery",
+            "node %s: %s did not end in time; other nodes recover those that request recovery",
             self.instance_id,
             described(running),
         )
 
-    def _sign_off(self) -> None:
-        """Leave the cluster when the process ends although nobody called `stop`.
+    def _leave_at_exit(self) -> None:
+        """Leave the cluster when the process exits without a call of `stop`.
 
-        Where executions still run, the node stays in the tables until its window has passed: their threads may go on
-        until the very end of the process, and no other node may run their jobs meanwhile.
+        While executions are running, the row of the node stays until its failure window has passed: the threads
+        continue until the very end of the process, and no other node may run their jobs before that.
         """
         epoch = self._epoch
         if os.getpid() != self._pid or epoch is None or epoch.lost or self._allowance is not None:
@@ -188,18 +189,18 @@ class SchedulerNode(Engine):
         self._leaving = True
         for service in (self._scheduler, self._misfires, self._checkin, self._cluster):
             service.stop()
-        self._scheduler.join(SIGN_OFF_SECONDS)
+        self._scheduler.join(EXIT_SECONDS)
         running = self._runner.running()
-        if self._executors.taken or self._store_watch.outage is not None:
-            left_behind = described(running) if running else "no execution"
-            logger.warning("node %s ends without shutdown(), with %s under way", self.instance_id, left_behind)
+        if self._executors.occupied or self._store_watch.outage is not None:
+            unfinished = described(running) if running else "no running execution"
+            logger.warning("node %s exits without shutdown(), with %s", self.instance_id, unfinished)
             return
         epoch.lose()
-        within(SIGN_OFF_SECONDS, partial(self._store.leave, epoch.node))
-        logger.info("node %s left the cluster because its process ends; shutdown() was not called", self.instance_id)
+        within(EXIT_SECONDS, partial(self._store.leave, epoch.node))
+        logger.info("node %s left the cluster at process exit; shutdown() was not called", self.instance_id)
 
-    def _patiently(self, step: Callable[[], Any]) -> Any:
-        """Do what the start needs, again and again while the database is not there, up to `start_timeout`."""
+    def _with_retry(self, step: Callable[[], Any]) -> Any:
+        """Perform a step of the start, and retry it while the database is unavailable, up to `start_timeout`."""
         outage = Outage(logger, f"node {self.instance_id}")
         deadline = self._clock.monotonic() + self._config.start_timeout.total_seconds()
         while True:
@@ -212,5 +213,5 @@ class SchedulerNode(Engine):
 
 
 def _may_pass(error: QuartzpyError) -> bool:
-    """Return whether waiting can help: a wrong password stays wrong."""
+    """Return whether a retry can succeed. It cannot with a wrong password."""
     return not isinstance(error, AuthenticationError)

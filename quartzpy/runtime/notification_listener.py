@@ -1,4 +1,4 @@
-"""Hears from other processes that something was scheduled, and wakes the scheduler thread. Polling is the net."""
+"""The notification listener: it receives notifications of other processes. Polling covers those that are lost."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.store.protocol import JobStore, Notification, Subscription
 
 LONGEST_WAIT = 0.5
-"""Seconds of one wait: so long may stopping take."""
+"""The longest single wait, in seconds, and so the longest time to stop the thread."""
 
 
 class NotificationListener(Service):
-    """The thread that waits for the store's news."""
+    """The thread that waits for the notifications of the store."""
 
     def __init__(
-        self, name: str, *, store: JobStore, heard: Callable[[Collection[Notification]], None], watch: StoreWatch
+        self,
+        name: str,
+        *,
+        store: JobStore,
+        on_notification: Callable[[Collection[Notification]], None],
+        watch: StoreWatch,
     ) -> None:
         super().__init__(name, watch=watch)
         self._store = store
-        self._heard = heard
+        self._on_notification = on_notification
         self._subscription: Subscription | None = None
 
     def after_failure(self, error: BaseException) -> None:
@@ -32,11 +37,11 @@ class NotificationListener(Service):
             if self._subscription is None:
                 self.stop()
                 return NO_REST
-            # Whatever was announced while nobody listened.
-            self._heard((Notification.SCHEDULED, Notification.CANCELLED))
-        heard = self._subscription.wait(LONGEST_WAIT)
-        if heard:
-            self._heard(heard)
+            # Notifications may have been missed while there was no subscription.
+            self._on_notification((Notification.SCHEDULED, Notification.CANCELLED))
+        received = self._subscription.wait(LONGEST_WAIT)
+        if received:
+            self._on_notification(received)
         return NO_REST
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""An outage of the database is two log lines, it began and it ended, and tries that grow rarer in between.
+"""Outages of the database: one log line at the begin and one at the end, and retries with exponential backoff.
 
-`Outage` is what one loop knows. `StoreWatch` is what a node knows: its check-ins are the witness, so that an outage is
-neither announced nor over because some thread's own statement failed or did nothing. The other threads' tries for a
-connection share one schedule, and all of them are woken when a check-in is answered.
+`Outage` tracks the failures of one loop. `StoreWatch` tracks those of a node by its check-ins, so that a single failed
+or empty statement of some thread neither starts nor ends an outage. The retries of the other threads share one
+schedule, and all threads are woken when a check-in succeeds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from quartzpy.jitter import uniform
 FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
 """Seconds."""
 LONGEST_PROBE_WAIT = 5.0
-"""Of the thread that checks in."""
-WORTH_A_WARNING = 2
-"""Failures in a row: a single one passes by itself, and costs nothing."""
+"""The longest delay, in seconds, between the attempts of the check-in thread."""
+WARN_AFTER = 2
+"""The number of consecutive failures that is logged as an outage. A single failure has no consequences."""
 _NO_CONNECTION = ("08", "57P0", "53", "25006")
 
 
 def is_without_connection(error: BaseException) -> bool:
-    """Return whether the database could not be spoken to, or takes nothing, rather than refuse one statement."""
+    """Return whether the database is unreachable or accepts no work, instead of refusing one statement."""
     if isinstance(error, OutcomeUnknownError):
         return True
     return isinstance(error, StoreUnavailableError) and (
@@ -34,13 +34,13 @@ def is_without_connection(error: BaseException) -> bool:
 
 
 def back_off(failures: int, longest: float) -> float:
-    """Seconds to wait after so many failures, with jitter, so that nodes spread."""
+    """Return the seconds to wait after this number of failures, with jitter so that the nodes do not retry at once."""
     most = min(longest, FIRST_WAIT * 2 ** min(failures, 16))
     return uniform(0.75 * most, most)
 
 
 class Outage:
-    """Counts one loop's failures, logs where an outage begins and ends, and says how long to wait."""
+    """Counts the failures of one loop, logs the begin and the end of an outage, and computes the backoff."""
 
     def __init__(self, logger: logging.Logger, what: str, longest_wait: float = LONGEST_WAIT) -> None:
         self._logger = logger
@@ -54,28 +54,28 @@ class Outage:
         return self._failures > 0
 
     def failed(self, error: BaseException) -> float:
-        """Note a failure; how many seconds to wait before the next try."""
+        """Record a failure. Return the seconds to wait before the next attempt."""
         self._failures += 1
-        level = logging.WARNING if self._failures == WORTH_A_WARNING else logging.DEBUG
+        level = logging.WARNING if self._failures == WARN_AFTER else logging.DEBUG
         if not is_without_connection(error):
-            self._logger.log(level, "%s fails and is tried again: %s", self._what, error)
+            self._logger.log(level, "%s failed and is retried: %s", self._what, error)
         else:
             self._is_without_connection = True
             self._logger.log(level, "%s: the database is unavailable: %s", self._what, error)
         return back_off(self._failures, self._longest_wait)
 
     def succeeded(self) -> bool:
-        """Note an answer of the store; whether it ended an outage."""
+        """Record a success. Return whether it ended an outage."""
         failures, self._failures = self._failures, 0
         was_without, self._is_without_connection = self._is_without_connection, False
-        if failures >= WORTH_A_WARNING:
+        if failures >= WARN_AFTER:
             what = "the database answers again" if was_without else "it works again"
-            self._logger.warning("%s: %s after %d failed tries", self._what, what, failures)
+            self._logger.warning("%s: %s after %d failed attempts", self._what, what, failures)
         return failures > 0
 
 
 class StoreWatch:
-    """Knows for all threads of a node whether the database answers: its check-ins say so."""
+    """Tracks for all threads of a node whether the database is available, by the check-ins of the node."""
 
     def __init__(self, logger: logging.Logger, what: str, clock: Clock, back: Callable[[], None]) -> None:
         self._logger = logger
@@ -83,7 +83,7 @@ class StoreWatch:
         self._clock = clock
         self._back = back
         self.report_error: Callable[[str, BaseException], None] = lambda message, error: None
-        """Called when an outage begins."""
+        """Called at the begin of an outage."""
         self._lock = threading.Lock()
         self._failures = 0
         self._first_failure: float | None = None
@@ -92,18 +92,18 @@ class StoreWatch:
 
     @property
     def outage(self) -> float | None:
-        """For how many seconds check-ins have failed; None: the last one was answered."""
+        """The seconds for which check-ins have failed. None if the last one succeeded."""
         since = self._first_failure
         return None if since is None else self._clock.monotonic() - since
 
     def check_in_failed(self, error: BaseException) -> float:
-        """A check-in failed; how many seconds to wait before the next. After the first one: none."""
+        """Record a failed check-in. Return the seconds to wait before the next one, 0 after the first failure."""
         with self._lock:
             self._failures += 1
             failures = self._failures
             if self._first_failure is None:
                 self._first_failure = self._clock.monotonic()
-        if failures == WORTH_A_WARNING:
+        if failures == WARN_AFTER:
             self._logger.warning("%s: the database is unavailable: %s", self._what, error)
             self.report_error("the database is unavailable", error)
         else:
@@ -111,13 +111,13 @@ class StoreWatch:
         return 0.0 if failures == 1 else back_off(failures - 1, LONGEST_PROBE_WAIT)
 
     def checked_in(self) -> None:
-        """A check-in was answered: whoever waits for the store tries now."""
+        """Record a successful check-in, and wake the threads that wait for the store."""
         with self._lock:
             failures, self._failures = self._failures, 0
             since, self._first_failure = self._first_failure, None
             waited, self._tries = self._tries > 0, 0
             self._next_try = 0.0
-        if failures >= WORTH_A_WARNING and since is not None:
+        if failures >= WARN_AFTER and since is not None:
             seconds = self._clock.monotonic() - since
             self._logger.warning(
                 "%s: the database is back after %.1f s and %d failed check-ins", self._what, seconds, failures
@@ -126,14 +126,14 @@ class StoreWatch:
             self._back()
 
     def try_failed(self) -> float:
-        """A thread got no connection; how many seconds to wait before it tries again, unless it is woken.
+        """Record that a thread got no connection. Return the seconds to wait before its next attempt.
 
-        The tries of all threads follow one another in one schedule.
+        All threads share one schedule. A successful check-in wakes them earlier.
         """
         with self._lock:
             self._tries += 1
             now = self._clock.monotonic()
-            # While check-ins are answered, trying is cheap and soon right; else the check-in is the try that counts.
+            # While check-ins succeed, a retry is cheap and likely to succeed. Otherwise the check-in is the real probe.
             first = FIRST_WAIT if self._first_failure is None else LONGEST_PROBE_WAIT
             most = min(LONGEST_WAIT, max(first, FIRST_WAIT * 2 ** min(self._tries, 16)))
             self._next_try = max(self._next_try, now) + uniform(0.75 * most, most)

@@ -1,4 +1,4 @@
-"""Judges the other nodes by this node's own check-ins."""
+"""The detection of dead peers from the answers to this node's own check-ins."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Sighting:
-    """Since when a peer's counter stands at this number."""
+    """The check-in counter of a peer, and the time at which this node first observe that value."""
 
     checkin_count: int
     since: float
 
 
 class PeerWatch:
-    """Judges peers from this node's own check-ins. Pure: the caller says when each was.
+    """Finds dead peers in the answers to check-ins. It reads no clock: the caller passes the times.
 
-    A peer is judged by the window that it stored itself; nodes with different settings live together.
+    The failure window of a peer is the one that the peer itself stored, so nodes may have different settings.
     """
 
     def __init__(self, interval: timedelta, window: timedelta) -> None:
@@ -33,14 +33,14 @@ class PeerWatch:
         self._longest_gap = 1.5 * interval.total_seconds()
         self._last: float | None = None
         self._sightings: dict[tuple[str, int], _Sighting] = {}
-        self._told: set[tuple[str, timedelta, timedelta]] = set()
+        self._reported: set[tuple[str, timedelta, timedelta]] = set()
 
-    def broken(self) -> None:
-        """A check-in failed: the run starts again."""
+    def interrupt(self) -> None:
+        """Restart the series of check-ins after a failed one."""
         self._last = None
 
-    def saw(self, answer: CheckIn, own_epoch: int, at: float) -> list[NodeRecord]:
-        """The peers that this check-in, at `at` seconds of the steady clock, proves dead."""
+    def observe(self, answer: CheckIn, own_epoch: int, at: float) -> list[NodeRecord]:
+        """Return the peers that this answer shows to be dead. The check-in was sent at `at` of the monotonic clock."""
         if self._last is None or at - self._last > self._longest_gap:
             self._sightings.clear()
         self._last = at
@@ -51,7 +51,7 @@ class PeerWatch:
                 self._sightings[key] = _Sighting(peer.checkin_count, at)
         for key in self._sightings.keys() - peers.keys():
             del self._sightings[key]
-        self._tell_of_differences(peers.values())
+        self._report_differences(peers.values())
         return [
             peer
             for key, peer in peers.items()
@@ -59,14 +59,14 @@ class PeerWatch:
             and answer.now - peer.last_checkin > peer.failure_window
         ]
 
-    def _tell_of_differences(self, peers: Iterable[NodeRecord]) -> None:
+    def _report_differences(self, peers: Iterable[NodeRecord]) -> None:
         for peer in peers:
             settings = (peer.checkin_interval, peer.failure_window)
-            if settings != (self._interval, self._window) and (peer.instance_id, *settings) not in self._told:
-                self._told.add((peer.instance_id, *settings))
+            if settings != (self._interval, self._window) and (peer.instance_id, *settings) not in self._reported:
+                self._reported.add((peer.instance_id, *settings))
                 logger.warning(
-                    "node %s has checkin_interval %s and failure_window %s, this one %s and %s;"
-                    " each is judged by its own window",
+                    "node %s has checkin_interval %s and failure_window %s, but this node has %s and %s;"
+                    " the failure window of each node is its own",
                     peer.instance_id,
                     *settings,
                     self._interval,

@@ -1,7 +1,7 @@
-"""What a node and its child processes tell each other: JSON, whose typed parts are texts in the form of job data.
+"""The messages between a node and its child processes: JSON, with typed values encoded like job data.
 
-The child says READY once it can work. It is sent RUN with an execution, STOP while it runs one, and END when there
-are no more; it answers each RUN with BEGUN, and then with DONE.
+The child sends READY when it can run jobs. The node sends RUN with an execution, STOP to cancel it, and END to end the
+child. The child answers each RUN with BEGUN and then DONE.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def unpack(message: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | None = None) -> dict[str, Any]:
-    """What the child needs to run a fire as the node would.
+    """Return all that the child needs to run a fire.
 
-    `job_data` replaces the stored data of the job: a refire gets the data as the job left it. The message names the
-    modules of the fire's classes; the node has imported them already, so no stored name is taken for code to import.
+    `job_data` replaces the stored data of the job, because a refire gets the data as the job left it. The message names
+    the modules of the classes. The node has already imported them, so no stored name decides which code is imported.
     """
     trigger, calendar = fired.trigger, fired.calendar
     stored = {name: getattr(fired, name) for name in _STORED}
@@ -75,14 +75,14 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | Non
             "schedule": trigger.schedule(),
             "common": encode({name: getattr(trigger, name) for name in _COMMON}),
         },
-        # Their data is among what is stored.
+        # The data of job and trigger is in `stored`.
         "job": encode({"detail": replace(fired.job_detail, job=fired.job_type, data=None)}),
         "calendar": None if calendar is None else calendar_to_json(calendar),
     }
 
 
 def import_modules(written: dict[str, Any]) -> None:
-    """Import what `fired_to_json` named. multiprocessing has run the main module before, but none of a package."""
+    """Import the modules of a message. multiprocessing has already run the main module, unless it is a package's."""
     for name in written["modules"]:
         if name != MAIN:
             importlib.import_module(name)
@@ -93,13 +93,13 @@ def import_modules(written: dict[str, Any]) -> None:
 
 
 def _package_main() -> str | None:
-    """The name of the main module where this is `python -m package`."""
+    """Return the name of the main module if the program was started by `python -m package`."""
     spec = getattr(sys.modules[MAIN], "__spec__", None)
     return spec.name if spec is not None and spec.name.endswith(f".{MAIN}") else None
 
 
 def fired_from_json(written: dict[str, Any]) -> FiredTrigger:
-    """The fire of which `fired_to_json` made `written`."""
+    """Return the fire that `fired_to_json` encoded."""
     stored = decode(written["stored"])
 
     def load_trigger() -> Trigger:
@@ -117,23 +117,23 @@ def fired_from_json(written: dict[str, Any]) -> FiredTrigger:
     return FiredTrigger(**stored, load_trigger=load_trigger, load_job=load_job, load_calendar=load_calendar)
 
 
-# --- how it ended
+# --- the end of an execution
 
 
 @dataclass
 class Ending:
-    """How an execution ended. `result` and `job_data` are texts of `job_data.encode`; None: nothing, no change."""
+    """The end of an execution. `result` and `job_data` are encoded by `job_data.encode`; None: no result, no change."""
 
     noticed_stop: bool
     error: dict[str, Any] | None = None
     result: str | None = None
     job_data: str | None = None
     is_spent: bool = False
-    """True if the process shall be used no more."""
+    """True if the process must not be reused."""
 
 
 def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, Any]:
-    """An error and, where it is a `JobExecutionError`, its cause. Never raises."""
+    """Encode an error, and the cause of a `JobExecutionError`. Never raises."""
     try:
         message = str(error)
     except BaseException:
@@ -142,7 +142,7 @@ def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, 
         "type": dotted_name(type(error)),
         "names": sorted(type_names(error)),
         "message": message,
-        # That of the error tells its cause's too.
+        # The traceback of the error includes that of its cause.
         "traceback": None if is_cause else describe(error),
         "is_cancelled": isinstance(error, JobCancelledError),
         "is_task_cancelled": isinstance(error, asyncio.CancelledError),
@@ -155,10 +155,10 @@ def error_to_json(error: BaseException, *, is_cause: bool = False) -> dict[str, 
 
 
 def error_from_json(written: dict[str, Any]) -> BaseException:
-    """What the node raises for an error of the child: it has the original's message, and its traceback as a note.
+    """Return the exception that the node raises for an error in the child.
 
-    A `JobExecutionError`, a `JobCancelledError` and an `asyncio.CancelledError` are such ones again; any other is a
-    `RemoteJobError`.
+    It has the message of the original, and its traceback as a note. A `JobExecutionError`, a `JobCancelledError` and an
+    `asyncio.CancelledError` keep their types; any other error becomes a `RemoteJobError`.
     """
     error: BaseException
     names: dict[str, Any] = {"error_type": written["type"], "type_names": frozenset(written["names"])}

@@ -1,7 +1,7 @@
-"""Runs jobs in child processes: they use other cores, and one that does not heed a request to stop can be killed.
+"""Process workers: they run jobs in child processes, which use other cores and can be killed.
 
-Around the child nothing is different: a worker thread of the node has the execution, and waits in its stand-in for a
-job until the child is done. Listeners, retries and the completion stay in the node.
+A worker thread of the node owns the execution, and runs a proxy job that waits for the child. Listeners, retries and
+the completion are the same as for a job on a thread, and stay in the node.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ from quartzpy.runtime.process_messages import (
 from quartzpy.runtime.worker_process import WorkerProcess, died
 
 KILL_AFTER = 2.0
-"""Seconds that a job in a child process has to end by itself when it is asked to stop."""
+"""The time, in seconds, that a job in a child process has to end after a request to stop, before it is killed."""
 START_AGAIN_AFTER = 0.5
-"""Seconds between two attempts to start a process where the system refuses one."""
+"""The delay, in seconds, before another attempt to start a process if the system refuses one."""
 JOIN_SECONDS = 1.0
-"""How long a process whose pipe was closed may take to end."""
+"""The time, in seconds, that a process may take to end after its pipe was closed."""
 
-# What passes by itself: too many processes, too many files, too little memory.
+# Temporary errors: too many processes, too many open files, too little memory.
 _PASSES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 logger = logging.getLogger(__name__)
 
-# Unlike fork it takes over no locks that other threads of the node hold.
+# A forked child would inherit locks that other threads of the node hold, and never release them.
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 class ProcessWorkers:
-    """At most `size` child processes, started when first needed and used again, the latest used first.
+    """A pool of at most `size` child processes, which start on demand. The most recently used one is reused first.
 
-    `job_factory` makes the instances in the child. Where it cannot, or where the module of the job's class cannot be
-    imported there, the execution fails as by any error of the job: its triggers do not go to ERROR.
+    `job_factory` creates the job instances in the child. If it raises, or if the child cannot import the job's module,
+    the execution fails like one whose job raises: the triggers do not go to ERROR.
 
     Raises:
-        InvalidValueError: `job_factory` cannot be given to another process.
+        InvalidValueError: `job_factory` cannot be pickled.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class ProcessWorkers:
             ForkingPickler.dumps(job_factory)
         except Exception as error:
             raise InvalidValueError(
-                "job_factory: process workers need one that another process can be given: a function at the top of a"
-                f" module, or an instance with such attributes (got {job_factory!r}: {error})"
+                "job_factory: with process workers it must be picklable: a function at the top level of a module, or an"
+                f" instance with picklable attributes (got {job_factory!r}: {error})"
             ) from None
         self._name = name
         self._job_types = job_types
@@ -108,23 +108,23 @@ class ProcessWorkers:
         self._program_ends = False
         self._pid = os.getpid()
 
-    def stand_in(self, execution: Execution) -> Job:
-        """A job whose `execute(context)` runs the real one in a child process: returns its result, raises its error.
+    def proxy_for(self, execution: Execution) -> Job:
+        """Return a proxy job, whose `execute(context)` runs the real job in a child, with its result or its error.
 
-        What the job changed in `context.job_detail_data` is changed in this context too, where it is to be stored;
-        what is kept by `context.put` on either side is not seen on the other.
+        Changes to `context.job_detail_data` are copied back if they are to be stored. Values that `context.put` stores
+        are not shared between the processes.
 
         Raises:
-            UnknownJobTypeError: of a job type that is not registered here.
+            UnknownJobTypeError: the job type is not registered in this process.
         """
-        return _StandIn(self._run, execution, self._job_types.find(execution.fired.job_type))
+        return _ProxyJob(self._run, execution, self._job_types.find(execution.fired.job_type))
 
     def keep_running(self) -> None:
-        """Start the thread that kills what does not stop, where it could not be started before."""
+        """Start the thread that kills unresponsive children, if it could not be started before."""
         self._deadlines.keep_running()
 
     def close(self, timeout: float) -> None:
-        """End the children: ask what runs to stop, and kill what has not ended in `timeout` seconds."""
+        """End the children. Ask running jobs to stop, and kill those that have not ended within `timeout` seconds."""
         deadline = self._clock.monotonic() + timeout
         with self._changed:
             self._closed = True
@@ -141,7 +141,7 @@ class ProcessWorkers:
             idle, self._idle = self._idle, []
         for child in idle:
             child.send_end()
-            child.reap(max(0.0, deadline - self._clock.monotonic()), as_told=True)
+            child.reap(max(0.0, deadline - self._clock.monotonic()), on_request=True)
         self._deadlines.close()
         atexit.unregister(self._kill_all)
 
@@ -157,7 +157,7 @@ class ProcessWorkers:
         )
         with self._slots:
             while True:
-                run = self._begin_patiently(execution)
+                run = self._begin_with_retry(execution)
                 try:
                     ending = Ending(**run.result_of(task))
                     run.is_spent = ending.is_spent
@@ -170,8 +170,8 @@ class ProcessWorkers:
                 finally:
                     self._end(run)
 
-    def _begin_patiently(self, execution: Execution) -> _Run:
-        """As `_begin`; where the system gives no process now, again until it does."""
+    def _begin_with_retry(self, execution: Execution) -> _Run:
+        """Begin a run, and retry while the system refuses another process."""
         while True:
             try:
                 run = self._begin(execution)
@@ -179,7 +179,7 @@ class ProcessWorkers:
                 if error.errno not in _PASSES or execution.cancelled.is_set():
                     raise
                 if not self._refused:
-                    logger.error("no worker process can be started (%s); executions wait for one", error)
+                    logger.error("a worker process cannot be started (%s); executions wait for it", error)
                 self._refused = True
             else:
                 if self._refused:
@@ -192,7 +192,7 @@ class ProcessWorkers:
     def _begin(self, execution: Execution) -> _Run:
         with self._changed:
             if self._closed:
-                raise SchedulerStateError("this node's process workers are closed; they begin no job any more")
+                raise SchedulerStateError("the process workers of this node are closed and start no more jobs")
             child = None
             while child is None and self._idle:
                 latest = self._idle.pop()
@@ -206,7 +206,7 @@ class ProcessWorkers:
 
     def _end(self, run: _Run) -> None:
         if self._program_ends:
-            # What ran is left to be recovered: that its child was killed must not be recorded as its failure.
+            # The killed child must not be recorded as a failure of the job: other nodes recover the execution.
             threading.Event().wait()
         is_usable = run.end()
         if not is_usable:
@@ -230,7 +230,7 @@ class ProcessWorkers:
                 name=f"{PROCESS_NAME}-{self._name}-{number}",
                 daemon=True,
             )
-            # First: it is started with the first child otherwise, and unblocks what is blocked here.
+            # Starting it also unblocks signals, so it must not start together with the first child below.
             resource_tracker.ensure_running()
             before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_NODE)
             try:
@@ -243,17 +243,20 @@ class ProcessWorkers:
         return WorkerProcess(process, ours)
 
     def _kill_all(self) -> None:
-        """At the exit of a program that did not close: multiprocessing asks by SIGTERM, and waits for ever."""
+        """Kill all children when the program exits without `close`.
+
+        multiprocessing would only send SIGTERM, which the children ignore, and wait for ever.
+        """
         if os.getpid() != self._pid:
-            # A fork of the program ends: the children are not its.
+            # A fork of the program does not own the children.
             return
         self._program_ends = True
         for child in [*self._idle, *(run.child for run in self._runs)]:
             child.kill()
 
 
-class _StandIn(Job, type_name="<process worker>"):
-    """A job that runs elsewhere. Not registered: there is no such type."""
+class _ProxyJob(Job, type_name="<process worker>"):
+    """A job that runs another one in a child process. It is not a registered job type."""
 
     def __init__(
         self,
@@ -280,7 +283,7 @@ class _StandIn(Job, type_name="<process worker>"):
 
 
 class _Run:
-    """An execution in a child. Stoppable from any thread."""
+    """The run of one execution in a child. Any thread may stop it."""
 
     def __init__(self, child: WorkerProcess, execution: Execution, deadlines: Deadlines) -> None:
         self.child = child
@@ -293,17 +296,17 @@ class _Run:
         self._is_answered = False
         self.is_spent = False
         self.may_be_repeated = False
-        """True if the child, which had worked before, was gone before it began: so the job has not run."""
+        """True if a reused child died before it started the job, so that the job has certainly not run."""
 
     def result_of(self, task: bytes) -> dict[str, Any]:
-        """Have the child work on a task; what it answers.
+        """Let the child run a task, and return its answer.
 
         Raises:
-            WorkerDiedError: it ended instead.
-            JobCancelledError: it was killed.
+            WorkerDiedError: the child died.
+            JobCancelledError: the child was killed.
         """
         child = self.child
-        # Before the task is sent, which a child that does not come up never takes.
+        # Set before the task is sent, so that a child that never becomes ready can be killed too.
         self.execution.work = self
         has_worked, has_begun = child.is_ready, False
         try:
@@ -311,12 +314,12 @@ class _Run:
                 child.receive()
                 child.is_ready = True
             if not self.execution.epoch.wait_until_trusted():
-                # It may have waited for this child for longer than the lease.
+                # The lease may have expired while this thread waited for the child.
                 self._is_answered = True
                 raise LeaseLostError(NOT_BEGUN)
             child.send(task)
             if self.execution.cancelled.is_set():
-                # It was asked to stop when the child could not hear it yet.
+                # The request to stop may have come before the child had the task.
                 self.execution.stop()
             child.receive()
             has_begun = True
@@ -325,7 +328,7 @@ class _Run:
             code = child.reap(JOIN_SECONDS)
             if self._killed:
                 raise JobCancelledError(
-                    "this execution was asked to stop; it did not heed that, and its process was killed"
+                    "this execution ignored the request to stop, and its process was killed"
                 ) from None
             self.may_be_repeated = has_worked and not has_begun
             raise died(code, child.is_ready) from None
@@ -333,7 +336,7 @@ class _Run:
         return answer
 
     def cancel_after(self, seconds: float) -> None:
-        """Ask the job to stop (an `async def` job is cancelled in so many seconds); after `KILL_AFTER` kill it."""
+        """Ask the job to stop; cancel an `async def` job after `seconds`; kill the process after `KILL_AFTER`."""
         with self._lock:
             if self._ended:
                 return
@@ -350,9 +353,9 @@ class _Run:
                 self.child.kill()
 
     def end(self) -> bool:
-        """The child is not this execution's any more; whether it can be another's."""
+        """Detach the child from this execution. Return whether it can be reused."""
         with self._lock:
             self._ended = True
         if self._kill_at is not None:
-            self._deadlines.call_off(self._kill_at)
+            self._deadlines.cancel(self._kill_at)
         return self._is_answered and not self._killed and not self.is_spent

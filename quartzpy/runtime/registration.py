@@ -1,7 +1,7 @@
-"""How a node gets its place in the cluster, and how it comes back when it lost it.
+"""The registration of a node in the cluster, and its rejoining after it lost its epoch.
 
-A place that is taken is given up to nobody but the successor of a process that has certainly ended, or of one that was
-silent for its own window. A host's name and a process id prove nothing: two containers may share both.
+A node takes over an instance id in use only if the process of its holder has certainly ended, or if the holder has not
+checked in for its own failure window. A host name and a process id prove nothing: two containers may share both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quartzpy.clock import Clock
 from quartzpy.config import AUTO, SchedulerConfig, automatic_instance_id
 from quartzpy.errors import InstanceIdInUseError
 from quartzpy.placement import Capabilities
-from quartzpy.process_identity import is_known_to_be_gone, own_process
+from quartzpy.process_identity import has_certainly_ended, own_process
 from quartzpy.runtime.epoch import Epoch, is_held_here
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.store.protocol import JobStore, Node
@@ -23,12 +23,12 @@ from quartzpy.store.records import NodeRecord
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.25
-"""Seconds, while the holder of a place is watched."""
+CHECK_EVERY = 0.25
+"""The interval, in seconds, at which the check-ins of the holder of an instance id are observed."""
 
 
 class Registration:
-    """Begins the epochs of one node."""
+    """Registers a node, which gives it an epoch."""
 
     def __init__(self, store: JobStore, config: SchedulerConfig, clock: Clock, aborted: Wakeup) -> None:
         self._store = store
@@ -39,10 +39,10 @@ class Registration:
         self.instance_id = automatic_instance_id() if self._is_automatic else config.instance_id
 
     def join(self, capabilities: Capabilities) -> Epoch:
-        """Begin the first epoch. Where the id is taken, find out whether its holder lives.
+        """Register the node for the first time. If the instance id is in use, find out whether its holder is alive.
 
         Raises:
-            InstanceIdInUseError: it does.
+            InstanceIdInUseError: the holder is alive.
         """
         asked_at = self._clock.monotonic()
         try:
@@ -56,13 +56,13 @@ class Registration:
                 node = self._register(gone=holder.epoch)
             else:
                 return self._wait_for_silence(holder, refusal, capabilities)
-        return self._begun(node, asked_at, capabilities)
+        return self._new_epoch(node, asked_at, capabilities)
 
     def rejoin(self, capabilities: Capabilities) -> Epoch:
-        """Begin another epoch, the last one being lost. Whoever has the id by now keeps it.
+        """Register the node again after its epoch was lost. Another node that has taken its id meanwhile keeps it.
 
         Raises:
-            InstanceIdInUseError: another node has the id, which is a setting.
+            InstanceIdInUseError: another node has the configured id.
         """
         asked_at = self._clock.monotonic()
         try:
@@ -70,14 +70,14 @@ class Registration:
         except InstanceIdInUseError:
             holder = self._holder()
             if holder is not None and self._is_our_own(holder):
-                # A registration whose answer was lost.
+                # It is our own registration, whose answer was lost.
                 node = self._register(gone=holder.epoch)
             elif self._is_automatic:
                 self.instance_id = automatic_instance_id()
                 node = self._register()
             else:
                 raise
-        return self._begun(node, asked_at, capabilities)
+        return self._new_epoch(node, asked_at, capabilities)
 
     def _register(self, gone: int | None = None) -> Node:
         return self._store.register(
@@ -91,7 +91,7 @@ class Registration:
             max_node_deaths=self._config.max_node_deaths,
         )
 
-    def _begun(self, node: Node, asked_at: float, capabilities: Capabilities) -> Epoch:
+    def _new_epoch(self, node: Node, asked_at: float, capabilities: Capabilities) -> Epoch:
         self._store.publish(node, capabilities)
         return Epoch(node, self._clock, self._config.lease.total_seconds(), asked_at)
 
@@ -101,31 +101,31 @@ class Registration:
 
     @staticmethod
     def _is_our_own(holder: NodeRecord) -> bool:
-        """Return whether it is of this process, and none of our schedulers has it."""
+        """Return whether the holder belongs to this process, but to no live scheduler of it."""
         return holder.process == own_process() and not is_held_here(holder.epoch)
 
     def _has_ended(self, holder: NodeRecord) -> bool:
-        return self._is_our_own(holder) or is_known_to_be_gone(holder.process)
+        return self._is_our_own(holder) or has_certainly_ended(holder.process)
 
     @staticmethod
     def _can_be_waited_for(holder: NodeRecord) -> bool:
-        """Return whether it may be gone: a node of this process that lives is not."""
+        """Return whether the holder may have ended: False if it is a live node of this process."""
         return not is_held_here(holder.epoch)
 
     def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError, capabilities: Capabilities) -> Epoch:
-        """Its process may be that of a container that was just replaced: it checks in again, or its window passes."""
-        patience = min(holder.failure_window, self._config.start_timeout) + timedelta(seconds=2 * LOOK_EVERY)
+        """Wait until the holder checks in, or its failure window passes, as with a container that was just replaced."""
+        longest_wait = min(holder.failure_window, self._config.start_timeout) + timedelta(seconds=2 * CHECK_EVERY)
         logger.warning(
-            "instance_id %s is that of a node on host %s, pid %d: waiting up to %.1f s whether it still checks in",
+            "instance_id %s is in use by a node on host %s, pid %d: waiting up to %.1f s for it to check in or expire",
             holder.instance_id,
             holder.host,
             holder.pid,
-            patience.total_seconds(),
+            longest_wait.total_seconds(),
         )
-        deadline = self._clock.monotonic() + patience.total_seconds()
+        deadline = self._clock.monotonic() + longest_wait.total_seconds()
         asked_at = self._clock.monotonic()
-        # However slow a try was: the last one begins when patience is over.
-        while asked_at < deadline and not self._aborted.wait(LOOK_EVERY):
+        # Even if an attempt is slow, the last one starts no earlier than the end of the wait.
+        while asked_at < deadline and not self._aborted.wait(CHECK_EVERY):
             now = self._holder()
             if now is not None and (now.epoch, now.checkin_count) != (holder.epoch, holder.checkin_count):
                 break
@@ -134,5 +134,5 @@ class Registration:
                 node = self._register()
             except InstanceIdInUseError:
                 continue
-            return self._begun(node, asked_at, capabilities)
+            return self._new_epoch(node, asked_at, capabilities)
         raise refusal

@@ -1,4 +1,4 @@
-"""Run a scheduler until its process is asked to stop: signals, the drain, and the end of a node that cannot go on."""
+"""Running a scheduler as the main task of a process: signals, the drain, and the exit of a failed node."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOK_EVERY = 0.2
-"""Seconds between two looks whether a signal came, or the node has failed."""
+CHECK_EVERY = 0.2
+"""The interval, in seconds, of checks for a signal or a failed node."""
 
 
 class RunEnd(Enum):
-    """The ways in which a run can end."""
+    """The possible ends of a run."""
 
     DRAINED = auto()
     """All executions ended and were recorded."""
@@ -36,16 +36,19 @@ class RunEnd(Enum):
 
 
 def run_until_stopped(scheduler: SchedulerLife, drain_timeout: float | None, *, interrupt: bool = False) -> RunEnd:
-    """Start a scheduler, wait for a signal, a shutdown or a failed node, and drain for `drain_timeout` seconds."""
+    """Start a scheduler, wait for a signal, a shutdown or a failure of the node, and drain it.
+
+    The drain takes at most `drain_timeout` seconds. None means no limit.
+    """
     with _signals() as received:
         scheduler.start()
         failed = False
-        while not (received or failed or scheduler.wait_until_shut_down(LOOK_EVERY)):
+        while not (received or failed or scheduler.wait_until_shut_down(CHECK_EVERY)):
             failed = scheduler.health().state is HealthState.FAILED
         if received:
-            limit = "however long they take" if drain_timeout is None else f"within {drain_timeout:g} s"
+            limit = "" if drain_timeout is None else f" for up to {drain_timeout:g} s"
             logger.info(
-                "%s: stopping; running executions may end %s, and a second signal ends this process at once",
+                "%s: stopping; waiting%s for running executions; a second signal ends this process at once",
                 signal.Signals(received[0]).name,
                 limit,
             )
@@ -57,7 +60,7 @@ def run_until_stopped(scheduler: SchedulerLife, drain_timeout: float | None, *, 
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop. The second one ends the process; the old handlers come back at the end."""
+    """Collect SIGTERM and SIGINT in a list; exit at the second one. Restore the previous handlers at the end."""
     received: list[int] = []
 
     def asked_to_stop(number: int, frame: FrameType | None) -> None:

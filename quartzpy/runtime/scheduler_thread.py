@@ -1,9 +1,9 @@
-"""The scheduler thread: waits for a free worker, claims due triggers, waits for their instant, fires them.
+"""The scheduler thread: it waits for a free worker, claims due triggers, waits for their fire times and fires them.
 
-It has claims in hand; the executions that came of them are in the hands of workers until they are recorded. Both are
-compared with what the store says that this epoch holds: after each step whose answer was lost, and at each check-in.
-Whatever made them differ (an answer that was lost, a flight that was committed after its connection was given up, rows
-that were edited by hand, a bug), each difference is ended then.
+The thread holds the claims; the executions that result from them belong to the workers until they are recorded. Both
+are compared with the rows of this epoch in the store, after each step whose answer was lost and after each check-in.
+Every difference is then resolved, whatever caused it: a lost answer, a statement that was committed after its
+connection was given up, rows that were edited by hand, a bug.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from quartzpy.store.protocol import (
 )
 
 SHORTEST_REST = 0.02
-"""Before looking again at a due trigger that cannot be taken now: somebody's transaction holds its row."""
-LONGEST_HELD_REST = 0.25
-"""The same, after it was looked at in vain several times."""
+"""The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
+LONGEST_LOCKED_REST = 0.25
+"""The longest such delay. The delay doubles with each attempt."""
 FIRST_RETRY = 0.001
-"""Before firing again what the store's clock had not reached, as it seemed to have."""
+"""The first delay, in seconds, before a claim is fired again that was not yet due by the store's clock."""
 PASSED_OVER_SECONDS = 60.0
-"""How long a trigger is left to other nodes that this one cannot compute."""
+"""The time, in seconds, for which a trigger that this node cannot compute is left to other nodes."""
 FULL_REST = 0.5
-"""While nothing is free: the end of an execution wakes the thread; this is the net under that."""
+"""The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
 STANDBY_REST = 3_600.0
 BACKLOG_LIMIT = 2_000
-"""With more ended executions than this waiting to be recorded, nothing more is fired."""
+"""The number of unrecorded completions above which the node fires no more triggers."""
 
 
 class SchedulerThread(EpochService):
-    """Keeps the workers busy with what is due."""
+    """Claims and fires due triggers for the free workers of a node."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SchedulerThread(EpochService):
         capacity: Capacity,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
-        hand_over: Callable[[Sequence[FiredTrigger], Epoch], None],
+        submit: Callable[[Sequence[FiredTrigger], Epoch], None],
         running: Callable[[Epoch], Collection[int]],
         disown: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
@@ -77,23 +77,23 @@ class SchedulerThread(EpochService):
         self._store_time = store_time
         self._capacity = capacity
         self._config = config
-        self._hand_over = hand_over
+        self._submit = submit
         self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
         self._standby = True
         self._resting = threading.Event()
-        self._held: list[AcquiredTrigger] = []
-        self._held_by: Epoch | None = None
+        self._claims: list[AcquiredTrigger] = []
+        self._claims_epoch: Epoch | None = None
         self._answer_lost = False
         self._compare_due = False
-        self._not_fired = _HeldBack()
+        self._not_due = _NotDue()
         self._passed_over = _PassedOver(clock)
         self._fruitless = 0
         self.differences = 0
-        """How many differences between what the store says that this node holds, and what it has, were ended."""
+        """The number of differences between this node and its rows in the store that were found and resolved."""
 
-    # --- from other threads
+    # --- called by other threads
 
     def set_standby(self, standby: bool) -> None:
         self._resting.clear()
@@ -101,7 +101,7 @@ class SchedulerThread(EpochService):
         self.wakeup.set()
 
     def wait_until_resting(self, timeout: float) -> bool:
-        """After `set_standby(True)`: wait for the pass that was under way; whether it ended."""
+        """After `set_standby(True)`, wait for the current pass to end. Return False on timeout."""
         return self._resting.wait(timeout)
 
     @property
@@ -109,38 +109,38 @@ class SchedulerThread(EpochService):
         return self._standby
 
     def compare(self) -> None:
-        """Compare what this node has in hand with what its epoch holds, in the next pass."""
+        """In the next pass, compare the claims and executions of this node with the rows of its epoch."""
         self._compare_due = True
         self.wakeup.set()
 
     # --- the loop
 
     def after_failure(self, error: BaseException) -> None:
-        # A step may have been committed although its answer never came.
+        # The step may have been committed although its answer was lost.
         self._answer_lost = True
 
     def on_lease_lost(self) -> None:
-        self._held.clear()
+        self._claims.clear()
         super().on_lease_lost()
 
     def run_as(self, epoch: Epoch) -> float:
-        """Fire what is due, claim what is next; the seconds until there is something to do."""
-        if epoch is not self._held_by:
-            self._held, self._held_by = [], epoch
+        """Fire due claims and claim the next triggers. Return the seconds until the next pass."""
+        if epoch is not self._claims_epoch:
+            self._claims, self._claims_epoch = [], epoch
         if self._answer_lost and epoch.trusted:
             self._reconcile(epoch)
         elif self._compare_due and epoch.trusted:
             self._compare(epoch)
         if self._standby or not epoch.trusted:
-            self._release(epoch, self._held)
+            self._release(epoch, self._claims)
             if not self._standby:
                 return SHORTEST_REST
             if not self._resting.is_set():
                 self._wake_others(epoch)
                 self._resting.set()
-            return LONGEST_HELD_REST if self._held else STANDBY_REST
-        self._fire_held(epoch)
-        available_slots = self._capacity.available_slots(claim.placement for claim in self._held)
+            return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
+        self._fire_due(epoch)
+        available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
         if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
         return self._acquire(epoch, available_slots)
@@ -148,7 +148,7 @@ class SchedulerThread(EpochService):
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
         limit = min(workers_of(available_slots), self._config.batch_size)
         asked_at = self._clock.monotonic()
-        took = self._store.acquire(
+        acquired = self._store.acquire(
             epoch.node,
             available_slots,
             limit=limit,
@@ -156,105 +156,108 @@ class SchedulerThread(EpochService):
             misfire_threshold=self._config.misfire_threshold,
             passed_over=self._passed_over.generations(),
         )
-        self._store_time.learn(took.now, asked_at)
-        self._start(took.fired, epoch)
-        self._skipped(took.skipped)
-        self._held.extend(took.acquired)
-        self._held.sort(key=lambda claim: claim.progress.next_fire_time or took.now)
-        opened = self._capacity.learn(took.placed)
-        taken = len(took.fired) + len(took.acquired) + len(took.skipped)
-        if opened or taken >= limit:
+        self._store_time.learn(acquired.now, asked_at)
+        self._start(acquired.fired, epoch)
+        self._skipped(acquired.skipped)
+        self._claims.extend(acquired.acquired)
+        self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
+        opened = self._capacity.learn(acquired.placed)
+        claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
+        if opened or claimed >= limit:
             return NO_REST
-        return self._rest(took.next_due, fruitless=taken == 0)
+        return self._rest(acquired.next_due, fruitless=claimed == 0)
 
     def _rest(self, next_due: datetime | None, *, fruitless: bool) -> float:
-        # Not all nodes at the same moment.
+        # With jitter, so that the nodes do not poll at the same moment.
         rest = self._config.idle_wait.total_seconds() * uniform(0.8, 1.0)
         shortest = SHORTEST_REST
         if next_due is not None:
             ahead = self._config.look_ahead.total_seconds() * uniform(0.5, 1.0)
             until = self._store_time.seconds_until(next_due) - ahead
-            # It is due, and cannot be taken: somebody's transaction holds its row, for who knows how long.
+            # A due trigger that cannot be claimed is locked by another transaction, for an unknown time.
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
-            shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_HELD_REST)
+            shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
             rest = min(rest, max(shortest, until))
-        return min(rest, self._until_held())
+        return min(rest, self._until_due())
 
-    def _until_held(self) -> float:
-        """The seconds until a claim is to be fired."""
+    def _until_due(self) -> float:
+        """Return the seconds until the next claim is due."""
         now = self._clock.monotonic()
         return min(
             (
-                max(self._not_fired.rest(claim.fire_id, now), self._store_time.seconds_until(at))
-                for claim in self._held
+                max(self._not_due.rest(claim.fire_id, now), self._store_time.seconds_until(at))
+                for claim in self._claims
                 if (at := claim.progress.next_fire_time) is not None
             ),
             default=STANDBY_REST,
         )
 
     def _rest_while_full(self, epoch: Epoch) -> float:
-        """No worker is free for more: wait for one, or for the instant of a claim."""
-        if self._held:
-            # Somebody may have scheduled something sooner than what the last free workers are kept for.
-            woken = self.wakeup.wait(min(self._until_held(), 1.0)) and not self._compare_due
-            if woken and self._until_held() > SHORTEST_REST:
-                self._release(epoch, self._held)
+        """Wait for a free worker, or for the fire time of a claim."""
+        if self._claims:
+            # A wake-up may mean that a trigger was scheduled that is due before the claims for the last free workers.
+            woken = self.wakeup.wait(min(self._until_due(), 1.0)) and not self._compare_due
+            if woken and self._until_due() > SHORTEST_REST:
+                self._release(epoch, self._claims)
             return NO_REST
         return FULL_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
 
-    def _fire_held(self, epoch: Epoch) -> None:
+    def _fire_due(self, epoch: Epoch) -> None:
         now, at = self._store_time.now(), self._clock.monotonic()
         due = [
             claim
-            for claim in self._held
-            if (claim.progress.next_fire_time or now) <= now and self._not_fired.rest(claim.fire_id, at) <= 0
+            for claim in self._claims
+            if (claim.progress.next_fire_time or now) <= now and self._not_due.rest(claim.fire_id, at) <= 0
         ]
         if not due:
             return
-        moves = self._moves(epoch, due, now)
-        if not moves:
+        requests = self._fire_requests(epoch, due, now)
+        if not requests:
             return
         asked_at = self._clock.monotonic()
-        firing = self._store.fire(epoch.node, moves)
+        firing = self._store.fire(epoch.node, requests)
         self._store_time.learn(firing.now, asked_at)
-        asked = {move.acquired.fire_id for move in moves}
-        self._drop(asked.difference(firing.not_due))
-        self._not_fired.again(firing.not_due, self._clock.monotonic())
+        requested = {request.acquired.fire_id for request in requests}
+        self._drop(requested.difference(firing.not_due))
+        self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
 
-    def _moves(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
-        """Where these claims go. What this node cannot compute it leaves to others; what nobody can goes to ERROR."""
-        moves, foreign, wrong = [], [], {}
+    def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
+        """Return the fire requests for these claims.
+
+        A trigger that only this node cannot compute is released for other nodes; an invalid one goes to ERROR.
+        """
+        requests, unsupported, invalid = [], [], {}
         for claim in due:
             try:
-                moves.append(fire_request_of(claim, now))
+                requests.append(fire_request_of(claim, now))
             except (UnsupportedKindError, UnknownTimeZoneError) as error:
                 self._logger.warning("trigger %s is left to other nodes: %s", claim.key, error)
                 self._passed_over.add(claim.generation)
-                foreign.append(claim)
+                unsupported.append(claim)
             except Exception as error:
                 self._logger.exception("trigger %s goes to ERROR: its next fire time cannot be computed", claim.key)
                 self._listeners.post(
                     SchedulerError(f"trigger {claim.key}: its next fire time cannot be computed", error)
                 )
-                wrong[claim.fire_id] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
-        if foreign:
-            self._release(epoch, foreign)
-        if wrong:
-            self._store.reject(epoch.node, wrong)
-            self._drop(wrong)
-        return moves
+                invalid[claim.fire_id] = f"the next fire time cannot be computed: {type(error).__name__}: {error}"
+        if unsupported:
+            self._release(epoch, unsupported)
+        if invalid:
+            self._store.reject(epoch.node, invalid)
+            self._drop(invalid)
+        return requests
 
     def _drop(self, fire_ids: Collection[int]) -> None:
-        """These claims are no more."""
-        self._held = [claim for claim in self._held if claim.fire_id not in fire_ids]
-        self._not_fired.forget(fire_ids)
+        """Remove claims that have ended."""
+        self._claims = [claim for claim in self._claims if claim.fire_id not in fire_ids]
+        self._not_due.forget(fire_ids)
 
     def _start(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         if fired:
-            epoch.take_in_hand(one.fire_id for one in fired)
-            self._hand_over(fired, epoch)
+            epoch.add_unrecorded(one.fire_id for one in fired)
+            self._submit(fired, epoch)
 
     def _running(self, epoch: Epoch) -> set[int]:
         return set(self._running_fire_ids(epoch))
@@ -265,73 +268,75 @@ class SchedulerThread(EpochService):
             self._listeners.post(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
 
     def _compare(self, epoch: Epoch) -> None:
-        """Look whether this node has in hand what its epoch holds; end what differs."""
+        """Compare the claims and executions of this node with the rows of its epoch, and resolve differences."""
         self._compare_due = False
         running = self._running(epoch)
-        in_hand = epoch.in_hand()
+        unrecorded = epoch.unrecorded()
         asked_at = self._clock.monotonic()
         found = self._store.holdings(epoch.node)
         self._store_time.learn(found.now, asked_at)
-        if found.claims != {claim.fire_id for claim in self._held} or not found.executions <= in_hand:
+        if found.claims != {claim.fire_id for claim in self._claims} or not found.executions <= unrecorded:
             self._reconcile(epoch)
-        self._end_gone(epoch, running, found)
+        self._disown_missing(epoch, running, found)
 
     def _reconcile(self, epoch: Epoch) -> None:
-        """End the differences between what this node has in hand and what its epoch holds."""
-        held = {claim.fire_id for claim in self._held}
+        """Resolve the differences between the claims and executions of this node and the rows of its epoch."""
+        claims = {claim.fire_id for claim in self._claims}
         running = self._running(epoch)
-        found = self._store.reconcile(epoch.node, claims=held, executions=epoch.in_hand())
+        found = self._store.reconcile(epoch.node, claims=claims, executions=epoch.unrecorded())
         self._answer_lost = False
         if found.released or found.fired:
             self.differences += len(found.released) + len(found.fired)
             self._logger.warning(
-                "%s: this node held %d claims and %d executions that it did not know of, as the answer to a step was"
-                " lost; the claims are released, the executions begin",
+                "%s: the store had %d claims and %d executions of this node that it did not know, because the answer to"
+                " a step was lost; it released the claims and started the executions",
                 self.name,
                 len(found.released),
                 len(found.fired),
             )
-        self._drop(held.difference(found.holdings.claims))
+        self._drop(claims.difference(found.holdings.claims))
         self._start(found.fired, epoch)
-        self._end_gone(epoch, running, found.holdings)
+        self._disown_missing(epoch, running, found.holdings)
 
-    def _end_gone(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
-        """Tell the executions whose rows are gone that they no longer count. They ran before the store was asked, and
-        still do: none of them was recorded meanwhile."""
-        gone = self._running(epoch).intersection(running).difference(found.executions)
-        if gone:
-            self.differences += len(gone)
-            self._disown(gone)
+    def _disown_missing(self, epoch: Epoch, running: Collection[int], found: Holdings) -> None:
+        """Disown the executions whose rows are missing.
+
+        Only those count that ran before the query and still run after it: the rest may have been recorded meanwhile.
+        """
+        missing = self._running(epoch).intersection(running).difference(found.executions)
+        if missing:
+            self.differences += len(missing)
+            self._disown(missing)
 
     def _release(self, epoch: Epoch, claims: Sequence[AcquiredTrigger]) -> None:
         if not claims:
             return
         fire_ids = {claim.fire_id for claim in claims}
-        # What a transaction of somebody's holds is still claimed, and tried again.
+        # Claims whose rows another transaction has locked are not released; they are tried again.
         self._drop(fire_ids.difference(self._store.release(epoch.node, fire_ids)))
 
     def release_all(self) -> None:
-        """Give back what is claimed and not fired; after the thread has ended."""
-        epoch = self._held_by
+        """Release all claims. It is called after the thread has ended."""
+        epoch = self._claims_epoch
         if epoch is not None and not epoch.lost:
-            self._release(epoch, self._held)
+            self._release(epoch, self._claims)
             self._wake_others(epoch)
 
     def _wake_others(self, epoch: Epoch) -> None:
-        # This node may have been the only one that was awake for what is due next.
+        # The other nodes may all be waiting for a time after the next due trigger.
         self._store.release(epoch.node, ())
 
 
-class _HeldBack:
-    """Claims that could not be fired when they seemed due, and when they are tried again."""
+class _NotDue:
+    """The claims that were not yet due by the store's clock when they were fired, with the times of their retries."""
 
     def __init__(self) -> None:
         self._tries: dict[int, tuple[int, float]] = {}
 
-    def again(self, fire_ids: Collection[int], now: float) -> None:
+    def retry(self, fire_ids: Collection[int], now: float) -> None:
         for fire_id in fire_ids:
             tries, _ = self._tries.get(fire_id, (0, 0.0))
-            self._tries[fire_id] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_HELD_REST))
+            self._tries[fire_id] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_LOCKED_REST))
 
     def rest(self, fire_id: int, now: float) -> float:
         return self._tries[fire_id][1] - now if fire_id in self._tries else 0.0

@@ -1,4 +1,4 @@
-"""A thread whose body is one pass, again and again: the pass returns its rest."""
+"""The base class of the node's background threads, which repeat a pass and rest as long as the pass asks for."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from quartzpy.runtime.wakeup import Wakeup
 
 NO_REST = 0.0
 LAST_RESORT_REST = 1.0
-"""Seconds, after the handling of an error failed itself."""
+"""The rest, in seconds, after an error handler itself failed."""
 PERIOD = 15.0
-"""Seconds within which a thread that has nothing to wait for makes a pass, however slow its steps are."""
+"""The longest expected duration of a pass, in seconds, including slow steps."""
 
 
 class Service(ABC):
-    """Runs `run_once` until stopped. Nothing that a pass raises ends the thread; what ends it all the same is made
-    good by `restart`.
+    """A thread that calls `run_once` until it is stopped.
+
+    Exceptions of a pass do not end the thread. If it ends nevertheless, the supervisor calls `restart`.
     """
 
     period = PERIOD
     report_error: Callable[[str, BaseException], None] = staticmethod(lambda message, error: None)
-    """Called with each failure of a pass that is not the database's absence."""
+    """Called with each error of a pass, except errors of the store."""
 
     def __init__(
         self,
@@ -41,11 +42,11 @@ class Service(ABC):
         self.name = name
         self.wakeup = Wakeup()
         self.last_error: str | None = None
-        """What last failed in a pass, or ended the thread."""
+        """The last error of a pass or of the thread."""
         self.passed_at: float | None = None
-        """When the last pass ended, by the steady clock."""
+        """The end of the last pass, by the monotonic clock."""
         self.expected_at: float | None = None
-        """When the present pass began, or the next one is to."""
+        """The start of the current pass, or the planned start of the next one."""
         self._steady = (clock or SystemClock()).monotonic
         self._watch = watch
         self._logger = logging.getLogger(f"{type(self).__module__}")
@@ -55,13 +56,13 @@ class Service(ABC):
 
     @abstractmethod
     def run_once(self) -> float:
-        """Do one pass; the seconds to rest after it. Tests call it directly."""
+        """Perform one pass. Return the seconds to rest after it. Tests call it directly."""
 
     def after_failure(self, error: BaseException) -> None:
-        """Called when a pass failed because of the store, before the next one."""
+        """Handle a failed pass before the next one."""
 
     def on_lease_lost(self) -> None:
-        """Called when a pass found that this node's epoch is gone."""
+        """Handle a pass that found that the epoch of this node is lost."""
 
     @property
     def stopping(self) -> bool:
@@ -71,12 +72,12 @@ class Service(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end after its present pass."""
+        """Ask the thread to end after its current pass."""
         self._stopping.set()
         self.wakeup.set()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the thread's end; whether it came."""
+        """Wait for the thread to end. Return False on timeout."""
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(timeout)
@@ -86,15 +87,15 @@ class Service(ABC):
 
     @property
     def ident(self) -> int | None:
-        """The thread's number."""
+        """The identifier of the thread; None before `start`."""
         return self._thread.ident
 
     def is_alive(self) -> bool:
-        """Return whether the thread runs, or is not meant to."""
+        """Return False if the thread has ended although it should be running."""
         return self._thread.ident is None or self.stopping or self._thread.is_alive()
 
     def restart(self) -> None:
-        """Go on in a new thread, in place of one that ended. RuntimeError: no thread can be started."""
+        """Replace a thread that ended. Raises RuntimeError if no thread can be started."""
         thread = self._new_thread()
         self.expected_at = self._steady()
         thread.start()
@@ -109,7 +110,7 @@ class Service(ABC):
         try:
             while not self._stopping.is_set():
                 self.expected_at = self._steady()
-                rest = self._pass_at_any_rate()
+                rest = self._guarded_pass()
                 self.passed_at = self._steady()
                 self.expected_at = self.passed_at + rest
                 self.wakeup.wait(rest)
@@ -117,11 +118,11 @@ class Service(ABC):
             self.last_error = _named(error)
             raise
 
-    def _pass_at_any_rate(self) -> float:
+    def _guarded_pass(self) -> float:
         try:
             return self._pass()
         except BaseException as error:
-            # The handling of an error failed, as where a logging handler raises: there is nobody left to tell.
+            # The error handler itself failed, for example because a log handler raised, so nothing can be logged.
             self.last_error = _named(error)
             return LAST_RESORT_REST
 
@@ -138,7 +139,7 @@ class Service(ABC):
             self.after_failure(error)
             return self.retry_in(error)
         except BaseException as error:
-            # A bug, or no memory: the loop must go on, for nobody else does its work on this node.
+            # A bug, or no memory. The loop must continue, because no other thread does this work on this node.
             self.last_error = _named(error)
             self.after_failure(error)
             self._logger.exception("%s: a pass failed", self.name)
@@ -148,7 +149,7 @@ class Service(ABC):
         return rest
 
     def retry_in(self, error: BaseException) -> float:
-        """How many seconds to wait after a pass that failed because of the store."""
+        """Return the seconds to wait after a pass that failed because of the store."""
         if self._watch is not None and is_without_connection(error):
             self._logger.debug("%s: no connection: %s", self.name, error)
             return self._watch.try_failed()
@@ -163,7 +164,7 @@ def _named(error: BaseException) -> str:
 
 
 class EpochService(Service):
-    """A service whose every pass acts for one epoch of the node, the one that was present when it began."""
+    """A service whose passes each act for one epoch, the one that was current when the pass began."""
 
     def __init__(
         self,
@@ -181,13 +182,13 @@ class EpochService(Service):
 
     @abstractmethod
     def run_as(self, epoch: Epoch) -> float:
-        """Do one pass for `epoch`; the seconds to rest after it."""
+        """Perform one pass for `epoch`. Return the seconds to rest after it."""
 
     def run_once(self) -> float:
         self._acting = self._epoch()
         return self.run_as(self._acting)
 
     def on_lease_lost(self) -> None:
-        # Not the epoch that is present by now: another thread may have rejoined meanwhile.
+        # Not the current epoch: another thread may have rejoined meanwhile.
         if self._acting is not None:
             self._lease_lost(self._acting)

@@ -1,4 +1,4 @@
-"""The store's time between its answers: learned from them, and carried on by this machine's steady clock."""
+"""The estimated time of the store: its last answer, extrapolated by the monotonic clock of this machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quartzpy.clock import Clock
 logger = logging.getLogger(__name__)
 
 REPORTED_SKEW = 5.0
-"""Seconds that this machine's clock and the database's may differ without a warning."""
+"""The difference between this machine's wall clock and the database's, in seconds, from which a warning is logged."""
 
 
 class StoreTime:
-    """Estimates the store's time. A wrong wall clock of this machine has no part in it."""
+    """An estimate of the store's time. It does not depend on the wall clock of this machine."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -22,13 +22,13 @@ class StoreTime:
         self._is_reported = False
 
     def learn(self, now: datetime, asked_at: float) -> None:
-        """The store said `now` to a question that left at `asked_at` (by `Clock.monotonic`)."""
+        """Record the store's time `now` from the answer to a request sent at `asked_at` (of `Clock.monotonic`)."""
         answered = self._clock.monotonic()
-        # The store read its clock somewhere between; the middle errs by half the round trip at most.
+        # The store read its clock during the round trip. The middle is wrong by at most half of it.
         self._learned = (now, (asked_at + answered) / 2)
 
     def now(self) -> datetime:
-        """The estimate; this machine's wall clock before anything was learned."""
+        """Return the estimate. Before the first answer it is the wall clock of this machine."""
         learned = self._learned
         if learned is None:
             return self._clock.now()
@@ -37,16 +37,16 @@ class StoreTime:
 
     @property
     def skew(self) -> timedelta:
-        """The time by which this machine's wall clock is ahead of the store's; below zero where it is behind."""
+        """The time by which this machine's wall clock is ahead of the store's; negative if it is behind."""
         return timedelta() if self._learned is None else self._clock.now() - self.now()
 
     def report_skew(self, node: str) -> None:
-        """Warn once where this machine's clock is wrong: the times in its log and those that its jobs see are too."""
+        """Log one warning if the wall clock of this machine is wrong, as then its log and its jobs show wrong times."""
         skew = self.skew.total_seconds()
         if abs(skew) >= REPORTED_SKEW and not self._is_reported:
             self._is_reported = True
             logger.warning(
-                "node %s: this machine's clock is %.1f s %s the database's, which decides what is due",
+                "node %s: this machine's clock is %.1f s %s the database's, which decides when triggers are due",
                 node,
                 abs(skew),
                 "ahead of" if skew > 0 else "behind",

@@ -1,7 +1,8 @@
-"""The supervisor: starts threads again that ended, and says which of them make no progress.
+"""The supervisor: it restarts threads that ended, and reports threads that make no progress.
 
-A loop catches whatever its pass raises. What ends its thread all the same (an error while an error is handled, an
-exception that something threw into it) is made good here. Where that does not help the node has failed, and says so.
+The loop of a service catches the exceptions of its passes. A thread that ends nevertheless (an error in an error
+handler, an exception that was injected into the thread) is restarted here. If restarts do not help, the node has
+failed.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ from quartzpy.runtime.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at the threads."""
+CHECK_EVERY = 1.0
+"""The interval, in seconds, at which the threads are checked."""
 OVERDUE_PERIODS = 3.0
 SHORTEST_PERIOD = 1.0
-"""Seconds: what is due more often than that is not overdue within moments."""
+"""The shortest period, in seconds, for this purpose: a thread with a shorter one is not overdue at once."""
 STUCK_PERIODS, STUCK_SECONDS = 10.0, 60.0
-"""Without a pass for both of these a thread is taken for stuck: only a new process helps."""
-MOST_RESTARTS, RESTARTS_WITHIN = 5, 60.0
-"""More restarts of one thread than that, within so many seconds, do not help it."""
+"""A thread without a pass for both of these times is stuck, and only a new process can continue."""
+MAX_RESTARTS, RESTARTS_WITHIN = 5, 60.0
+"""A thread that ends more often than MAX_RESTARTS within RESTARTS_WITHIN seconds cannot be kept alive."""
 
 
 class Supervised(Protocol):
-    """A thread, or a group of them, that can be started again."""
+    """A thread, or a group of threads, that can be restarted."""
 
     @property
     def name(self) -> str: ...
 
     def is_alive(self) -> bool:
-        """Return whether all threads run that should; also before the first is needed, and after it was stopped."""
+        """Return False if a thread has ended that should be running."""
         ...
 
     def restart(self) -> None:
-        """Put new threads in the place of those that ended. RuntimeError: none can be started."""
+        """Replace the threads that ended. Raises RuntimeError if none can be started."""
         ...
 
 
@@ -54,22 +55,22 @@ class _Watched:
     restarts: int = 0
     recent: deque[float] = field(default_factory=deque)
     error: str | None = None
-    told_overdue: bool = False
+    reported_overdue: bool = False
 
 
 class Supervisor:
-    """Looks at threads each second, in a thread that whoever asks for their health starts again."""
+    """A thread that checks other threads every second. A call of `health` restarts the supervisor itself."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
         self.failure: str | None = None
-        """Why only a new process helps."""
+        """The reason why only a new process can continue. None while there is none."""
         self._clock = clock
         self._watched: list[_Watched] = []
         self._stopping = threading.Event()
         self._wakeup = Wakeup()
         self._turn = threading.Lock()
-        self._looked_at: float | None = None
+        self._checked_at: float | None = None
         self._restarts = 0
         self._thread: threading.Thread | None = None
 
@@ -85,7 +86,7 @@ class Supervisor:
         self._wakeup.set()
 
     def ensure_alive(self) -> None:
-        """Start the supervisor again where it ended itself."""
+        """Restart the thread of the supervisor if it has ended."""
         thread = self._thread
         if thread is None or thread.is_alive() or self._stopping.is_set():
             return
@@ -97,75 +98,75 @@ class Supervisor:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.look()
+                self.check()
             except BaseException as error:
-                _tell(logging.ERROR, "the supervisor failed: %r", error)
-            self._wakeup.wait(LOOK_EVERY)
+                _log(logging.ERROR, "the supervisor failed: %r", error)
+            self._wakeup.wait(CHECK_EVERY)
 
-    def look(self) -> None:
-        """Look at all threads once."""
+    def check(self) -> None:
+        """Check all threads once."""
         now = self._clock.monotonic()
-        paused = self._looked_at is not None and now - self._looked_at > OVERDUE_PERIODS * LOOK_EVERY
-        self._looked_at = now
+        paused = self._checked_at is not None and now - self._checked_at > OVERDUE_PERIODS * CHECK_EVERY
+        self._checked_at = now
         if self._stopping.is_set():
             return
         for watched in self._watched:
             if not watched.supervised.is_alive():
                 self._restart(watched, now)
-            # Where this thread slept too, the machine or the process did: all others get their time first.
+            # If this thread was delayed too, the machine or the process was suspended, and nothing is overdue yet.
             elif not paused:
-                self._look_for_progress(watched, now)
+                self._check_progress(watched, now)
 
     def _restart(self, watched: _Watched, now: float) -> None:
         name = watched.supervised.name
         watched.recent.append(now)
         while watched.recent and now - watched.recent[0] > RESTARTS_WITHIN:
             watched.recent.popleft()
-        if len(watched.recent) > MOST_RESTARTS:
+        if len(watched.recent) > MAX_RESTARTS:
             self._fail(f"thread {name} ended {len(watched.recent)} times within {RESTARTS_WITHIN:.0f} s")
             return
         try:
             watched.supervised.restart()
         except BaseException as error:
             watched.error = f"{type(error).__name__}: {error}"
-            _tell(logging.ERROR, "thread %s ended and cannot be started again: %s", name, watched.error)
+            _log(logging.ERROR, "thread %s ended and cannot be restarted: %s", name, watched.error)
             return
         watched.restarts += 1
-        _tell(
+        _log(
             logging.ERROR,
-            "thread %s ended (%s) and was started again",
+            "thread %s ended (%s) and was restarted",
             name,
             getattr(watched.supervised, "last_error", None) or "without an error",
         )
 
-    def _look_for_progress(self, watched: _Watched, now: float) -> None:
+    def _check_progress(self, watched: _Watched, now: float) -> None:
         service = watched.supervised
         if not isinstance(service, Service):
             return
         late = _late(service, now)
         if late is None:
-            watched.told_overdue = False
+            watched.reported_overdue = False
             return
-        if not watched.told_overdue:
-            watched.told_overdue = True
-            _tell(logging.ERROR, "thread %s has made no pass for %.0f s:\n%s", service.name, late, _stack(service))
+        if not watched.reported_overdue:
+            watched.reported_overdue = True
+            _log(logging.ERROR, "thread %s has made no pass for %.0f s:\n%s", service.name, late, _stack(service))
         if late > max(STUCK_PERIODS * _period(service), STUCK_SECONDS):
             self._fail(f"thread {service.name} has made no pass for {late:.0f} s")
 
     def _fail(self, reason: str) -> None:
         if self.failure is None:
             self.failure = reason
-            _tell(logging.CRITICAL, "%s: this node cannot go on", reason)
+            _log(logging.CRITICAL, "%s: this node cannot continue", reason)
 
     def threads(self) -> tuple[ThreadHealth, ...]:
-        """All threads that are watched, and the one that watches."""
+        """Return the health of the supervisor and of all threads that it checks."""
         now = self._clock.monotonic()
-        thread, looked_at = self._thread, self._looked_at
+        thread, checked_at = self._thread, self._checked_at
         own = ThreadHealth(
             self.name,
             alive=thread is None or thread.is_alive(),
-            last_pass_age=None if looked_at is None else timedelta(seconds=now - looked_at),
-            overdue=looked_at is not None and now - looked_at > OVERDUE_PERIODS * LOOK_EVERY,
+            last_pass_age=None if checked_at is None else timedelta(seconds=now - checked_at),
+            overdue=checked_at is not None and now - checked_at > OVERDUE_PERIODS * CHECK_EVERY,
             restarts=self._restarts,
         )
         return (own, *(_health(watched, now) for watched in self._watched))
@@ -189,7 +190,7 @@ def _period(service: Service) -> float:
 
 
 def _late(service: Service, now: float) -> float | None:
-    """For how many seconds a service should have made a pass, where that is overdue."""
+    """Return for how many seconds a pass of a service is overdue, or None if it is not."""
     expected = service.expected_at
     if expected is None or service.stopping or now - expected <= OVERDUE_PERIODS * _period(service):
         return None
@@ -198,15 +199,15 @@ def _late(service: Service, now: float) -> float | None:
 
 def _stack(service: Service) -> str:
     frame = sys._current_frames().get(service.ident or 0)
-    return "".join(traceback.format_stack(frame)) if frame is not None else "(its stack is not known)"
+    return "".join(traceback.format_stack(frame)) if frame is not None else "(no stack)"
 
 
-def _tell(level: int, message: str, *values: object) -> None:
-    """Log; a handler that raises must not cost the thread that keeps the others alive."""
+def _log(level: int, message: str, *values: object) -> None:
+    """Log a message. A log handler that raises must not end the thread that keeps the others alive."""
     try:
         logger.log(level, message, *values)
     except BaseException as error:
         try:
             sys.stderr.write(f"{message % values} (logging failed: {error!r})\n")
-        except BaseException:  # There is nobody left to tell.
+        except BaseException:  # Neither logging nor standard error works.
             return

@@ -1,4 +1,4 @@
-"""Starts threads where that may fail: a process at its limit of threads can start none until others have ended."""
+"""Starting of threads in a process that may be at its thread limit."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from contextlib import suppress
 
 
 class ThreadStart:
-    """Starts threads of one kind; says once that it cannot, and once that it can again."""
+    """Starts threads of one kind. It logs once that this fails, and once that it works again."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self.failures = 0
-        """How many attempts failed since the last that did not."""
+        """The number of consecutive failed attempts."""
 
     def of(self, target: Callable[[], None], name: str) -> threading.Thread | None:
-        """A thread that runs `target`; None: none can be started now, and the caller shall try again later."""
+        """Start a thread that runs `target`. Return None if that fails; the caller must try again later."""
         try:
             thread = threading.Thread(target=target, name=name, daemon=True)
             thread.start()
         except (RuntimeError, MemoryError) as error:
-            # CPython raises RuntimeError where the system refuses a thread, and as the interpreter ends.
+            # CPython raises RuntimeError if the system refuses a thread, and while the interpreter shuts down.
             self.failures += 1
             if self.failures == 1:
                 with suppress(Exception):
-                    self._logger.error("thread %s cannot be started (%s); what it would do waits", name, error)
+                    self._logger.error("thread %s cannot be started (%s); its work is delayed", name, error)
             return None
         if self.failures:
             with suppress(Exception):

@@ -1,4 +1,4 @@
-"""A latched wake-up: signalled while nobody sleeps, the next sleep is skipped (Quartz learned it as QTZ-336)."""
+"""A latched wake-up: a signal between two waits makes the next wait return at once (see Quartz's issue QTZ-336)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from quartzpy.clock import wait_by_boot_time
 
 
 class Wakeup:
-    """One thread waits; any thread wakes it."""
+    """A wake-up for one waiting thread. Any thread may set it."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def set(self) -> None:
-        # Whoever was woken clears the event before looking at what there is to do: set once is enough.
+        # The waiting thread clears the event before it looks for work, so setting it once is enough.
         if not self._event.is_set():
             self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep for at most `seconds`; whether somebody woke us."""
+        """Wait for at most `seconds`. Return whether the wake-up was set."""
         woken = wait_by_boot_time(self._event.wait, seconds)
         self._event.clear()
         return woken

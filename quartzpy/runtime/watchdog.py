@@ -1,4 +1,4 @@
-"""Looks after what cannot look after itself: what is blocked, what takes long, what could not be started."""
+"""The watchdog: it runs periodic checks for blocked loops, slow listeners and threads that could not be started."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from quartzpy.runtime.service import Service
 logger = logging.getLogger(__name__)
 
 REST = 0.25
-"""Seconds between two looks: a quarter of the shortest time after which something is reported."""
+"""The interval of the checks, in seconds: a quarter of the shortest time after which something is reported."""
 
 
 class Watchdog(Service):
-    """A thread that runs these looks, each quick, again and again."""
+    """A thread that periodically runs `checks`, each of which must be quick."""
 
-    def __init__(self, name: str, looks: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, name: str, checks: Sequence[Callable[[], None]]) -> None:
         super().__init__(name)
-        self._looks = looks
+        self._checks = checks
 
     def run_once(self) -> float:
-        for look in self._looks:
+        for check in self._checks:
             try:
-                look()
+                check()
             except BaseException:
-                # The others look all the same.
-                logger.exception("%s: a look failed", self.name)
+                # An error of one check must not stop the others.
+                logger.exception("%s: a check raised an error", self.name)
         return REST

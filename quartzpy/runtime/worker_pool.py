@@ -1,8 +1,8 @@
-"""The workers: threads that run jobs, at most so many at once, and the count of those that are free.
+"""The worker pool: a limited number of threads that run jobs, and the count of free slots.
 
-A slot is taken before a trigger is claimed, so that nothing is ever claimed that cannot run. Threads are woken
-one after another, each by the one before it: many short jobs are run by few threads, which saves most of the
-switching between them, and many long ones get a thread each.
+A trigger is claimed only when a slot is free, so that every claim can run at once. Threads are woken one after another,
+each by the previous one: many short jobs are run by a few threads, which saves context switches, while long jobs get a
+thread each.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from quartzpy.runtime.thread_start import ThreadStart
 logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = threading.TIMEOUT_MAX / 2
-"""A condition takes no longer one."""
+"""The longest timeout, in seconds, that a condition accepts, with a margin."""
 
 Task = Callable[[], None]
 
 
 class WorkerPool:
-    """Runs tasks on at most `size` threads. A task's slot is given back by `release`, not by its end."""
+    """Runs tasks on at most `size` threads. A call of `release`, not the end of the task, frees its slot."""
 
     def __init__(self, size: int, name: str) -> None:
         self.size = size
@@ -37,44 +37,44 @@ class WorkerPool:
         self._waking = False
         self._threads: list[threading.Thread] = []
         self._starting = ThreadStart(logger)
-        self._taken = 0
+        self._occupied = 0
         self._closed = False
         self._numbers = count(1)
 
     @property
     def free(self) -> int:
         with self._lock:
-            return self.size - self._taken
+            return self.size - self._occupied
 
     @property
-    def taken(self) -> int:
+    def occupied(self) -> int:
         with self._lock:
-            return self._taken
+            return self._occupied
 
     def wait_until_idle(self, timeout: float | None) -> bool:
-        """Wait until no slot is taken; whether that came."""
+        """Wait until no slot is occupied. Return False on timeout."""
         with self._changed:
             limit = None if timeout is None else min(timeout, LONGEST_WAIT)
-            return self._changed.wait_for(lambda: self._taken == 0, limit)
+            return self._changed.wait_for(lambda: self._occupied == 0, limit)
 
     def submit(self, tasks: Sequence[Task]) -> None:
-        """Run tasks, each in a slot of its own; callers asked for as many free ones before."""
+        """Run tasks, each in one slot. The caller has made sure that there are enough free slots."""
         with self._lock:
-            self._taken += len(tasks)
+            self._occupied += len(tasks)
             self._tasks.extend(tasks)
             self._wake_one()
 
     def release(self) -> bool:
-        """A task's work ended, on whatever thread; whether its slot is the first that is free."""
+        """Free a slot. Return True if all slots were occupied before."""
         with self._changed:
-            self._taken -= 1
-            is_first = self._taken == self.size - 1
-            if self._taken == 0:
+            self._occupied -= 1
+            is_first = self._occupied == self.size - 1
+            if self._occupied == 0:
                 self._changed.notify_all()
             return is_first
 
     def close(self) -> None:
-        """End the threads once they have run what was submitted."""
+        """End the threads after they have run all submitted tasks."""
         with self._changed:
             self._closed = True
             for semaphore in self._idle:
@@ -97,19 +97,21 @@ class WorkerPool:
     # --- supervision
 
     def is_alive(self) -> bool:
-        """Return whether no thread ended before its time."""
+        """Return False if a thread has ended unexpectedly."""
         with self._lock:
             return self._closed or all(thread.is_alive() for thread in self._threads)
 
     def restart(self) -> None:
-        """Forget the threads that ended, and wake or start one for what waits; where none can be started,
-        `keep_running` tries again."""
+        """Forget the threads that ended, and wake or start one for the waiting tasks.
+
+        If no thread can be started, `keep_running` tries again.
+        """
         with self._lock:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            self._all_look_again()
+            self._wake_all()
 
-    def _all_look_again(self) -> None:
-        """Nobody can tell whether a thread that ended was among the idle, or was being woken."""
+    def _wake_all(self) -> None:
+        """Wake all idle threads, because the thread that ended may have been idle, or just being woken."""
         idle, self._idle = self._idle, []
         self._waking = False
         for semaphore in idle:
@@ -124,7 +126,7 @@ class WorkerPool:
             self._idle.pop().release()
         elif len(self._threads) < self.size:
             thread = self._starting.of(self._work, f"{self.name}-{next(self._numbers)}")
-            # Where none can be started, the threads that there are go on with the tasks.
+            # If no thread can be started, the existing threads run the tasks.
             if thread is not None:
                 self._threads.append(thread)
                 self._waking = True
@@ -133,12 +135,12 @@ class WorkerPool:
         try:
             self._run_tasks()
         except BaseException:
-            # Out of memory between two tasks: another thread takes this one's place.
+            # Out of memory between two tasks. Another thread replaces this one.
             with self._lock:
                 self._threads = [thread for thread in self._threads if thread is not threading.current_thread()]
-                self._all_look_again()
+                self._wake_all()
             with suppress(BaseException):
-                logger.exception("a worker thread ended; another takes its place")
+                logger.exception("a worker thread ended and is replaced")
 
     def _run_tasks(self) -> None:
         called = threading.Semaphore(0)
@@ -161,6 +163,6 @@ class WorkerPool:
             try:
                 task()
             except BaseException:
-                # A task handles its job's errors itself: this one is ours, and must not cost the thread.
+                # Tasks handle the errors of their jobs. Any other error must not end the thread.
                 with suppress(BaseException):
-                    logger.exception("a worker's task failed")
+                    logger.exception("a task of a worker raised an error")

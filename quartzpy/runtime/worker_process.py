@@ -1,4 +1,4 @@
-"""A child process as its node sees it: what is said to it and by it, whether it lives, and its end."""
+"""The node's handle of a child process: messages, liveness and termination."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from quartzpy.errors import WorkerDiedError
 from quartzpy.runtime.process_messages import END, pack
 
 LOOK_AFTER = 0.5
-"""Seconds between two looks whether a child still lives, where the system does not say when it ends."""
+"""The interval, in seconds, of liveness checks on systems that cannot signal the end of a process."""
 
 
 class WorkerProcess:
-    """A child process; one thread at a time talks with it, and any may kill it."""
+    """A child process. One thread at a time communicates with it; any thread may kill it."""
 
     def __init__(self, process: SpawnProcess, connection: Connection[bytes, bytes]) -> None:
         self._process = process
@@ -27,17 +27,17 @@ class WorkerProcess:
         self._is_reaped = False
         self._exit_code: int | None = None
         self._ends: int | None = None
-        with suppress(AttributeError, OSError):  # Where the system has none, it is asked now and then.
+        with suppress(AttributeError, OSError):  # Without pidfd, `receive` polls.
             self._ends = os.pidfd_open(process.pid or 0)
         self.is_ready = False
 
     @property
     def has_ended(self) -> bool:
-        """Of one that has nothing to do: it says nothing, so what is to be read is the end."""
+        """True if an idle child has ended. An idle child sends nothing, so readable data means the end of the pipe."""
         return self._connection.poll() or self._has_ended_within(0.0)
 
     def send(self, message: bytes) -> None:
-        """Raises OSError: it has ended."""
+        """Send a message. Raises OSError if the child has ended."""
         with self._sending:
             self._connection.send_bytes(message)
 
@@ -46,8 +46,8 @@ class WorkerProcess:
             self.send(pack(END))
 
     def receive(self) -> bytes:
-        """Raises EOFError, OSError: it has ended."""
-        # What a job forked has the other end of the pipe too, and keeps it open when the child is dead.
+        """Return the next message. Raises EOFError or OSError if the child has ended."""
+        # Processes that a job forked inherit the other end of the pipe, and keep it open after the child's death.
         while not self._connection.poll():
             if self._ends is not None:
                 multiprocessing.connection.wait([self._connection, self._ends])
@@ -58,23 +58,23 @@ class WorkerProcess:
         return self._connection.recv_bytes()
 
     def kill(self) -> None:
-        """Kill it, and what its jobs have started."""
+        """Kill the child and the processes that its jobs have started."""
         if self._is_reaped or (self._ends is None and self._process.exitcode is not None):
             return
         pid = self._process.pid
-        # Until it is reaped its number is nobody else's.
+        # The process id cannot be reused before the child is reaped.
         with suppress(OSError):
             if pid is not None and os.getpgid(pid) == pid:
                 os.killpg(pid, signal.SIGKILL)
         self._process.kill()
 
-    def reap(self, seconds: float, *, as_told: bool = False) -> int | None:
-        """Wait for the end, kill it after so many seconds; its exit code, None where nobody can tell.
+    def reap(self, seconds: float, *, on_request: bool = False) -> int | None:
+        """Wait for the child to end, and kill it after `seconds`. Return its exit code, or None if unknown.
 
-        What its jobs have started is killed with it, unless it ended `as_told`.
+        The processes that its jobs have started are killed too, unless the child ended in time `on_request`.
         """
         if not self._is_reaped:
-            if not self._has_ended_within(seconds) or not as_told:
+            if not self._has_ended_within(seconds) or not on_request:
                 self.kill()
             self._process.join()
             self._is_reaped = True
@@ -93,7 +93,7 @@ class WorkerProcess:
 
 def died(code: int | None, was_ready: bool) -> WorkerDiedError:
     if code is None:
-        how = "in a way that nobody can tell"
+        how = "for an unknown reason"
     elif code < 0:
         how = f"with signal {_signal_name(-code)}"
     else:
@@ -101,8 +101,8 @@ def died(code: int | None, was_ready: bool) -> WorkerDiedError:
     message = f"the worker process ended {how}"
     if not was_ready:
         message += (
-            " before it could begin; its standard error says why. It imports the program's main module, whose start"
-            ' belongs under if __name__ == "__main__":'
+            " before it was ready; its standard error has the reason. It imports the program's main module, whose"
+            ' startup code must be guarded by if __name__ == "__main__":'
         )
     return WorkerDiedError(message, exit_code=code)
 

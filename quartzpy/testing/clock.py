@@ -63,13 +63,13 @@ class ManualClock:
         self._now = max(self._now, instant)
 
     def call_at(self, instant: datetime, action: Callable[[], object]) -> int:
-        """Call `action` when the clock passes `instant`. Returns a number for `call_off`."""
+        """Call `action` when the clock passes `instant`. Returns a number for `cancel`."""
         number = next(self._numbers)
         self._actions[number] = action
         heapq.heappush(self._heap, (as_instant(instant, "instant"), number))
         return number
 
-    def call_off(self, number: int) -> None:
+    def cancel(self, number: int) -> None:
         """Do not make a call. It is no error if it has been made already."""
         self._actions.pop(number, None)
 

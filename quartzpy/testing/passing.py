@@ -31,8 +31,8 @@ class ClockDeadlines(Deadlines):
     def add(self, seconds: float, action: Callable[[], None]) -> int:
         return self._manual.call_at(self._manual.now() + timedelta(seconds=seconds), action)
 
-    def call_off(self, number: int) -> None:
-        self._manual.call_off(number)
+    def cancel(self, number: int) -> None:
+        self._manual.cancel(number)
 
 
 class ClockCancellation(Cancellation):

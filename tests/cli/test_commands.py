@@ -60,7 +60,7 @@ def test_the_tables_are_made_checked_and_removed_by_command(fresh_database: Call
     assert db("current") == "nothing"
     assert db("upgrade") == "nothing -> 0001"
     assert db("current") == "0001"
-    assert db("check") == "revision 0001: the tables are as this release needs them"
+    assert db("check") == "revision 0001: the tables match this release"
     assert db("upgrade", "--schema", "billing") == "nothing -> 0001"
     assert db("wait", "--timeout", "5s") == ""
     assert db("downgrade", "base", "--yes") == "now at nothing"
@@ -82,9 +82,9 @@ def test_the_sql_needs_no_database() -> None:
         (("triggers", "--dsn", "postgresql://u:secret@127.0.0.1:9/x"), 3, r"StoreUnavailableError: .*refused"),
         (("triggers", "--dsn", "mysql://u:secret@h/x"), 2, r"SettingsError: database URL: postgresql\+psycopg://"),
         (("jobs", "--limit", "many"), 2, r"Invalid value for '--limit'"),
-        (("node", "--app", "nothing"), 2, r"module:scheduler is needed"),
+        (("node", "--app", "nothing"), 2, r"must be module:scheduler"),
         (("node", "--app", "no.such.module:scheduler"), 2, r"No module named 'no'"),
-        (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"a Scheduler, or a function"),
+        (("node", "--app", "tests.cluster.app:Quick.nothing"), 2, r"must be a Scheduler or a function"),
         (("node", "--app", "json:dumps"), 2, r"json:dumps"),
         (("demo", "--nodes", "0"), 2, r"'--nodes'"),
         (("demo", "--duration", "long"), 2, r"--duration: must be a length of time"),
@@ -166,11 +166,11 @@ def test_a_mistyped_name_says_which_names_there_are_and_the_only_scheduler_is_fo
             assert run("doctor")[0] in (0, 1)
     status, text, complaint = run("triggers")
     assert (status, text) == (2, "")
-    assert "--name is needed, as the database has several schedulers: billing, reports" in complaint
+    assert "--name is required: the database has several schedulers: billing, reports" in complaint
     for arguments in (("triggers",), ("jobs",), ("nodes",), ("running",), ("why", "t"), ("doctor",)):
         status, text, complaint = run(*arguments, "--name", "biling")
         assert (status, text) == (5, "")
-        assert "no scheduler of the name 'biling'; did you mean billing? (there are: billing, reports)" in complaint
+        assert "no scheduler named 'biling'; did you mean billing? (known schedulers: billing, reports)" in complaint
     assert "job-of-reports" in run("triggers", "--name", "reports")[1]
 
 

@@ -125,9 +125,9 @@ def test_a_bad_expression_has_a_caret_under_the_place(
     [
         (("0 0 12 * * ?", "--zone", "Nowhere"), "'Nowhere' is not known"),
         (("0 0 12 * * ?", "--after", "tomorrow"), "an instant such as 2026-03-29T01:00"),
-        (("0 0 12 * * ?", "--after", "2026-01-01", "--before", "2026-01-01"), "exclude each other"),
+        (("0 0 12 * * ?", "--after", "2026-01-01", "--before", "2026-01-01"), "cannot be used together"),
         (("--crontab", "99 * * * *"), "minutes field '99': allowed 0-59"),
-        (("0 30 2 * * *",), "--crontab reads six fields as a crontab line that begins with seconds"),
+        (("0 30 2 * * *",), "use --crontab to read six fields as a crontab line that starts with seconds"),
     ],
 )
 def test_other_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:

@@ -180,7 +180,7 @@ def test_a_process_that_ends_while_it_executes_keeps_its_place_until_its_window_
     end = f"scheduler.start(); [{wait} for _ in range(200) if not scheduler.currently_executing_jobs()]"
     status, out, err = start(LONG, url=postgres_dsn, settings="", end=end).end()
     assert (status, out) == (0, "runs\n")
-    assert "ends without shutdown(), with 1 execution: reports.long under way" in err
+    assert "exits without shutdown(), with 1 execution: reports.long" in err
     client = Scheduler(postgres_dsn, name="long")
     assert [node.instance_id for node in client.nodes().nodes] == ["n1"]
     client.shutdown()

@@ -46,7 +46,7 @@ def test_columns_are_left_out_in_order_and_named() -> None:
     assert widest(text) <= 55
     assert "NOTE" not in text
     assert "ERROR" in text.splitlines()[0]
-    assert text.splitlines()[-1] == "(note: in a wider terminal, or by --json)"
+    assert text.splitlines()[-1] == "(omitted: note; use a wider terminal or --json)"
 
 
 def test_a_very_narrow_terminal_cuts_no_cell_beyond_reading() -> None:

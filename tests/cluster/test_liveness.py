@@ -73,7 +73,7 @@ from quartzpy.runtime.misfire_handler import MisfireHandler
 def end(self):
     raise SystemExit(1)
 
-MisfireHandler._pass_at_any_rate = end
+MisfireHandler._guarded_pass = end
 scheduler = Scheduler(os.environ["NODE_DSN"], name="cluster-test", instance_id="a")
 """
 
@@ -90,7 +90,7 @@ def test_a_node_whose_thread_cannot_be_kept_alive_ends_with_status_70(cluster: C
         check=False,
     )
     assert done.returncode == 70, done.stderr
-    assert "ended 6 times within 60 s: this node cannot go on" in done.stderr
+    assert "ended 6 times within 60 s: this node cannot continue" in done.stderr
     assert cluster.client.nodes().nodes == (), "it left the cluster"
 
 

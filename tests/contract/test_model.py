@@ -468,7 +468,7 @@ class _Recovery:
 
 TestCluster = Cluster.TestCase
 TestCluster.settings = settings(
-    max_examples=int(os.environ.get("QUARTZPY_MODEL_EXAMPLES", "200")),
+    max_examples=int(os.environ.get("QUARTZPY_MODEL_EXAMPLES", "60")),
     stateful_step_count=50,
     deadline=None,
     database=None,

@@ -95,7 +95,7 @@ BODIES: dict[str, tuple[Callable[[JobExecutionContext], Any], str, str]] = {
     "result that cannot be shown": (lambda context: ReprRaises(), "SUCCEEDED", ""),
     "result of 10 MB": (lambda context: "x" * 10_000_000, "SUCCEEDED", ""),
     "surrogate": (lambda context: "\ud800", "SUCCEEDED", ""),
-    "generator": (lambda context: (one for one in ()), "FAILED", "it must not yield"),
+    "generator": (lambda context: (one for one in ()), "FAILED", "remove the yield"),
     "schedules itself": (schedule_itself, "SUCCEEDED", ""),
     "deletes itself": (delete_itself, "SUCCEEDED", ""),
     "sleeps through interrupt": (sleep_through_interrupt, "SUCCEEDED", ""),

@@ -159,7 +159,7 @@ def test_cluster_events_are_iterated_without_awaiting_the_call(make: Callable[..
         scheduler = make()
         await scheduler.start()
         seen = []
-        async with asyncio.timeout(20), scheduler.cluster_events(look_every=0.02) as events:
+        async with asyncio.timeout(20), scheduler.cluster_events(poll_interval=0.02) as events:
             assert "AsyncClusterEvents" in repr(events)
             handle = await scheduler.schedule_job(a_job(), SimpleTrigger("t"))
             assert repr(handle) == f"AsyncScheduledJob('{handle.key}')"
@@ -168,8 +168,8 @@ def test_cluster_events_are_iterated_without_awaiting_the_call(make: Callable[..
                 if isinstance(event, ExecutionEnded):
                     break
         assert seen[-1].execution.job_key == handle.key
-        with pytest.raises(SettingsError, match="look_every"):
-            await scheduler.cluster_events(look_every="soon").next()
+        with pytest.raises(SettingsError, match="poll_interval"):
+            await scheduler.cluster_events(poll_interval="soon").next()
         await scheduler.shutdown()
 
     asyncio.run(main())

@@ -22,8 +22,8 @@ MakeScheduler = Callable[..., Scheduler]
 def watch() -> Iterator[Callable[..., ClusterEvents]]:
     made: list[ClusterEvents] = []
 
-    def begin(scheduler: Scheduler, look_every: str = "1s") -> ClusterEvents:
-        made.append(scheduler.cluster_events(look_every=look_every))
+    def begin(scheduler: Scheduler, poll_interval: str = "1s") -> ClusterEvents:
+        made.append(scheduler.cluster_events(poll_interval=poll_interval))
         return made[-1]
 
     yield begin
@@ -126,5 +126,5 @@ def test_a_closed_watch_ends_for_who_waits_in_it(client: Scheduler) -> None:
     reader.start()
     events.close()
     assert ended.wait(SOON)
-    with pytest.raises(InvalidValueError, match="look_every"):
-        client.cluster_events(look_every="now and then")
+    with pytest.raises(InvalidValueError, match="poll_interval"):
+        client.cluster_events(poll_interval="now and then")

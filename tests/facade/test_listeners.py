@@ -205,7 +205,7 @@ def test_misfires_and_the_end_of_triggers_are_told(scheduler: Scheduler) -> None
     assert seen == [events.TriggerMisfired(over.key, missed), events.TriggerFinalized(over.key)]
 
 
-def test_one_that_was_removed_hears_nothing_more(scheduler: Scheduler) -> None:
+def test_one_that_was_removed_receives_no_more_events(scheduler: Scheduler) -> None:
     seen: list[Any] = []
     scheduler.listeners.add_listener(seen.append)
     assert scheduler.listeners.all() == [seen.append]
@@ -216,8 +216,8 @@ def test_one_that_was_removed_hears_nothing_more(scheduler: Scheduler) -> None:
 
 
 @pytest.mark.parametrize("add", ["add_job_listener", "add_trigger_listener", "add_scheduler_listener", "add_listener"])
-def test_what_is_no_listener_is_refused(client: Scheduler, add: str) -> None:
-    with pytest.raises(InvalidListenerError, match="listener: a"):
+def test_an_object_that_is_no_listener_is_refused(client: Scheduler, add: str) -> None:
+    with pytest.raises(InvalidListenerError, match="listener: must be a"):
         getattr(client.listeners, add)(object())
 
 
@@ -321,9 +321,9 @@ def test_matchers_of_a_listener_can_be_read_and_replaced(scheduler: Scheduler) -
     with pytest.raises(InvalidListenerError, match="was not added"):
         scheduler.listeners.set_matchers(other)
     scheduler.listeners.add_scheduler_listener(other)
-    with pytest.raises(InvalidListenerError, match="hears of all keys"):
+    with pytest.raises(InvalidListenerError, match="receives all keys"):
         scheduler.listeners.set_matchers(other, mine)
-    with pytest.raises(InvalidMatcherError, match="a KeyMatcher is needed"):
+    with pytest.raises(InvalidMatcherError, match="must be a KeyMatcher"):
         scheduler.listeners.set_matchers(listener, "mine")  # type: ignore[arg-type]
 
 

@@ -321,13 +321,13 @@ def test_a_thread_of_a_node_that_is_killed_comes_back(make: Callable[..., Schedu
     service = next(one for one in node._services() if one.name.endswith(name))
     if service.stopping:
         return  # A store that has no other processes has no news.
-    passes = service._pass_at_any_rate
+    passes = service._guarded_pass
 
     def die() -> float:
-        service._pass_at_any_rate = passes  # type: ignore[method-assign]
+        service._guarded_pass = passes  # type: ignore[method-assign]
         raise SystemExit(1)
 
-    service._pass_at_any_rate = die  # type: ignore[method-assign]
+    service._guarded_pass = die  # type: ignore[method-assign]
     service.wakeup.set()
     until(lambda: any(one.restarts for one in scheduler.health().threads), what="the restart")
     until(lambda: scheduler.health().state is HealthState.HEALTHY, what="health")
@@ -343,7 +343,7 @@ def test_a_thread_that_cannot_be_kept_alive_is_an_error_to_whoever_asks(make: Ca
     scheduler.start()
     node = scheduler._node
     assert node is not None
-    node._misfires._pass_at_any_rate = lambda: exec("raise SystemExit(1)")  # type: ignore[assignment,return-value]
+    node._misfires._guarded_pass = lambda: exec("raise SystemExit(1)")  # type: ignore[assignment,return-value]
     node._misfires.wakeup.set()
     until(lambda: scheduler.health().state is HealthState.FAILED, 30, "the verdict")
     with pytest.raises(NodeUnhealthyError, match="misfire-handler ended 6 times within 60 s"):

@@ -65,7 +65,7 @@ def test_a_plain_job_is_refused_by_an_executor_for_async_ones(make_scheduler: Ma
     assert scheduler.wait_until_recorded(1, SOON)
     [record] = scheduler.executions()
     assert record.outcome is Outcome.FAILED
-    assert "executor 'loop' runs async def jobs only; Recorded.execute is a plain one" in (record.error or "")
+    assert "executor 'loop' runs only async def jobs; Recorded.execute is a plain def" in (record.error or "")
 
 
 def test_a_job_waits_for_a_node_that_has_its_executor(make_scheduler: Make) -> None:
@@ -113,7 +113,7 @@ def test_groups_are_limited_anew_while_the_node_runs(make_scheduler: Make) -> No
 
 
 def test_groups_cannot_be_limited_anew_before_the_start(client: Scheduler) -> None:
-    with pytest.raises(SchedulerStateError, match="give execution_groups as a setting"):
+    with pytest.raises(SchedulerStateError, match="pass execution_groups as a setting"):
         client.set_execution_groups({"reports": 1})
 
 

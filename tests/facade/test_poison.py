@@ -115,7 +115,7 @@ def test_a_failure_of_the_engine_itself_is_the_end_of_the_execution(
     def out_of_memory(*args: object) -> Any:
         raise MemoryError("of the engine")
 
-    monkeypatch.setattr(job_runner.Attempt, "_judged", out_of_memory)
+    monkeypatch.setattr(job_runner.Attempt, "_final_completion", out_of_memory)
     outcome, error = ended(scheduler, poison.detail(poison.Fine))
     assert (outcome, "MemoryError: of the engine" in error) == (Outcome.FAILED, True)
 
@@ -196,11 +196,11 @@ def test_a_listener_that_hangs_holds_up_its_worker_and_nothing_else(
     assert not poison.go_on.is_set()
     node = scheduler._node
     assert node is not None
-    assert node._executors.taken == 1
+    assert node._executors.occupied == 1
     poison.go_on.set()
     all_is_free(scheduler)
-    assert "its listeners still run: it is recorded meanwhile" in caplog.text
-    assert "has been called with JobWasExecuted, and still runs after" in caplog.text
+    assert "its listeners are still running: recording it without them" in caplog.text
+    assert "called with JobWasExecuted, is still running after" in caplog.text
     assert scheduler.executions().count() == 6
 
 
@@ -252,21 +252,21 @@ def test_a_blocked_event_loop_is_reported_with_its_stack(
     assert "go_on.wait(20)" in caplog.text
 
 
-def test_a_timeout_that_is_not_heeded_is_reported_at_growing_intervals(
+def test_an_ignored_timeout_is_reported_at_growing_intervals(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_runner, "UNHEEDED_AFTER", 0.05)
+    monkeypatch.setattr(job_runner, "OVERRUN_AFTER", 0.05)
     job = poison.detail(poison.DeafToItsTimeout, timeout=timedelta(milliseconds=50))
     scheduler.schedule_job(job, SimpleTrigger("once"))
     node = scheduler._node
     assert node is not None
     for _ in range(200):
-        if node._runner.unheeded_timeouts == 3:
+        if node._runner.overrun_timeouts == 3:
             break
         poison.go_on.wait(0.05)
     poison.go_on.set()
     assert scheduler.wait_until_recorded(1, SOON)
-    assert "job DEFAULT.poison does not heed its timeout of 0:00:00.050000: fire " in caplog.text
+    assert "job DEFAULT.poison ignores its timeout of 0:00:00.050000: fire " in caplog.text
     all_is_free(scheduler)
 
 

@@ -121,7 +121,7 @@ def test_an_execution_waits_for_a_process_that_cannot_be_started(
     monkeypatch.setattr(SpawnProcess, "start", refused)
     then_fine(scheduler, 0)
     assert len(tries) == 3
-    assert caplog.text.count("no worker process can be started") == 1
+    assert caplog.text.count("a worker process cannot be started") == 1
     assert "worker processes can be started again" in caplog.text
 
 

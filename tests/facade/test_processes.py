@@ -40,14 +40,14 @@ def test_a_job_runs_in_another_process_and_listeners_have_its_result(scheduler: 
     assert results[0] != os.getpid()
 
 
-def test_one_that_does_not_heed_its_timeout_is_killed(scheduler: Scheduler) -> None:
+def test_one_that_ignores_its_timeout_is_killed(scheduler: Scheduler) -> None:
     run(scheduler, process_jobs.DeafForever, timeout=timedelta(seconds=1))
     [execution] = scheduler.executions()
     assert execution.outcome is Outcome.FAILED
     assert "took longer than its timeout of 0:00:01" in (execution.error or "")
 
 
-def test_one_that_is_cancelled_and_does_not_heed_it_is_killed(scheduler: Scheduler) -> None:
+def test_one_that_is_cancelled_and_ignores_it_is_killed(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(process_jobs.DeafForever, "job", executor="cpu"), SimpleTrigger("t"))
     while not (running := [row for row in scheduler.running() if row.state == "EXECUTING"]):
         assert jobs.nothing_ran(0.05)

@@ -317,7 +317,7 @@ def test_a_job_that_shuts_its_scheduler_down_and_waits_is_refused(make_scheduler
     scheduler.schedule_job(JobDetail(CallsWithin, "job"), SimpleTrigger("t"))
     scheduler.start()
     assert scheduler.wait_until_shut_down(10 * SECOND)
-    assert "would wait for itself" in str(refused[0])
+    assert "would wait for the job itself" in str(refused[0])
 
 
 WITHIN: list[Callable[[], None]] = []

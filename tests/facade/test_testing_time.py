@@ -46,7 +46,7 @@ class Sleeps(Job):
         return "slept"
 
 
-class Heedless(Job):
+class Stubborn(Job):
     """Takes an hour and never looks."""
 
     def execute(self, context: JobExecutionContext) -> None:
@@ -72,7 +72,7 @@ class Forever(Job):
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("job", [Waits, Sleeps, Heedless])
+@pytest.mark.parametrize("job", [Waits, Sleeps, Stubborn])
 def test_waiting_moves_the_clock(harness: SchedulerHarness, job: type[Job]) -> None:
     harness.schedule_job(JobDetail(job, "job"), SimpleTrigger("t", repeat_count=0))
     [execution] = harness.advance(SECOND)
@@ -87,7 +87,7 @@ def test_waiting_moves_the_clock(harness: SchedulerHarness, job: type[Job]) -> N
         (Waits, timedelta(minutes=10)),
         (Sleeps, timedelta(minutes=10, seconds=0.2)),
         (Forever, timedelta(minutes=10, seconds=0.2)),
-        (Heedless, HOUR),
+        (Stubborn, HOUR),
     ],
 )
 def test_a_timeout_strikes_by_the_clock(harness: SchedulerHarness, job: type[Job], ended: timedelta) -> None:
@@ -147,7 +147,7 @@ def test_an_execution_is_cancelled_at_an_instant(harness: SchedulerHarness, job:
 def test_others_are_late_while_a_job_takes_its_time_and_do_not_misfire(harness: SchedulerHarness) -> None:
     misfired: list[events.Event] = []
     harness.listeners.add_listener(misfired.append, events.TriggerMisfired)
-    harness.schedule_job(JobDetail(Heedless, "long"), SimpleTrigger("once", repeat_count=0))
+    harness.schedule_job(JobDetail(Stubborn, "long"), SimpleTrigger("once", repeat_count=0))
     every = SimpleTrigger("every", interval=MINUTE, repeat_count=None, start_time=START + MINUTE)
     harness.schedule_job(JobDetail(jobs.Recorded, "quick"), every)
     executions = harness.advance(2 * HOUR)
@@ -191,7 +191,7 @@ def test_a_call_at_an_instant_can_schedule_what_comes_next(harness: SchedulerHar
 
     harness.clock.call_at(START + MINUTE, schedule)
     called_off = harness.clock.call_at(START + MINUTE, lambda: pytest.fail("it was called off"))
-    harness.clock.call_off(called_off)
+    harness.clock.cancel(called_off)
     [execution] = harness.advance(HOUR)
     assert execution.fire_time == START + MINUTE + SECOND
 

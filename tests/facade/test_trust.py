@@ -43,7 +43,7 @@ def test_an_async_job_that_waited_on_the_loop_is_not_begun(scheduler: Scheduler)
     scheduler.schedule_job(JobDetail(poison.BlocksTheLoop, "blocks"), SimpleTrigger("blocks"))
     assert poison.ran.wait(20)
     scheduler.schedule_job(JobDetail(jobs.RecordedAsync, "waits"), SimpleTrigger("waits"))
-    while len(node_of(scheduler).running()) < 2 or node_of(scheduler)._executors.taken < 2:
+    while len(node_of(scheduler).running()) < 2 or node_of(scheduler)._executors.occupied < 2:
         poison.go_on.wait(0.01)
     node_of(scheduler)._present_epoch().lose()
     poison.go_on.set()

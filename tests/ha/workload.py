@@ -39,7 +39,7 @@ UP_TO_DATE = timedelta(seconds=2)
 """What is due for longer has fired, once a cluster has caught up."""
 CAUGHT_UP_WITHIN = 120.0
 MOST_LISTED = 1_000_000
-_CONVICTION = re.compile(r"has not checked in since")
+_CONVICTION = re.compile(r"is dead: its last check-in was at")
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
 ONCE = JobKey("once", "DEFAULT")
 COUNTING = JobKey("counting", "DEFAULT")

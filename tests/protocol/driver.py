@@ -85,7 +85,7 @@ class Waiting(WorkerPool):
     def submit(self, tasks: Iterable[Task]) -> None:
         tasks = list(tasks)
         with self._lock:
-            self._taken += len(tasks)
+            self._occupied += len(tasks)
         self.waiting += tasks
         for task in tasks:
             assert isinstance(task, partial)
@@ -190,16 +190,16 @@ class DrivenNode:
     @property
     def claims(self) -> set[int]:
         """The fire_ids of the claims that it knows of."""
-        return {claim.fire_id for claim in self.runtime._scheduler._held}
+        return {claim.fire_id for claim in self.runtime._scheduler._claims}
 
     @property
     def executions(self) -> set[int]:
         """The fire_ids of what it handed to workers, and is not recorded yet."""
-        return set(self.runtime._present_epoch().in_hand())
+        return set(self.runtime._present_epoch().unrecorded())
 
     @property
     def held(self) -> int:
-        return len(self.runtime._scheduler._held)
+        return len(self.runtime._scheduler._claims)
 
 
 class Stage(Harness):

@@ -427,7 +427,7 @@ def test_random_lives_in_memory(pytestconfig: pytest.Config) -> None:
         harness.store.open()
         return World(harness, clock, lambda name: harness.store)
 
-    lives = how_often(pytestconfig, 120, 50, in_long_runs=2_000)
+    lives = how_often(pytestconfig, 60, 50, in_long_runs=2_000)
     run_state_machine_as_test(lambda: Cluster(new_world), settings=lives)
 
 
@@ -445,5 +445,5 @@ def test_random_lives_on_postgresql(stage: Stage, pytestconfig: pytest.Config) -
         clock.set(START)
         return World(stage, clock, lambda name: stage.store_of(name[0]))
 
-    lives = how_often(pytestconfig, 20, 40, in_long_runs=400)
+    lives = how_often(pytestconfig, 12, 40, in_long_runs=400)
     run_state_machine_as_test(lambda: Cluster(new_world), settings=lives)

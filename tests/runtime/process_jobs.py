@@ -1,4 +1,4 @@
-"""Jobs for child processes. A test and its job tell each other through FIFOs, whose ends wait for each other."""
+"""Jobs for child processes. A test and its job synchronize through FIFOs, whose two ends wait for each other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pid(Job):
 
 
 class Told(Job):
-    """What a job can learn of its execution, as texts."""
+    """Returns the properties of its context as texts."""
 
     def execute(self, context: JobExecutionContext) -> dict[str, str]:
         names = (
@@ -146,7 +146,7 @@ class Waits(Job):
 
 
 class Holds(Job):
-    """Says that it began, and goes on when the test does."""
+    """Signals that it has started, and waits for the test."""
 
     def execute(self, context: JobExecutionContext) -> int:
         say(context, "begun")
@@ -166,7 +166,7 @@ class ReturnsAsync(Job):
         return os.getpid()
 
 
-class Heedless(Job):
+class Stubborn(Job):
     def execute(self, context: JobExecutionContext) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say(context, "begun")
@@ -196,7 +196,7 @@ class TakesSignals(Job):
 
 
 class Tries(Job):
-    """What is not to be had in a child."""
+    """Uses the parts of the context that a child does not have."""
 
     def execute(self, context: JobExecutionContext) -> list[str]:
         refused = []

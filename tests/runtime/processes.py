@@ -1,4 +1,4 @@
-"""What stands around process workers in a node, without the node."""
+"""A harness that runs process workers without a node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def execution_of(
     stored: dict[str, Any] | None = None,
     **data: Any,
 ) -> Execution:
-    """A fire as a store returns it. `data` is the job's where it is given as a class."""
+    """Return a fire as a store returns it. `data` is the job's data if `job` is a class."""
     if isinstance(detail, type):
         detail = JobDetail(detail, "job", data=data, persist_data=False)
     trigger = (trigger or SimpleTrigger("once", start_time=START)).bound_to(detail.key)
@@ -87,7 +87,7 @@ def execution_of(
 
 @dataclass
 class Ended:
-    """What became of an execution: its completion, and what listeners were told last."""
+    """The end of an execution: its completion, and the last event of its listeners."""
 
     completion: Completion
     told: JobWasExecuted
@@ -104,7 +104,7 @@ class Ended:
 
 
 class Runner(JobRunner):
-    """Runs one execution, in a child process."""
+    """The run of one execution in a child process."""
 
     def __init__(self, workers: ProcessWorkers, execution: Execution) -> None:
         execution.executor = Executor("test", ExecutorKind.PROCESSES, WorkerPool(1, "test"), workers)
@@ -148,7 +148,7 @@ class Runner(JobRunner):
 
 
 def begun(workers: ProcessWorkers, execution: Execution) -> Runner:
-    """Run it on another thread; `end` waits for what becomes of it."""
+    """Run an execution on another thread. `end` waits for its end."""
     return Runner(workers, execution).begin()
 
 

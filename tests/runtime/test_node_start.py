@@ -1,4 +1,4 @@
-"""The start of a node: what passes is waited out, and a start that failed leaves nothing behind."""
+"""The start of a node: it retries temporary errors, and a start that failed leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def failing(first: BaseException, then: Callable[[], Any]) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError("refused"), OutcomeUnknownError("the answer was lost")])
-def test_a_start_waits_out_a_lost_look_at_what_jobs_ask_for(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_a_start_retries_after_a_lost_query_for_waiting_job_types(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     scheduler = Scheduler("memory://", start_timeout="10s")
     store = scheduler._store
     monkeypatch.setattr(store, "waiting_dispatch_keys", failing(error, store.waiting_dispatch_keys))

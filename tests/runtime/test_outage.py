@@ -23,35 +23,35 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_single_failure_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     store = watch(clock, [])
-    assert store.check_in_failed(DOWN) == 0, "the second try comes at once"
+    assert store.check_in_failed(DOWN) == 0, "the second attempt is immediate"
     assert store.outage == 0
     store.checked_in()
     assert store.outage is None
     assert not warnings(caplog)
 
 
-def test_an_outage_is_two_lines_whatever_the_threads_meet_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_two_lines_regardless_of_the_other_threads_errors(caplog: pytest.LogCaptureFixture) -> None:
     clock, woken = ManualClock(), list[float]()
     store = watch(clock, woken)
     for _ in range(50):
         clock.seconds += store.check_in_failed(DOWN)
         store.try_failed()
     assert len(warnings(caplog)) == 1
-    assert not woken, "nobody is told that the store is back before it is"
+    assert not woken, "no thread is woken before the store is back"
     lasted = store.outage
     store.checked_in()
     began, ended = warnings(caplog)
     assert began == "node a: the database is unavailable: down"
     assert ended == f"node a: the database is back after {lasted:.1f} s and 50 failed check-ins"
-    assert woken == [clock.seconds], "whoever waits tries now"
+    assert woken == [clock.seconds], "the waiting threads try now"
 
 
-def test_in_an_outage_a_node_connects_at_most_some_twenty_times_a_minute() -> None:
+def test_during_an_outage_a_node_connects_at_most_twenty_times_a_minute() -> None:
     clock = ManualClock()
     store = watch(clock, [])
     begin = clock.seconds
     tries: list[float] = []
-    # The thread that checks in, and five that have something to do.
+    # The check-in thread, and five threads that need a connection.
     due = [(begin, thread) for thread in range(6)]
     while due[0][0] < begin + 600:
         at, thread = heapq.heappop(due)
@@ -77,5 +77,5 @@ def test_in_an_outage_a_node_connects_at_most_some_twenty_times_a_minute() -> No
         (ValueError(), False),
     ],
 )
-def test_what_says_that_there_is_no_connection(error: Exception, expected: bool) -> None:
+def test_errors_that_mean_a_lost_connection_are_recognized(error: Exception, expected: bool) -> None:
     assert is_without_connection(error) is expected

@@ -7,26 +7,26 @@ import sys
 import pytest
 
 from quartzpy import process_identity
-from quartzpy.process_identity import is_known_to_be_gone, own_process, session_tag
+from quartzpy.process_identity import has_certainly_ended, own_process, session_tag
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell which process is which")
 SAY = "from quartzpy.process_identity import own_process; print(own_process(), flush=True); input()"
 
 
-def test_a_process_keeps_its_identity_and_lives() -> None:
+def test_a_process_keeps_its_identity_and_is_alive() -> None:
     assert own_process() == own_process()
-    assert not is_known_to_be_gone(own_process())
+    assert not has_certainly_ended(own_process())
 
 
 @linux
-def test_another_process_lives_until_it_ended() -> None:
+def test_another_process_is_alive_until_it_ends() -> None:
     other = subprocess.Popen([sys.executable, "-c", SAY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     identity = other.stdout.readline().strip()
     assert identity != own_process()
-    assert not is_known_to_be_gone(identity)
+    assert not has_certainly_ended(identity)
     other.communicate("\n")
-    assert is_known_to_be_gone(identity)
+    assert has_certainly_ended(identity)
 
 
 @linux
@@ -44,30 +44,30 @@ def test_a_fork_is_another_process() -> None:
 
 
 @linux
-def test_a_process_id_that_was_given_anew_is_not_the_old_process() -> None:
+def test_a_reused_process_id_is_another_process() -> None:
     space, _, started = own_process().rpartition("/")
-    assert is_known_to_be_gone(f"{space}/{int(started) - 1}")
+    assert has_certainly_ended(f"{space}/{int(started) - 1}")
 
 
 @linux
 @pytest.mark.parametrize("place", [0, 1])
-def test_nobody_can_tell_of_another_machine_or_another_container(place: int) -> None:
+def test_a_process_of_another_machine_or_container_is_never_known_to_have_ended(place: int) -> None:
     parts = own_process().split("/")
     parts[place] = "1234"
     parts[2] = "999999999"
-    assert not is_known_to_be_gone("/".join(parts))
+    assert not has_certainly_ended("/".join(parts))
 
 
 @pytest.mark.parametrize("text", ["", "x", "a/b/c/d", "//1/", "a/b/99999999999999999999/1"])
-def test_what_says_nothing_proves_nothing(text: str) -> None:
-    assert not is_known_to_be_gone(text)
+def test_an_incomplete_identity_proves_nothing(text: str) -> None:
+    assert not has_certainly_ended(text)
 
 
-def test_where_the_system_says_nothing_a_process_still_has_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_has_an_identity_on_any_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_identity, "_pid_space", lambda: None)
     monkeypatch.setattr(process_identity, "_own", {})
     assert own_process() == own_process()
-    assert not is_known_to_be_gone(own_process())
+    assert not has_certainly_ended(own_process())
 
 
 def test_a_session_tag_is_short_and_of_one_scheduler() -> None:

@@ -66,7 +66,7 @@ def pid_said(path: str) -> int:
 
 
 def is_there(pid: int) -> bool:
-    """Whether there is such a process, or a zombie."""
+    """Return whether there is a process, or a zombie, with this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -74,7 +74,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
-# --- what a job is told, and what it gives back
+# --- the context and the result of a job
 
 
 def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: ProcessWorkers) -> None:
@@ -85,7 +85,7 @@ def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: Process
     assert ended(shared, execution_of(jobs.ReturnsAsync)).result == first.result
 
 
-def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: ProcessWorkers) -> None:
+def test_the_context_in_the_child_is_that_of_the_node(shared: ProcessWorkers) -> None:
     calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
     execution = execution_of(
         JobDetail(
@@ -126,7 +126,7 @@ def test_a_job_is_told_in_the_child_what_it_would_be_told_in_the_node(shared: Pr
             fenced_transaction=lambda: pytest.fail("no transaction is asked for"),
         )
     )
-    # In the node the detail has the class or its name, as the store keeps it: here it is the class.
+    # In the node, the job detail has the class or its stored name; in the child it has the class.
     here["job_detail"] = here["job_detail"].replace(str(jobs.Told), repr(jobs.Told.type_name))
     there = ended(shared, execution).result
     assert there == here
@@ -138,7 +138,7 @@ def test_data_of_a_type_is_built_in_the_child_and_for_listeners_in_the_node(shar
     assert done.result == done.told.context.data == jobs.Order(7, jobs.Color.RED)
 
 
-def test_data_that_makes_no_value_of_its_type_fails_the_execution_in_the_child(shared: ProcessWorkers) -> None:
+def test_data_that_does_not_fit_its_type_fails_the_execution_in_the_child(shared: ProcessWorkers) -> None:
     done = ended(shared, execution_of(jobs.Typed, numbr=7))
     assert done.completion.outcome is Outcome.FAILED
     assert str(done.error) == (
@@ -178,10 +178,10 @@ def test_a_function_is_a_job_too_and_what_it_prints_is_not_lost(capfd: pytest.Ca
     own.close(5)
 
 
-def test_a_result_that_is_no_job_data_is_refused(shared: ProcessWorkers) -> None:
+def test_a_result_that_is_not_valid_job_data_is_refused(shared: ProcessWorkers) -> None:
     found = ended(shared, execution_of(jobs.ReturnsSet))
     assert found.completion.outcome is Outcome.FAILED
-    assert "what a job returns in a process worker must be job data" in str(found.error)
+    assert "the result of a job in a process worker must be valid job data" in str(found.error)
     assert isinstance(found.error, RemoteJobError)
     assert found.error.error_type == f"{InvalidJobDataError.__module__}.{InvalidJobDataError.__qualname__}"
 
@@ -206,28 +206,28 @@ def test_changed_data_is_stored(
     assert (None if written is None else decode(written)) == stored
 
 
-def test_changed_data_is_not_stored_where_the_job_does_not_say_so(shared: ProcessWorkers) -> None:
+def test_changed_data_is_not_stored_without_the_decorator(shared: ProcessWorkers) -> None:
     found = ended(shared, execution_of(jobs.ChangesData, how="spoils", list=[1]))
     assert found.completion.outcome is Outcome.SUCCEEDED
     assert found.told.context.job_detail_data["list"] == [1]
 
 
-def test_what_is_of_the_node_is_not_to_be_had_in_a_child(shared: ProcessWorkers) -> None:
+def test_the_scheduler_and_transactions_are_unavailable_in_a_child(shared: ProcessWorkers) -> None:
     scheduler, transaction = ended(shared, execution_of(jobs.Tries)).result
     assert "context.scheduler.trigger_job: a process worker has no scheduler" in scheduler
     assert "context.transaction(): a process worker has no connection" in transaction
 
 
-def test_a_child_imports_nothing_of_a_database(shared: ProcessWorkers) -> None:
+def test_a_child_imports_no_database_library(shared: ProcessWorkers) -> None:
     imported = ended(shared, execution_of(jobs.Modules)).result
     assert "quartzpy" in imported
     assert not {"sqlalchemy", "psycopg", "alembic", "click"} & set(imported)
 
 
-# --- how a job is made
+# --- job instances
 
 
-def test_a_factory_makes_the_instances_in_the_child() -> None:
+def test_the_job_factory_runs_in_the_child() -> None:
     own = workers(job_factory=jobs.made_with_seven)
     assert ended(own, execution_of(jobs.Needs)).result == 7
     failed = ended(own, execution_of(jobs.Pid))
@@ -237,27 +237,27 @@ def test_a_factory_makes_the_instances_in_the_child() -> None:
     own.close(5)
 
 
-def test_a_factory_that_no_other_process_can_have_is_refused_at_once() -> None:
-    with pytest.raises(InvalidValueError, match="job_factory: process workers need"):
+def test_a_factory_that_cannot_be_pickled_is_refused_at_once() -> None:
+    with pytest.raises(InvalidValueError, match="job_factory: with process workers it must be picklable"):
         workers(job_factory=lambda job_class: new_instance(job_class))
 
 
-def test_a_job_type_that_is_unknown_here_gets_no_stand_in(shared: ProcessWorkers) -> None:
+def test_a_job_type_that_is_unknown_here_gets_no_proxy(shared: ProcessWorkers) -> None:
     with pytest.raises(UnknownJobTypeError):
-        shared.stand_in(execution_of(JobDetail("no such type", "job")))
+        shared.proxy_for(execution_of(JobDetail("no such type", "job")))
 
 
-def test_a_type_that_only_this_process_can_have_fails_and_says_why(shared: ProcessWorkers) -> None:
+def test_a_job_type_that_cannot_be_imported_fails_with_the_reason(shared: ProcessWorkers) -> None:
     made_here = type("MadeHere", (jobs.Pid,), {"__module__": jobs.__name__})
     found = ended(shared, execution_of(made_here))
     assert found.completion.outcome is Outcome.FAILED
-    assert f"is not there after {jobs.__name__} was imported in a process worker" in str(found.error)
+    assert f"is not defined by {jobs.__name__} when a process worker imports it" in str(found.error)
     nowhere = type("Nowhere", (jobs.Pid,), {"__module__": "no_such_module"})
     assert str(ended(shared, execution_of(nowhere)).error) == "No module named 'no_such_module'"
 
 
-def test_a_stand_in_is_no_job_type(shared: ProcessWorkers) -> None:
-    shared.stand_in(execution_of(jobs.Pid))
+def test_a_proxy_is_not_a_registered_job_type(shared: ProcessWorkers) -> None:
+    shared.proxy_for(execution_of(jobs.Pid))
     assert not [name for name in job_types.names() if "process worker" in name or "StandIn" in name]
 
 
@@ -265,7 +265,7 @@ def test_a_stand_in_is_no_job_type(shared: ProcessWorkers) -> None:
 
 
 @pytest.mark.parametrize("name", jobs.ERRORS)
-def test_an_error_is_told_as_it_was(shared: ProcessWorkers, name: str) -> None:
+def test_an_error_keeps_its_type_and_text(shared: ProcessWorkers, name: str) -> None:
     original = jobs.ERRORS[name]
     found = ended(shared, execution_of(jobs.Raises, error=name))
     assert found.completion.outcome is Outcome.FAILED
@@ -298,7 +298,7 @@ def test_an_error_is_told_as_it_was(shared: ProcessWorkers, name: str) -> None:
         (Exception,),
     ],
 )
-def test_a_retry_policy_decides_as_by_the_original(
+def test_a_retry_policy_sees_the_original_error(
     shared: ProcessWorkers, name: str, listed: tuple[type[BaseException] | str, ...]
 ) -> None:
     error = ended(shared, execution_of(jobs.Raises, error=name)).error
@@ -306,7 +306,7 @@ def test_a_retry_policy_decides_as_by_the_original(
         assert policy.delay_after(1, error) == policy.delay_after(1, jobs.ERRORS[name])
 
 
-def test_a_failed_job_is_tried_again_by_the_name_of_its_error(shared: ProcessWorkers) -> None:
+def test_a_retry_policy_may_name_the_type_of_an_error(shared: ProcessWorkers) -> None:
     def retried(policy: RetryPolicy) -> timedelta | None:
         detail = JobDetail(jobs.Raises, "job", data={"error": "own"}, retry=policy)
         return ended(shared, execution_of(detail)).completion.retry_after
@@ -315,11 +315,11 @@ def test_a_failed_job_is_tried_again_by_the_name_of_its_error(shared: ProcessWor
     assert retried(RetryPolicy(not_on=[jobs.OwnError])) is None
 
 
-def test_a_job_is_fired_again_at_once_where_it_asks(shared: ProcessWorkers) -> None:
+def test_a_job_may_request_an_immediate_refire(shared: ProcessWorkers) -> None:
     assert ended(shared, execution_of(jobs.Refires)).result == 2
 
 
-def test_a_refire_in_a_child_sees_the_data_as_the_job_left_it(shared: ProcessWorkers) -> None:
+def test_a_refire_in_a_child_gets_the_data_as_the_job_left_it(shared: ProcessWorkers) -> None:
     assert ended(shared, execution_of(jobs.Mends, number=0)).result == 3
 
 
@@ -330,7 +330,7 @@ def test_a_refire_in_a_child_sees_the_data_as_the_job_left_it(shared: ProcessWor
         ("unschedule_all_triggers", CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE),
     ],
 )
-def test_what_a_job_asks_for_by_its_error_is_done(
+def test_the_instruction_of_a_job_execution_error_is_followed(
     shared: ProcessWorkers, flag: str, instruction: CompletionInstruction
 ) -> None:
     found = ended(shared, execution_of(jobs.Unschedules, **{flag: True}))
@@ -348,13 +348,13 @@ def test_the_cause_of_a_job_execution_error_decides_whether_it_is_tried_again(sh
     assert found.completion.error.count("raise OwnError") == 1
 
 
-def test_a_cancelled_task_stays_one(shared: ProcessWorkers) -> None:
+def test_a_cancelled_error_stays_a_cancelled_error(shared: ProcessWorkers) -> None:
     found = ended(shared, execution_of(jobs.RaisesCancelled))
     assert type(found.error) is asyncio.CancelledError
     assert found.completion.outcome is Outcome.FAILED
 
 
-def test_a_result_that_was_kept_before_an_error_is_there(shared: ProcessWorkers) -> None:
+def test_a_result_that_was_set_before_an_error_is_kept(shared: ProcessWorkers) -> None:
     found = ended(shared, execution_of(jobs.KeepsResult))
     assert found.completion.outcome is Outcome.FAILED
     assert found.told.context.result == "kept"
@@ -364,7 +364,7 @@ def test_a_result_that_was_kept_before_an_error_is_there(shared: ProcessWorkers)
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_job_that_heeds_a_request_to_stop_is_cancelled(
+def test_a_job_that_obeys_a_request_to_stop_is_cancelled(
     shared: ProcessWorkers, fifo: Callable[[str], str], raises: bool
 ) -> None:
     path = fifo("begun")
@@ -378,7 +378,7 @@ def test_a_job_that_heeds_a_request_to_stop_is_cancelled(
     assert ended(shared, execution_of(jobs.Pid)).result == pid
 
 
-def test_a_request_to_stop_that_comes_first_is_heeded_too(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_a_request_to_stop_that_comes_first_is_obeyed_too(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Waits, begun=path)
     execution.stop()
@@ -387,7 +387,7 @@ def test_a_request_to_stop_that_comes_first_is_heeded_too(shared: ProcessWorkers
     assert runner.end().completion.outcome is Outcome.CANCELLED
 
 
-def test_a_lost_lease_is_told(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_a_lost_lease_is_visible_in_the_child(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.Waits, begun=path)
     runner = begun(shared, execution)
@@ -417,7 +417,7 @@ def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_execution(fifo
     assert process.exitcode == 0
 
 
-def test_an_async_job_is_cut_off_at_its_next_await(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
+def test_an_async_job_is_cancelled_at_its_next_await(shared: ProcessWorkers, fifo: Callable[[str], str]) -> None:
     path = fifo("begun")
     execution = execution_of(jobs.WaitsAsync, begun=path)
     runner = begun(shared, execution)
@@ -429,11 +429,11 @@ def test_an_async_job_is_cut_off_at_its_next_await(shared: ProcessWorkers, fifo:
     assert ended(shared, execution_of(jobs.Pid)).result == pid
 
 
-def test_a_job_that_does_not_heed_is_killed_and_the_next_has_another_child(
+def test_a_job_that_ignores_the_request_is_killed_and_the_next_has_another_child(
     shared: ProcessWorkers, fifo: Callable[[str], str]
 ) -> None:
     path = fifo("begun")
-    execution = execution_of(jobs.Heedless, begun=path)
+    execution = execution_of(jobs.Stubborn, begun=path)
     runner = begun(shared, execution)
     pid = pid_said(path)
     execution.stop()
@@ -459,7 +459,7 @@ def test_a_job_that_takes_longer_than_its_timeout_has_failed(
     assert isinstance(found.error.__cause__, JobCancelledError)
 
 
-def test_signals_are_left_to_the_node_but_not_by_what_a_job_starts(shared: ProcessWorkers) -> None:
+def test_a_child_ignores_signals_but_programs_that_a_job_starts_do_not(shared: ProcessWorkers) -> None:
     assert ended(shared, execution_of(jobs.TakesSignals)).result == [-signal.SIGTERM]
 
 
@@ -489,7 +489,7 @@ def test_an_execution_whose_process_ends_has_failed(shared: ProcessWorkers, how:
     assert ended(shared, execution_of(jobs.Echo, value=how)).result == how
 
 
-def test_a_child_that_ends_while_it_is_idle_harms_no_execution(shared: ProcessWorkers) -> None:
+def test_the_death_of_an_idle_child_fails_no_execution(shared: ProcessWorkers) -> None:
     pid = ended(shared, execution_of(jobs.Pid)).result
     os.kill(pid, signal.SIGKILL)
     assert ended(shared, execution_of(jobs.Pid)).result != pid
@@ -520,20 +520,20 @@ def test_there_are_no_more_children_than_slots(fifo: Callable[[str], str]) -> No
     own.close(5)
 
 
-def test_closing_asks_and_then_kills(fifo: Callable[[str], str]) -> None:
+def test_close_asks_jobs_to_stop_and_then_kills_them(fifo: Callable[[str], str]) -> None:
     own = workers(2)
-    paths = [fifo("heedful"), fifo("heedless")]
-    heedful = begun(own, execution_of(jobs.Waits, begun=paths[0]))
-    heedless = begun(own, execution_of(jobs.Heedless, begun=paths[1]))
+    paths = [fifo("obedient"), fifo("stubborn")]
+    obedient = begun(own, execution_of(jobs.Waits, begun=paths[0]))
+    stubborn = begun(own, execution_of(jobs.Stubborn, begun=paths[1]))
     pids = [pid_said(path) for path in paths]
     own.close(0.5)
     assert not any(map(is_there, pids))
-    assert heedful.end().completion.outcome is Outcome.CANCELLED
-    assert isinstance(heedless.end().error, JobCancelledError)
+    assert obedient.end().completion.outcome is Outcome.CANCELLED
+    assert isinstance(stubborn.end().error, JobCancelledError)
     assert isinstance(ended(own, execution_of(jobs.Pid)).error, SchedulerStateError)
 
 
-def test_closing_what_was_never_used_does_nothing() -> None:
+def test_closing_an_unused_pool_does_nothing() -> None:
     workers().close(5)
 
 
@@ -603,7 +603,7 @@ def test_jobs_of_the_main_module_run(tmp_path: Path, file: str, arguments: list[
     assert printed == f"{type_name}\n", errors
 
 
-def test_a_main_module_that_starts_its_scheduler_unguarded_fails_and_says_how_to_mend_it(tmp_path: Path) -> None:
+def test_a_main_module_with_an_unguarded_start_fails_and_says_how_to_fix_it(tmp_path: Path) -> None:
     program(
         tmp_path,
         "program.py",
@@ -620,8 +620,8 @@ def test_a_main_module_that_starts_its_scheduler_unguarded_fails_and_says_how_to
         """,
     )
     printed, errors = started(tmp_path, "program.py").communicate(timeout=30)
-    assert "the worker process ended with exit code 1 before it could begin" in printed
-    assert "a process worker starts no scheduler" in errors
+    assert "the worker process ended with exit code 1 before it was ready" in printed
+    assert "a process worker cannot start a scheduler" in errors
 
 
 def test_children_end_with_a_program_that_is_killed(tmp_path: Path, fifo: Callable[[str], str]) -> None:
@@ -636,7 +636,7 @@ def test_children_end_with_a_program_that_is_killed(tmp_path: Path, fifo: Callab
 
         if __name__ == "__main__":
             made = workers()
-            busy = begun(made, execution_of(process_jobs.Heedless, begun={path!r}))
+            busy = begun(made, execution_of(process_jobs.Stubborn, begun={path!r}))
             idle = ended(made, execution_of(process_jobs.Pid)).result
             print(idle, flush=True)
             time.sleep(60)
@@ -647,11 +647,11 @@ def test_children_end_with_a_program_that_is_killed(tmp_path: Path, fifo: Callab
     assert process.stdout.readline(), process.communicate()
     pid_said(path)
     process.kill()
-    # All children have inherited this pipe: it ends with the last of them.
+    # All children have inherited this pipe, which closes when the last of them ends.
     assert process.communicate(timeout=5) == ("", "")
 
 
-def test_a_program_that_ends_without_closing_ends_at_once_and_records_nothing(
+def test_a_program_that_exits_without_closing_exits_at_once_and_records_nothing(
     tmp_path: Path, fifo: Callable[[str], str]
 ) -> None:
     path = fifo("begun")
@@ -666,7 +666,7 @@ def test_a_program_that_ends_without_closing_ends_at_once_and_records_nothing(
 
         if __name__ == "__main__":
             made = workers()
-            runner = begun(made, execution_of(process_jobs.Heedless, begun={path!r}))
+            runner = begun(made, execution_of(process_jobs.Stubborn, begun={path!r}))
             Path({path!r}).read_text()
             atexit.register(lambda: (runner._thread.join(0.5), print(runner._completion)))
         """,

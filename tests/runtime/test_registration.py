@@ -1,4 +1,4 @@
-"""Who gets a place in the cluster that is taken."""
+"""Registration with an instance id that is in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quartzpy.store.ram.store import RamJobStore
 
 QUICK = {"checkin_interval": "100ms", "lock_timeout": "100ms", "failure_window": "1s"}
 CONTAINER = "another-boot/4026531836/1/100"
-"""The process 1 of a container that nobody here can look into."""
+"""The process 1 of a container whose processes are invisible from here."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def join(one: Registration) -> Epoch:
 
 
 def holder(store: RamJobStore, process: str, window: timedelta = timedelta(seconds=1)) -> Node:
-    """Who has the place: on a host of this name, with the process id of this process."""
+    """Register the holder of the instance id, with the host name and process id of this process."""
     return store.register(
         "a",
         host=socket.gethostname(),
@@ -51,7 +51,7 @@ def holder(store: RamJobStore, process: str, window: timedelta = timedelta(secon
     )
 
 
-def test_a_living_node_of_the_same_host_name_and_process_id_is_never_evicted(store: RamJobStore) -> None:
+def test_a_live_node_with_the_same_host_name_and_process_id_is_never_evicted(store: RamJobStore) -> None:
     first = holder(store, CONTAINER)
     over = threading.Event()
 
@@ -70,7 +70,7 @@ def test_a_living_node_of_the_same_host_name_and_process_id_is_never_evicted(sto
         living.join()
 
 
-def test_the_successor_of_a_container_waits_for_its_silence_and_then_has_the_place(store: RamJobStore) -> None:
+def test_the_successor_of_a_container_gets_the_instance_id_when_the_holder_expires(store: RamJobStore) -> None:
     first = holder(store, CONTAINER)
     epoch = join(registration(store))
     assert epoch.node.instance_id == "a"
@@ -78,14 +78,14 @@ def test_the_successor_of_a_container_waits_for_its_silence_and_then_has_the_pla
         store.check_in(first)
 
 
-def test_nobody_waits_longer_for_silence_than_a_start_may_take(store: RamJobStore) -> None:
+def test_the_wait_for_an_instance_id_is_limited_by_the_start_timeout(store: RamJobStore) -> None:
     first = holder(store, CONTAINER, window=timedelta(hours=1))
     with pytest.raises(InstanceIdInUseError):
         join(registration(store, start_timeout="100ms"))
     store.check_in(first)
 
 
-def test_the_place_of_a_process_that_ended_is_free_at_once(store: RamJobStore) -> None:
+def test_the_instance_id_of_a_process_that_ended_is_free_at_once(store: RamJobStore) -> None:
     space, _, started = own_process().rpartition("/")
     first = holder(store, f"{space}/{int(started) - 1}", window=timedelta(hours=1))
     join(registration(store, start_timeout="100ms"))
@@ -93,7 +93,7 @@ def test_the_place_of_a_process_that_ended_is_free_at_once(store: RamJobStore) -
         store.check_in(first)
 
 
-def test_a_registration_of_this_process_that_nobody_has_is_replaced(store: RamJobStore) -> None:
+def test_an_orphaned_registration_of_this_process_is_replaced(store: RamJobStore) -> None:
     first = holder(store, own_process(), window=timedelta(hours=1))
     join(registration(store, start_timeout="100ms"))
     with pytest.raises(LeaseLostError):
@@ -108,7 +108,7 @@ def test_another_scheduler_of_this_process_is_refused_at_once(store: RamJobStore
     store.check_in(first.node)
 
 
-def test_a_node_that_lost_its_place_gets_it_back_as_another_epoch(store: RamJobStore) -> None:
+def test_a_node_that_lost_its_epoch_rejoins_with_another_one(store: RamJobStore) -> None:
     one = registration(store)
     old = join(one)
     store.leave(old.node)
@@ -119,7 +119,7 @@ def test_a_node_that_lost_its_place_gets_it_back_as_another_epoch(store: RamJobS
 
 
 @pytest.mark.parametrize("process", [CONTAINER, ""])
-def test_a_node_that_lost_its_place_takes_nobody_elses(store: RamJobStore, process: str) -> None:
+def test_a_rejoining_node_never_evicts_another_one(store: RamJobStore, process: str) -> None:
     one = registration(store)
     old = join(one)
     store.leave(old.node)
@@ -130,7 +130,7 @@ def test_a_node_that_lost_its_place_takes_nobody_elses(store: RamJobStore, proce
     store.check_in(other)
 
 
-def test_with_an_automatic_id_it_comes_back_under_another_one(store: RamJobStore) -> None:
+def test_a_node_with_a_generated_id_rejoins_with_another_id(store: RamJobStore) -> None:
     one = registration(store, instance_id="AUTO")
     old = join(one)
     store.leave(old.node)

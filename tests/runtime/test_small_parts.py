@@ -29,7 +29,7 @@ class ManualClock:
         return self.seconds
 
 
-def test_a_wakeup_while_nobody_sleeps_is_not_lost() -> None:
+def test_a_wakeup_between_two_waits_is_not_lost() -> None:
     wakeup = Wakeup()
     wakeup.set()
     assert wakeup.wait(10)
@@ -46,7 +46,7 @@ def test_an_outage_is_two_lines_of_log(caplog: pytest.LogCaptureFixture) -> None
     assert max(waits) <= 15.0
 
 
-def test_the_store_time_goes_on_by_the_steady_clock_whatever_the_wall_says() -> None:
+def test_the_store_time_follows_the_monotonic_clock_and_not_the_wall_clock() -> None:
     clock = ManualClock()
     time = StoreTime(clock)
     said = datetime(2030, 5, 5, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_the_store_time_goes_on_by_the_steady_clock_whatever_the_wall_says() -> 
     assert time.seconds_until(said + timedelta(seconds=13)) == pytest.approx(3)
 
 
-def test_a_lease_that_lapsed_stops_everything_until_it_is_renewed_or_lost() -> None:
+def test_an_expired_lease_blocks_until_it_is_renewed_or_the_epoch_is_lost() -> None:
     clock = ManualClock()
     epoch = Epoch(Node("a", 1), clock, 15.0, clock.monotonic())
     assert epoch.trusted
@@ -79,7 +79,7 @@ def test_a_lease_that_lapsed_stops_everything_until_it_is_renewed_or_lost() -> N
     assert not epoch.wait_until_trusted()
 
 
-def test_a_cancellation_wakes_who_waits_and_who_comes_later() -> None:
+def test_a_cancellation_wakes_present_and_later_waiters() -> None:
     cancellation = Cancellation()
     assert not cancellation.wait(0.001)
     woken: list[bool] = []
@@ -112,7 +112,7 @@ class _Passes(Service):
         return 0.0
 
 
-def test_nothing_that_a_pass_raises_ends_its_thread() -> None:
+def test_no_exception_of_a_pass_ends_its_thread() -> None:
     service = _Passes([MemoryError(), SystemExit(1), KeyboardInterrupt(), LeaseLostError("gone"), ValueError(), None])
     service.start()
     assert service.over.wait(5)
@@ -122,7 +122,7 @@ def test_nothing_that_a_pass_raises_ends_its_thread() -> None:
 
 
 class _FindsItsEpochGone(EpochService):
-    """Its pass fails for the epoch that it began with, after another thread has begun the next."""
+    """A service whose pass fails for its own epoch after another thread has rejoined with the next one."""
 
     def __init__(self, old: Epoch, new: Epoch) -> None:
         self.present = old
@@ -139,7 +139,7 @@ class _FindsItsEpochGone(EpochService):
         raise LeaseLostError("gone")
 
 
-def test_only_the_epoch_that_a_pass_acted_for_is_given_up() -> None:
+def test_only_the_epoch_of_the_failed_pass_is_lost() -> None:
     old, new = (Epoch(Node("a", number), ManualClock(), 10.0, 100.0) for number in (1, 2))
     service = _FindsItsEpochGone(old, new)
     service.start()
@@ -149,7 +149,7 @@ def test_only_the_epoch_that_a_pass_acted_for_is_given_up() -> None:
     assert service.told == [old]
 
 
-def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_no_more() -> None:
+def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_garbage() -> None:
     first, second = (Epoch(Node("a", number), ManualClock(), 10.0, 100.0) for number in (-1, -2))
     assert is_held_here(-1)
     first.lose()

@@ -12,7 +12,7 @@ from quartzpy.clock import SystemClock
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.service import Service
-from quartzpy.runtime.supervisor import MOST_RESTARTS, Supervised, Supervisor
+from quartzpy.runtime.supervisor import MAX_RESTARTS, Supervised, Supervisor
 from quartzpy.runtime.worker_pool import WorkerPool
 from tests.runtime.test_small_parts import ManualClock
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExc
 def until(reached: Callable[[], object], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not reached():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timeout"
         time.sleep(0.005)
 
 
 class Ticking(Service):
-    """Counts its passes; `trouble` is raised once by a pass, `doom` once outside of all passes."""
+    """A service that counts its passes. One pass raises `trouble`; `doom` is raised once outside of a pass."""
 
     def __init__(self) -> None:
         super().__init__("ticking", longest_wait=0.01)
@@ -42,8 +42,8 @@ class Ticking(Service):
             raise trouble
         return 0.01
 
-    def _pass_at_any_rate(self) -> float:
-        rest = super()._pass_at_any_rate()
+    def _guarded_pass(self) -> float:
+        rest = super()._guarded_pass()
         doom, self.doom = self.doom, None
         if doom is not None:
             raise doom
@@ -76,7 +76,7 @@ def raising_log() -> Iterator[None]:
 
 @pytest.mark.usefixtures("raising_log")
 @pytest.mark.parametrize("trouble", [ValueError("bug"), MemoryError(), SystemExit(1)])
-def test_an_error_while_an_error_is_handled_does_not_end_a_thread(ticking: Ticking, trouble: BaseException) -> None:
+def test_an_error_in_an_error_handler_does_not_end_a_thread(ticking: Ticking, trouble: BaseException) -> None:
     until(lambda: ticking.passes > 2)
     ticking.trouble = trouble
     until(lambda: ticking.trouble is None)
@@ -87,14 +87,14 @@ def test_an_error_while_an_error_is_handled_does_not_end_a_thread(ticking: Ticki
 
 
 @pytest.mark.parametrize("doom", [SystemExit(1), MemoryError(), RuntimeError("from outside")])
-def test_a_thread_that_ended_of_anything_is_started_again_counted_and_shown(
+def test_a_thread_that_ended_is_restarted_and_counted_in_the_health(
     ticking: Ticking, doom: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     supervisor = Supervisor("supervisor", SystemClock())
     supervisor.watch(ticking)
     ticking.doom = doom
     until(lambda: not ticking.is_alive())
-    supervisor.look()
+    supervisor.check()
     assert ticking.is_alive()
     before = ticking.passes
     until(lambda: ticking.passes > before + 2)
@@ -105,17 +105,17 @@ def test_a_thread_that_ended_of_anything_is_started_again_counted_and_shown(
 
 
 @pytest.mark.usefixtures("raising_log")
-def test_a_log_that_cannot_be_written_does_not_cost_the_supervisor_its_thread(ticking: Ticking) -> None:
+def test_a_failing_log_handler_does_not_end_the_supervisor(ticking: Ticking) -> None:
     supervisor = Supervisor("supervisor", SystemClock())
     supervisor.watch(ticking)
     ticking.doom = SystemExit()
     until(lambda: not ticking.is_alive())
-    supervisor.look()
+    supervisor.check()
     assert ticking.is_alive()
 
 
 class Doomed:
-    """Ends whenever nobody looks."""
+    """A supervised thread that is never alive."""
 
     name = "doomed"
 
@@ -133,31 +133,31 @@ class Doomed:
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("can't start new thread")])
-def test_a_thread_that_cannot_be_kept_alive_is_a_failure_of_the_node(error: Exception | None) -> None:
+def test_a_thread_that_keeps_ending_is_a_failure_of_the_node(error: Exception | None) -> None:
     clock, doomed = ManualClock(), Doomed(error)
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(doomed)
-    for _ in range(MOST_RESTARTS):
-        supervisor.look()
+    for _ in range(MAX_RESTARTS):
+        supervisor.check()
         clock.seconds += 1
     assert supervisor.failure is None
-    supervisor.look()
+    supervisor.check()
     assert supervisor.failure == "thread doomed ended 6 times within 60 s"
-    assert doomed.restarts == MOST_RESTARTS
+    assert doomed.restarts == MAX_RESTARTS
 
 
-def test_a_thread_that_ends_now_and_then_is_none() -> None:
+def test_a_thread_that_rarely_ends_is_no_failure() -> None:
     clock, doomed = ManualClock(), Doomed()
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(doomed)
     for _ in range(20):
-        supervisor.look()
+        supervisor.check()
         clock.seconds += 15
     assert supervisor.failure is None
     assert doomed.restarts == 20
 
 
-def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_told(
+def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()
@@ -177,7 +177,7 @@ def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_t
         assert stuck.wait(5)
         seen = []
         for _ in range(200):
-            supervisor.look()
+            supervisor.check()
             seen.append((supervisor.threads()[1].overdue, supervisor.failure))
             clock.seconds += 1
         assert seen[int(3 * service.period)] == (False, None)
@@ -190,20 +190,20 @@ def test_a_thread_without_a_pass_for_three_periods_is_overdue_and_its_stack_is_t
         assert service.join(5)
 
 
-def test_a_machine_that_was_suspended_convicts_none_of_its_threads() -> None:
+def test_no_thread_is_overdue_after_the_machine_was_suspended() -> None:
     clock = ManualClock()
     service = Ticking()
     service._steady = clock.monotonic
     supervisor = Supervisor("supervisor", clock)
     supervisor.watch(service)
     service.expected_at = clock.seconds
-    supervisor.look()
+    supervisor.check()
     clock.seconds += 3600
-    supervisor.look()
+    supervisor.check()
     assert supervisor.failure is None
 
 
-def test_a_supervisor_that_ended_is_started_again_by_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_of_health_restarts_a_supervisor_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = Supervisor("supervisor", SystemClock())
     with monkeypatch.context() as broken:
         broken.setattr(supervisor._wakeup, "wait", lambda seconds: exec("raise SystemExit"))
@@ -222,12 +222,12 @@ def supervise(one: Supervised) -> None:
     assert not one.is_alive()
     supervisor = Supervisor("supervisor", SystemClock())
     supervisor.watch(one)
-    supervisor.look()
+    supervisor.check()
     assert one.is_alive()
     assert supervisor.threads()[1].restarts == 1
 
 
-def test_a_pool_whose_idle_worker_ended_runs_what_comes_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_whose_idle_worker_ended_runs_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = WorkerPool(1, "worker")
     ran = threading.Event()
     with monkeypatch.context() as broken:
@@ -239,7 +239,7 @@ def test_a_pool_whose_idle_worker_ended_runs_what_comes_next(monkeypatch: pytest
     pool.close()
 
 
-def test_a_pool_that_got_no_thread_once_is_not_wedged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_recovers_after_a_thread_could_not_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = WorkerPool(2, "worker")
     ran = threading.Event()
     with monkeypatch.context() as broken:
@@ -251,7 +251,7 @@ def test_a_pool_that_got_no_thread_once_is_not_wedged(monkeypatch: pytest.Monkey
     pool.close()
 
 
-def test_an_event_loop_that_a_task_ended_goes_on_with_all_others() -> None:
+def test_an_event_loop_that_a_task_ended_continues_with_the_other_tasks() -> None:
     loop = EventLoopThread("loop")
     go_on, ended = threading.Event(), threading.Event()
 
@@ -270,7 +270,7 @@ def test_an_event_loop_that_a_task_ended_goes_on_with_all_others() -> None:
     loop.close(5)
 
 
-def test_deadlines_whose_thread_ended_strike_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadlines_are_met_after_their_thread_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     deadlines = Deadlines("deadlines", SystemClock())
     struck = threading.Event()
     with monkeypatch.context() as broken:

@@ -1,4 +1,4 @@
-"""A process at its limit of threads: what needs one waits, and is done when there is one."""
+"""A process at its thread limit: work waits until a thread can be started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOON = 20.0
 
 
 class Limit:
-    """While set, no thread whose name begins so is started."""
+    """While `name` is set, no thread whose name starts with it can be started."""
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -66,7 +66,7 @@ def test_tasks_wait_for_a_worker_thread(limit: Limit, caplog: pytest.LogCaptureF
     assert caplog.text.count("was started at attempt") == 1
 
 
-def test_the_threads_that_there_are_do_the_work_of_those_that_cannot_be_started(limit: Limit) -> None:
+def test_existing_threads_do_the_work_of_those_that_cannot_be_started(limit: Limit) -> None:
     pool = WorkerPool(4, "test-pool")
     done = threading.Semaphore(0)
 
@@ -112,7 +112,7 @@ def test_a_deadline_waits_for_its_thread(limit: Limit) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError])
-def test_what_fails_at_a_deadline_costs_no_other(error: type[BaseException]) -> None:
+def test_a_failing_deadline_does_not_affect_others(error: type[BaseException]) -> None:
     deadlines = Deadlines("test-deadlines", SystemClock())
     done = threading.Event()
 
@@ -125,7 +125,7 @@ def test_what_fails_at_a_deadline_costs_no_other(error: type[BaseException]) -> 
     deadlines.close()
 
 
-def test_a_deadline_in_ages_is_no_trouble() -> None:
+def test_a_deadline_in_the_far_future_is_accepted() -> None:
     deadlines = Deadlines("test-deadlines", SystemClock())
     done = threading.Event()
     deadlines.add(1e15, lambda: None)
@@ -134,10 +134,10 @@ def test_a_deadline_in_ages_is_no_trouble() -> None:
     deadlines.close()
 
 
-def test_what_was_called_off_does_not_pile_up() -> None:
+def test_cancelled_deadlines_do_not_accumulate() -> None:
     deadlines = Deadlines("test-deadlines", SystemClock())
     for _ in range(5_000):
-        deadlines.call_off(deadlines.add(3_600, lambda: None))
+        deadlines.cancel(deadlines.add(3_600, lambda: None))
     assert len(deadlines._heap) < 2_000
     deadlines.close()
 
@@ -162,7 +162,7 @@ def test_async_work_waits_for_the_loops_thread(limit: Limit, monkeypatch: pytest
     loop.close(SOON)
 
 
-def test_what_a_job_leaves_on_the_loop_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_a_job_leaves_behind_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     loop = EventLoopThread("test-loop")
     done = threading.Event()
 
@@ -181,10 +181,10 @@ def test_what_a_job_leaves_on_the_loop_does_not_end_it(caplog: pytest.LogCapture
     loop.run(work())
     assert done.wait(SOON)
     loop.close(SOON)
-    assert "failed outside of a job; the loop goes on" in caplog.text
+    assert "raised an error; the loop continues" in caplog.text
 
 
-def test_work_that_is_cut_off_before_its_first_step_has_ended() -> None:
+def test_work_that_is_cancelled_before_its_first_step_has_ended() -> None:
     loop = EventLoopThread("test-loop")
     ended = threading.Event()
     began: list[str] = []
@@ -193,7 +193,7 @@ def test_work_that_is_cut_off_before_its_first_step_has_ended() -> None:
         began.append("it")
 
     async def blocks() -> None:
-        # The loop has both calls before it turns: the task is cancelled before its first step.
+        # The loop gets both calls in one iteration, so the task is cancelled before its first step.
         loop.run(work(), "work", ended.set).cancel_after(0)
         await asyncio.sleep(0)
 
@@ -202,10 +202,10 @@ def test_work_that_is_cut_off_before_its_first_step_has_ended() -> None:
     loop.close(SOON)
 
 
-def test_a_thread_pool_that_dies_says_so(limit: Limit, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_thread_pool_that_cannot_start_threads_logs_it(limit: Limit, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         pool: Any = WorkerPool(1, "test-pool")
         limit.name = "test-pool"
         pool.submit([lambda: None])
-    assert "thread test-pool-1 cannot be started (can't start new thread); what it would do waits" in caplog.text
+    assert "thread test-pool-1 cannot be started (can't start new thread); its work is delayed" in caplog.text
     pool.close()

@@ -14,10 +14,10 @@ CURES = (
         (
             Edit(
                 f"{_RUNTIME}.scheduler_thread",
-                "claims=held, executions=epoch.in_hand())",
-                "claims=held, executions=epoch.in_hand() | held)",
+                "claims=claims, executions=epoch.unrecorded())",
+                "claims=claims, executions=epoch.unrecorded() | claims)",
             ),
-            Edit(f"{_RUNTIME}.scheduler_thread", " or not found.executions <= in_hand:", ":"),
+            Edit(f"{_RUNTIME}.scheduler_thread", " or not found.executions <= unrecorded:", ":"),
         ),
         ("tests/facade/test_lost_answers.py::test_each_instant_runs_once_though_the_answer_to_a_step_is_lost[fire]",),
     ),
@@ -57,8 +57,8 @@ CURES = (
         (
             Edit(
                 f"{_RUNTIME}.cluster_manager",
-                "            self._news = True\n        self.wakeup.set()\n",
-                "            self._news = True\n        self.run_as(epoch)\n",
+                "            self._has_answer = True\n        self.wakeup.set()\n",
+                "            self._has_answer = True\n        self.run_as(epoch)\n",
             ),
         ),
         ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_convicts_nobody",),

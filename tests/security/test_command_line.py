@@ -62,7 +62,7 @@ def test_the_tables_of_a_database_in_which_somebody_wrote_escapes(
     ("error", "status", "said"),
     [
         (InvalidValueError("name: \x1b[2J\nwrong"), 2, "quartzpy: InvalidValueError: name: \\x1b[2J wrong\n"),
-        (KeyError("\x1b[2J"), 70, "quartzpy: KeyError: '\\x1b[2J' (quartzpy --debug shows where)\n"),
+        (KeyError("\x1b[2J"), 70, "quartzpy: KeyError: '\\x1b[2J' (quartzpy --debug shows the traceback)\n"),
         (KeyboardInterrupt(), 130, "quartzpy: interrupted\n"),
         (click.UsageError("no"), 2, "Error: no\n"),
     ],

@@ -88,7 +88,7 @@ def test_a_completion_that_is_refused_is_recorded_as_failed_and_costs_no_other_a
     assert completer.pending == 0
     assert recorded(store) == {f"job{n}": "FAILED" if n == 2 else "SUCCEEDED" for n in range(JOBS)}
     errors = [one.error for one in store.find_executions(HISTORY, 99) if one.error]
-    assert "which could not be recorded with its data" in errors[0]
+    assert "but its completion could not be recorded" in errors[0]
     assert store.list_running() == []
 
 
@@ -142,7 +142,7 @@ def test_trouble_of_the_store_is_no_completions_fault(
 def test_a_row_that_somebody_holds_holds_up_no_other_completion(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HELD_ROW_REST", 0.0)
+    monkeypatch.setattr(module, "LOCKED_ROW_REST", 0.0)
     node = register(store)
     completer = completer_of(store)
     fires = fired(store, node, persist_data=True)

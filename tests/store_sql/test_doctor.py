@@ -201,7 +201,7 @@ def test_the_doctor_by_command(
     assert status == 2
     assert "ERROR    blocked-for-nothing: 1 triggers are BLOCKED" in text
     assert "DEFAULT.t" in text
-    assert "(doctor --repair mends it)" in text
+    assert "(doctor --repair fixes it)" in text
     status, text = doctor(capsys, *options, "--json", "--repair")
     assert json.loads(text)["repairs"]["stuck"] == 1
     assert json.loads(text)["status"] == status < 2

@@ -175,7 +175,7 @@ def test_the_roles_are_printed_or_made_by_command(fresh_database: Callable[[], s
     assert script.startswith("BEGIN;\n")
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(script.encode())
-        assert "granted what they need" in quartzpy("--apply", "--dsn", dsn, *names)
+        assert "with their privileges" in quartzpy("--apply", "--dsn", dsn, *names)
         [row] = connection.execute(
             "SELECT has_table_privilege(%(who)s, 'qrtz_triggers', 'SELECT'),"
             " has_table_privilege(%(who)s, 'qrtz_triggers', 'UPDATE')",

@@ -128,7 +128,7 @@ def odd_instants(zone: str) -> tuple[datetime, ...]:
 
 
 @given(expressions, st.sampled_from(ZONES), instants, policies)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_next_after_is_later_satisfies_and_is_inverted_by_previous_before(
     text: str, zone: str, start: datetime, policy: DaylightSaving
 ) -> None:
@@ -150,7 +150,7 @@ weekday_names = st.lists(st.sampled_from(["SUN", "MON", "TUE", "WED", "THU", "FR
 
 
 @given(numbers(0, 59), numbers(0, 23), numbers(1, 31), numbers(1, 12), weekday_names, st.data())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_both_dialects_fire_alike_in_all_zones_and_under_both_policies(
     minutes: str, hours: str, month_days: str, months: str, weekdays: list[str], data: st.DataObject
 ) -> None:
@@ -171,7 +171,7 @@ def test_both_dialects_fire_alike_in_all_zones_and_under_both_policies(
 
 
 @given(expressions, instants)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_in_utc_nothing_matches_between_two_answers_and_the_answers_do(text: str, start: datetime) -> None:
     expression = CronExpression(text)
     at = start
@@ -206,7 +206,7 @@ def test_around_a_change_quartz_fires_at_the_wall_clock_times_that_are_shown_las
 
 
 @given(st.data())
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_a_fixed_time_fires_exactly_once_on_every_day_of_every_zone(data: st.DataObject) -> None:
     zone = data.draw(st.sampled_from(ZONES))
     changes = odd_instants(zone)
@@ -267,7 +267,7 @@ def test_a_rhythm_goes_on_through_both_passes_everywhere() -> None:
 def test_every_zone_of_the_database_can_be_asked_over_its_changes() -> None:
     for zone in ZONES:
         expression = CronExpression("0 30 0/3 * * ?", zone)
-        for change in odd_instants(zone)[-6:]:
+        for change in odd_instants(zone)[-2:]:
             times = expression.upcoming(change - timedelta(hours=9), 6)
             assert times == sorted(set(times)), zone
             assert all(expression.is_satisfied_by(at) for at in times), zone

@@ -69,7 +69,7 @@ instants = st.integers(0, 8 * 365 * 86_400).map(
 
 
 @given(lines, instants)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_three_readers_agree_on_what_all_of_them_understand(line: str, start: datetime) -> None:
     ours = CrontabExpression(line).upcoming(start, TIMES)
     assert ours == list(islice(CronSim(line, start), TIMES)), "cronsim"
@@ -86,7 +86,7 @@ def test_three_readers_agree_on_seconds_in_front(seconds: str, line: str, start:
 
 
 @given(lines, instants)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_backwards_the_same_times_are_found(line: str, start: datetime) -> None:
     expression = CrontabExpression(line)
     at: datetime | None = start
@@ -99,7 +99,7 @@ def test_backwards_the_same_times_are_found(line: str, start: datetime) -> None:
 
 
 @given(st.tuples(fields(1, 28), items(0, 6, WEEKDAYS)), instants)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_with_day_or_false_the_days_are_those_of_both_fields(days: tuple[str, str], start: datetime) -> None:
     day, weekday = days
     both = CrontabExpression(f"0 0 {day} * {weekday}", day_or=False)

@@ -94,7 +94,7 @@ def test_an_epoch_that_was_silent_for_the_window_is_replaced_and_recovered(store
     store.store.check_in(new)
 
 
-def test_an_epoch_that_is_known_to_be_gone_is_replaced_at_once(store: Harness) -> None:
+def test_an_epoch_that_has_certainly_ended_is_replaced_at_once(store: Harness) -> None:
     old = store.node("a")
     store.schedule(job(requests_recovery=True), every(60))
     store.fire_one(old)
