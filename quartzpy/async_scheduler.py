@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,16 +13,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quartzpy.aio.calls import VerbThreads
 from quartzpy.aio.scheduler import AsyncSchedulerVerbs
+from quartzpy.aio.streams import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionVerbs
-from quartzpy.errors import SchedulerStateError, SettingsError
+from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
 from quartzpy.factory import Scheduler
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
-from quartzpy.instants import as_span
+from quartzpy.instants import Span, as_span
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
+from quartzpy.logs import ensure_logging
 from quartzpy.middleware import Middleware
+from quartzpy.other_names import SCHEDULER_NAMES, Hinted
 from quartzpy.plugin import Plugin
+from quartzpy.runtime.health import HealthState
+from quartzpy.runtime.run import CHECK_EVERY
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 _R = TypeVar("_R")
+
+logger = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -45,7 +53,7 @@ def _synchronous(database: Any) -> str | Engine | None:
     return url_of_async_engine(database.url)
 
 
-class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
+class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
     """A scheduler whose verbs are awaited: `async with AsyncScheduler(url) as scheduler: await scheduler.jobs()`.
 
     It does what `Scheduler` does, on the same tables: it wraps an ordinary scheduler, `scheduler.blocking`, whose verbs
@@ -61,6 +69,8 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
     Raises:
         SettingsError: a wrong URL, an unknown setting, or a wrong value.
     """
+
+    _other_names = SCHEDULER_NAMES
 
     def __init__(
         self,
@@ -145,48 +155,79 @@ class AsyncScheduler(AsyncSchedulerVerbs[BaseScheduler]):
             self._decorated[0]()
             del self._decorated[0]
 
-    async def run(self, *, drain_timeout: timedelta | str | None = "30s") -> bool:
-        """Start this node, wait until it is asked to stop, and drain it: the last line of a program.
+    def cluster_events(self, *, poll_interval: Span = "1s") -> AsyncClusterEvents:
+        """Watch the whole cluster: `async for event in scheduler.cluster_events(): ...`.
 
-        SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task stop it. Running executions
-        may then end within `drain_timeout` (None: without a limit). Those that still run after that, or at a second
-        signal, are asked to stop, and other nodes recover them. Signals are handled only if the event loop runs in
-        the main thread.
+        The events are those of `Scheduler.cluster_events`, from the beginning of the loop on. Leaving the loop keeps a
+        connection: `async with scheduler.cluster_events() as events: ...` gives it back at its end, as does awaiting
+        `events.close()`.
+
+        Raises:
+            SettingsError: `poll_interval` is no span of time; the beginning of the loop raises it.
+            StoreUnavailableError: the database cannot be reached; the beginning of the loop raises it.
+        """
+        return AsyncClusterEvents._made_once(self, lambda behind: behind.cluster_events(poll_interval=poll_interval))
+
+    async def run(
+        self, *, drain_timeout: Span | None = "30s", interrupt: bool = False, log_level: str = "INFO"
+    ) -> bool:
+        """Start this node, sleep until it is asked to stop, and let running executions end, as a program's last line.
+
+        SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task ask it to stop. Executions may
+        then end within `drain_timeout` (None: however long they take); with `interrupt` they are asked to stop at once.
+        What still runs after that time, or at a second signal, is told to stop and left for other nodes to recover.
+        Signals are handled where the event loop is the main thread's. Where the program has configured no logging,
+        messages from `log_level` on go to the standard error.
 
         Returns:
             True if all executions ended.
 
         Raises:
-            SettingsError: `drain_timeout` is not a span of time. Others as in `start`.
+            NodeUnhealthyError: a thread of the node could not be kept alive, so that only a new process helps.
+            SettingsError: `drain_timeout` is not a span of time, or `log_level` is no level. Others as in `start`.
         """
         timeout = None if drain_timeout is None else as_span(drain_timeout, "drain_timeout", SettingsError)
+        ensure_logging(log_level)
         loop = asyncio.get_running_loop()
         asked = [asyncio.Event(), asyncio.Event()]
 
-        def ask() -> None:
+        def ask(number: signal.Signals) -> None:
+            if not asked[0].is_set():
+                logger.info(
+                    "%s: stopping; running executions may end %s, and a second signal abandons them",
+                    number.name,
+                    "however long they take" if timeout is None else f"within {timeout.total_seconds():g} s",
+                )
             (asked[1] if asked[0].is_set() else asked[0]).set()
 
         handled = []
         for number in _SIGNALS:
             try:
-                loop.add_signal_handler(number, ask)
+                loop.add_signal_handler(number, ask, number)
             except (NotImplementedError, RuntimeError, ValueError):
                 break
             handled.append(number)
         try:
             await self.start()
             try:
-                await self._first_of(asked[0].wait(), self.wait_until_shut_down())
+                await self._first_of(asked[0].wait(), self.wait_until_shut_down(), self._until_failed())
             finally:
-                drained = await self._drain(asked[1], timeout)
+                failed = self.health().state is HealthState.FAILED
+                drained = await self._drain(asked[1], timeout, interrupt)
+            if failed:
+                raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
             return drained
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
 
-    async def _drain(self, given_up: asyncio.Event, timeout: timedelta | None) -> bool:
-        # The shield lets executions end even if this task is cancelled.
-        draining = asyncio.ensure_future(self.shutdown(timeout=timeout))
+    async def _until_failed(self) -> None:
+        while self.health().state is not HealthState.FAILED:
+            await asyncio.sleep(CHECK_EVERY)
+
+    async def _drain(self, given_up: asyncio.Event, timeout: timedelta | None, interrupt: bool) -> bool:
+        # Shielded: a task that is cancelled still lets its executions end.
+        draining = asyncio.ensure_future(self.shutdown(timeout=timeout, interrupt=interrupt))
         await self._first_of(asyncio.shield(draining), given_up.wait())
         if draining.done():
             return draining.result()

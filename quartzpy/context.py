@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -88,6 +89,9 @@ class JobExecutionContext:
         self.job_run_time: timedelta | None = None
         """The duration of the run, since the last refire if there was one. None while the job runs."""
 
+    def __repr__(self) -> str:
+        return f"<JobExecutionContext of job {self.job_key}, fired by {self.trigger_key}, fire_id {self.fire_id}>"
+
     @cached_property
     def job_detail_data(self) -> JobDataMap:
         """The job's own data. With `@persist_job_data_after_execution`, changes to it are stored after the run."""
@@ -138,10 +142,13 @@ class JobExecutionContext:
         """The key of the trigger that fired."""
         return self._fired.trigger_key
 
-    @property
+    @cached_property
     def job_detail(self) -> JobDetail:
-        """The job as it was stored when the trigger fired."""
-        return self._fired.job_detail
+        """The job as it was stored when the trigger fired. Its `data` is `job_detail_data`."""
+        detail = copy(self._fired.job_detail)
+        # One object, as in Quartz: a job that changes the data of its detail changes what is stored.
+        object.__setattr__(detail, "data", self.job_detail_data)
+        return detail
 
     @property
     def job_key(self) -> JobKey:

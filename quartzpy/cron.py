@@ -11,6 +11,7 @@ for a value outside its range.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,7 @@ from quartzpy.cron_expressions.fields import (
     FieldKind,
 )
 from quartzpy.errors import InvalidCronError
+from quartzpy.other_names import BuilderModule
 from quartzpy.triggers.cron import CronTrigger
 
 __all__ = [
@@ -177,3 +179,6 @@ def _weekday(day: object) -> str:
     raise InvalidCronError(
         f"day: must be a name such as 'MON' or 'Monday', or a DayOfWeek (got {day!r})", expression="", allowed="SUN-SAT"
     )
+
+
+sys.modules[__name__].__class__ = BuilderModule

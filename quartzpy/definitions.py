@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, TypeAlias
 
-from quartzpy.errors import InvalidJobError, InvalidJobTypeError, InvalidTriggerError
+from quartzpy.errors import InvalidJobError, InvalidJobTypeError, InvalidTriggerError, InvalidValueError
 from quartzpy.function_job import JobFunction
 from quartzpy.function_job import job as job_of_function
+from quartzpy.instants import as_span
 from quartzpy.job import Job, JobDetail
 from quartzpy.keys import JobKey
+from quartzpy.other_names import OPTION_NAMES, TRIGGER_WORDS
 from quartzpy.texts import quoted
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.plain import at, every
@@ -52,20 +54,26 @@ def as_job_detail(
         job = job_of_function(job)
     if isinstance(job, JobFunction):
         return _function_detail(job, name, group, data, options)
-    if isinstance(job, Trigger | str | timedelta | datetime):
+    if isinstance(job, str):
+        raise InvalidJobError(
+            f"job: the function or the Job subclass comes first, then the triggers, and the name is given by name:"
+            f" schedule_job(report, every('10s'), name={quoted(job)})"
+        )
+    if isinstance(job, Trigger | timedelta | datetime):
         raise InvalidJobError(f"job: the job comes first, then its triggers (got {quoted(job)} as the job)")
     if callable(job):
         raise InvalidJobTypeError(
             f"job: {quoted(job)} cannot be found by other nodes; give a function of a module, or a Job subclass"
         )
-    raise InvalidJobError(f"job: a Job subclass, a function or a JobDetail is needed (got {quoted(job)})")
+    hint = "; give the function itself, without calling it" if job is None else ""
+    raise InvalidJobError(f"job: a Job subclass, a function or a JobDetail is needed (got {quoted(job)}){hint}")
 
 
 def _detail(job: type[Job], name: str, group: str, **values: Any) -> JobDetail:
     try:
         return JobDetail(job, name, group, **values)
     except TypeError as error:
-        raise InvalidJobError(f"job {group}.{name}: {_without_init(error)}") from None
+        raise InvalidJobError(f"job {group}.{name}: {_without_init(error)}{_hint(values)}") from None
 
 
 def _function_detail(
@@ -76,7 +84,7 @@ def _function_detail(
     try:
         return job.detail(name or job.__name__, group, data=data, **options)
     except TypeError as error:
-        raise InvalidJobError(f"job {group}.{name or job.__name__}: {_without_init(error)}") from None
+        raise InvalidJobError(f"job {group}.{name or job.__name__}: {_without_init(error)}{_hint(options)}") from None
 
 
 def _without_init(error: TypeError) -> str:
@@ -86,6 +94,10 @@ def _without_init(error: TypeError) -> str:
         .replace("unexpected keyword argument", "no option")
         .strip()
     )
+
+
+def _hint(options: Mapping[str, Any]) -> str:
+    return "".join(f"; hint: {OPTION_NAMES[name]}" for name in options if name in OPTION_NAMES)
 
 
 def as_triggers(given: object) -> list[Trigger]:
@@ -118,20 +130,40 @@ def as_trigger(given: object) -> Trigger:
             return CronTrigger.from_crontab(text)
         if fields not in _QUARTZ_FIELDS:
             raise InvalidTriggerError(
-                f"triggers: {quoted(given)} is not a cron text: it has {fields} fields; five (crontab), or six or seven"
-                " (Quartz), are needed; an interval is given as every('10s')"
+                f"triggers: {quoted(given)} is not a cron expression, which has five fields (crontab), six or seven"
+                f" (Quartz); {_meant(text, fields)}"
             )
         return CronTrigger(text)
     if isinstance(given, timedelta):
         return every(given)
     if isinstance(given, datetime):
         return at(given)
-    if isinstance(given, JobDetail | JobFunction) or (isinstance(given, type) and issubclass(given, Job)):
+    if (
+        isinstance(given, JobDetail | JobFunction)
+        or inspect.isfunction(given)
+        or (isinstance(given, type) and issubclass(given, Job))
+    ):
         raise InvalidTriggerError(f"triggers: the job comes first, then its triggers (got the job {quoted(given)})")
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    hint = f"; an interval is written as every({given!r})" if is_number else ""
     raise InvalidTriggerError(
         "triggers: a trigger, a cron text, an interval (timedelta) or an instant (aware datetime) is needed"
-        f" (got {quoted(given)})"
+        f" (got {quoted(given)}){hint}"
     )
+
+
+def _meant(text: str, fields: int) -> str:
+    """Return the line that a text of no cron expression may have been meant for."""
+    if text in TRIGGER_WORDS:
+        return f"hint: {TRIGGER_WORDS[text]}"
+    span = text.removeprefix("every ")
+    try:
+        as_span(span, "interval")
+    except InvalidValueError:
+        return (
+            f"it has {fields}; an interval is written as every('10s'), and an instant as at('2026-12-24T18:00+01:00')"
+        )
+    return f"an interval is written as every({span!r})"
 
 
 def bound(triggers: Sequence[Trigger], job_key: JobKey) -> list[Trigger]:

@@ -49,7 +49,8 @@ def make_store(
     if (database is None) == (connect is None) or not (connect is None or callable(connect)):
         raise SettingsError(
             "database: expected either a URL (postgresql+psycopg://user@host/database, or memory://), a SQLAlchemy"
-            " Engine, or connect=..., a function that returns a new psycopg connection"
+            " Engine, or connect=..., a function that returns a new psycopg connection; Scheduler.from_config() takes"
+            " the URL from the environment variable QUARTZPY_URL"
         )
     # The child processes of a node import quartzpy without a database; they must not wait for SQLAlchemy's import.
     from sqlalchemy.engine import Engine

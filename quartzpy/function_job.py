@@ -13,6 +13,7 @@ from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError
 from quartzpy.instants import Span
 from quartzpy.job import Job, JobDetail, import_path
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
+from quartzpy.other_names import FUNCTION_NAMES, Hinted
 from quartzpy.retry import RetryPolicy
 from quartzpy.texts import quoted
 
@@ -21,8 +22,10 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class JobFunction(Generic[_P, _R]):
+class JobFunction(Hinted, Generic[_P, _R]):
     """A function that is also a job type. Calling it calls the function."""
+
+    _other_names = FUNCTION_NAMES
 
     def __init__(self, function: Callable[_P, _R], type_name: str | None, defaults: Mapping[str, Any]) -> None:
         update_wrapper(self, function)
@@ -42,6 +45,9 @@ class JobFunction(Generic[_P, _R]):
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<@job {self.job_class.type_name}>"
 
     def detail(
         self,

@@ -52,17 +52,17 @@ class Converted(Generic[_Given, _Kept]):
 
 
 _UNITS = {
-    "w": "weeks",
-    "d": "days",
-    "h": "hours",
-    "m": "minutes",
-    "s": "seconds",
-    "ms": "milliseconds",
-    "us": "microseconds",
+    "w|weeks?": "weeks",
+    "d|days?": "days",
+    "h|hrs?|hours?": "hours",
+    "m|mins?|minutes?": "minutes",
+    "s|secs?|seconds?": "seconds",
+    "ms|milliseconds?": "milliseconds",
+    "us|microseconds?": "microseconds",
 }
 _SECONDS_TEXT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _SPAN_TEXT = re.compile(
-    "".join(rf"(?:\s*(?P<{name}>[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?)\s*{unit})?" for unit, name in _UNITS.items())
+    "".join(rf"(?:\s*(?P<{name}>[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?)\s*(?:{unit}))?" for unit, name in _UNITS.items())
 )
 _BAD_KEY_ERRORS = (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError)
 
@@ -76,7 +76,7 @@ def as_instant(value: object, subject: str, error: type[InvalidValueError] = Inv
     if not isinstance(value, datetime):
         raise error(f"{subject}: must be a datetime (got {type(value).__name__})")
     if value.tzinfo is None or value.utcoffset() is None:
-        raise error(f"{subject}: needs a time zone (got {value})")
+        raise error(f"{subject}: needs a time zone, as {value.isoformat()}+00:00 has (got {value})")
     if value.tzinfo is UTC:
         return value
     try:
@@ -96,8 +96,9 @@ def as_span(
     """Return a length of time as a timedelta; every public parameter that takes one is read by this function.
 
     `value` is a timedelta, a number of seconds, or a text of numbers with the units w, d, h, m, s, ms and us, from the
-    longest unit to the shortest: "5s", "1.5h", "1h30m"; a text without a unit is a number of seconds. `subject`
-    ("timeout") opens the error's message. Zero is accepted unless `above_zero` is true.
+    longest unit to the shortest: "5s", "1.5h", "1h30m". The units may be words, "10 seconds" or "1 hour 30 min", and a
+    text without a unit is a number of seconds. `subject` ("timeout") opens the error's message. Zero is accepted unless
+    `above_zero` is true.
 
     Raises:
         InvalidValueError (or `error`): the value is something else, negative, or longer than `longest`.

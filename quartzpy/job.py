@@ -35,6 +35,7 @@ from quartzpy.keys import (
     module_of,
 )
 from quartzpy.main_module import importable_name
+from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import OverlapPolicy
@@ -193,7 +194,11 @@ def job_type_of(job: object) -> str:
         return check_name(job, "job type name")
     if not (isinstance(job, type) and issubclass(job, Job)):
         shown = job.__name__ if isinstance(job, type) else repr(job)
-        raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown})")
+        hint = ""
+        if inspect.isfunction(job) and job.__name__.isidentifier():
+            shown = f"function {job.__name__}"
+            hint = f'; schedule_job takes functions, and job({job.__name__}).detail("name") is a JobDetail'
+        raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown}){hint}")
     if inspect.isabstract(job) or not callable(job.execute):
         raise InvalidJobTypeError(f"{job.__qualname__}: execute(context) is missing")
     if "<" in job.type_name:
@@ -314,7 +319,8 @@ class JobDetail:
             self.disallow_concurrent is False and limit == 1
         ):
             raise InvalidJobError(
-                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one of them"
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one"
+                " of them (detail.with_values(max_concurrent=...) changes both)"
             )
         most = self.pause_after_failures
         if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
@@ -368,6 +374,7 @@ class JobDetail:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"the names are {', '.join(known)}"
+                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else hint
                 raise InvalidJobError(f"{name!r} is not a value of a job that can be changed; {hint}")
         # Both values express one limit, so the one that is given determines the other.
         limits: dict[str, Any] = {}

@@ -176,9 +176,7 @@ def nearest(key: _Key, stored: Collection[_Key]) -> _Key | None:
     for other in sorted(stored):
         if (other.name, other.group) == (key.group, key.name):
             return other
-    by_name = sorted(other for other in stored if other.name == key.name)
-    if by_name:
-        return by_name[0]
-    texts = {str(other): other for other in stored}
-    near = difflib.get_close_matches(str(key), texts, n=1, cutoff=0.75)
-    return texts[near[0]] if near else None
+    # Names alone are compared: the group DEFAULT, which most keys have, would make any two short names similar.
+    near = difflib.get_close_matches(key.name, {other.name for other in stored}, n=1, cutoff=0.7)
+    named = (other for other in stored if other.name in near)
+    return min(named, key=lambda other: (other.group != key.group, other), default=None)

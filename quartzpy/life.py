@@ -29,6 +29,7 @@ from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging
 from quartzpy.middleware import Middleware
+from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.plugin import Plugin, call_plugin
 from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
@@ -117,6 +118,7 @@ class SchedulerLife(SchedulingVerbs):
         """True once `shutdown` was called."""
         return self._shut_down.is_set()
 
+    @refuses(BLOCKING_ARGUMENTS)
     def start(self, *, standby: bool = False) -> None:
         """Join the cluster as a node and run jobs, or resume after `standby`.
 

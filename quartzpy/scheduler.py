@@ -12,7 +12,13 @@ from quartzpy.aio.transaction import AsyncTransactionVerbs, is_asynchronous
 from quartzpy.cluster_events import ClusterEvents
 from quartzpy.config import checked_groups
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import ExecutionNotFoundError, JobNotFoundError, SchedulerStateError, UnableToInterruptJobError
+from quartzpy.errors import (
+    ExecutionNotFoundError,
+    JobNotFoundError,
+    SchedulerStateError,
+    SettingsError,
+    UnableToInterruptJobError,
+)
 from quartzpy.instants import as_span
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.life import SchedulerLife
@@ -94,7 +100,7 @@ class BaseScheduler(SchedulerLife):
             SettingsError: `poll_interval` is not a span of time.
             StoreUnavailableError: the database is unavailable.
         """
-        return ClusterEvents(self._usable_store, as_span(poll_interval, "poll_interval").total_seconds())
+        return ClusterEvents(self._usable_store, as_span(poll_interval, "poll_interval", SettingsError).total_seconds())
 
     # --- this node
 

@@ -43,7 +43,7 @@ IMMEDIATE = frozenset(
 """Members that ask no database: they stay as they are."""
 WAITING = frozenset({"next", "shutdown", "wait", "wait_until_recorded", "wait_until_shut_down"})
 """Methods that may wait for long: each has a thread of its own."""
-BY_HAND = frozenset({"run", "scheduled_job", "start", "start_delayed", "using"})
+BY_HAND = frozenset({"cluster_events", "run", "scheduled_job", "start", "start_delayed", "using"})
 """Members that `quartzpy.async_scheduler` has in a form of its own."""
 
 
@@ -266,7 +266,9 @@ class Writer:
     def _context_manager(self) -> str:
         self._imports.add("from typing import Self")
         return (
-            "async def __aenter__(self) -> Self:\n    return self\n\n"
+            "async def __aenter__(self) -> Self:\n"
+            "    await self._run(lambda behind: None)  # From here on it misses nothing.\n"
+            "    return self\n\n"
             "async def __aexit__(self, *error: object) -> None:\n    await self.close()"
         )
 

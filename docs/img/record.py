@@ -94,7 +94,9 @@ def record_first_program() -> None:
     assert block is not None
     text, replaced = re.subn(r'"0 0 2 \? \* MON-FRI"', '"0/2 * * * * ?"', block[1])
     assert replaced == 1, "the README's first program has another schedule"
-    with EmbeddedPostgres.temporary() as server, tempfile.TemporaryDirectory() as directory:
+    # As a server in production: a node warns of one that is not.
+    durable = {"fsync": "on", "full_page_writes": "on"}
+    with EmbeddedPostgres.temporary(settings=durable) as server, tempfile.TemporaryDirectory() as directory:
         migrations.upgrade(server.dsn)
         program = Path(directory) / "app.py"
         program.write_text(re.sub(r"postgresql[^\"]*", server.dsn, text))

@@ -108,10 +108,29 @@ class AsyncMirror(AsyncFacade[_V]):
     def __init__(self, owner: AsyncFacade[Any], make: Callable[[Any], _V]) -> None:
         self._owner = owner
         self._make = make
+        self._shown: str | None = None
 
     @classmethod
     def _of(cls, owner: AsyncFacade[Any], found: _V) -> Self:
-        return cls(owner, lambda _: found)
+        view = cls(owner, lambda _: found)
+        view._shown = f"Async{found!r}"
+        return view
+
+    @classmethod
+    def _made_once(cls, owner: AsyncFacade[Any], make: Callable[[Any], _V]) -> Self:
+        """Return a view of what the first call that needs it makes, on its worker thread."""
+        lock, made = threading.Lock(), list[_V]()
+
+        def make_once(behind: Any) -> _V:
+            with lock:
+                if not made:
+                    made.append(make(behind))
+            return made[0]
+
+        return cls(owner, make_once)
+
+    def __repr__(self) -> str:
+        return self._shown or f"<{type(self).__name__}>"
 
     @property
     def _behind(self) -> _V:

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from quartzpy.aio.calls import VerbThreads
-from quartzpy.aio.streams import AsyncClusterEvents
 from quartzpy.aio.transaction import AsyncTransactionVerbs
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
 from quartzpy.config import SchedulerConfig
@@ -98,21 +97,6 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
     async def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
         """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
         return await self._run(lambda behind: behind.using_async(connection, threads))
-
-    async def cluster_events(self, *, poll_interval: timedelta | float | str = "1s") -> AsyncClusterEvents:
-        """Return an iterator over the events of the whole cluster; see `ClusterEvents`.
-
-        The events are executions that start and end on any node, and nodes that join and leave. Iteration blocks until
-        the next event. The scheduler need not be started. `poll_interval` is the interval at which the tables are read
-        where notifications do not arrive. While there is a watcher, each node sends at most ten notifications a second;
-        otherwise none.
-
-        Raises:
-            SettingsError: `poll_interval` is not a span of time.
-            StoreUnavailableError: the database is unavailable.
-        """
-        found = await self._run(lambda behind: behind.cluster_events(poll_interval=poll_interval))
-        return AsyncClusterEvents._of(self, found)
 
     async def set_execution_groups(self, limits: Mapping[str, int]) -> None:
         """Replace the limits of execution groups on this node, as given by the setting `execution_groups`.

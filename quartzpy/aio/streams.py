@@ -28,6 +28,7 @@ class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
         return await self._run(lambda behind: behind.close())
 
     async def __aenter__(self) -> Self:
+        await self._run(lambda behind: None)  # From here on it misses nothing.
         return self
 
     async def __aexit__(self, *error: object) -> None:

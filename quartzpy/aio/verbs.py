@@ -515,7 +515,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
 
     async def sync(
         self,
-        definitions: Iterable[tuple[JobDetail, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
+        definitions: Iterable[tuple[JobForm, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
         *,
         owner: str,
         prune: bool = False,
@@ -694,7 +694,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
 
     async def schedule_jobs(
         self,
-        jobs: Mapping[JobDetail, Iterable[TriggerForm]] | Iterable[tuple[JobDetail, Iterable[TriggerForm]]],
+        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
         *,
         replace: bool = False,
     ) -> list[AsyncScheduledJob]:

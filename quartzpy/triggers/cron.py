@@ -17,6 +17,7 @@ from quartzpy.cron_expressions.schedule import DaylightSaving, checked_policy
 from quartzpy.errors import InvalidCronError, InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.other_names import CRON_ARGUMENTS, constructor_refuses
 from quartzpy.time_zones import zone_name
 from quartzpy.triggers.recurring import RecurringMisfire, RecurringTrigger
 
@@ -34,6 +35,7 @@ class _Expression:
     expression: str
 
 
+@constructor_refuses(CRON_ARGUMENTS)
 @dataclass(frozen=True)
 class CronTrigger(RecurringTrigger, _Expression):
     """Fires by a cron expression: `CronTrigger("0 0 2 ? * MON-FRI", "at-two", time_zone="Europe/Berlin")`.

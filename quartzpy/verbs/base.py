@@ -14,12 +14,15 @@ from quartzpy.events import Event
 from quartzpy.job import JobTypes
 from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
+from quartzpy.other_names import SCHEDULER_NAMES, Hinted
 from quartzpy.states import PublicState
 from quartzpy.store.protocol import JobStore
 
 
-class Verbs(ABC):
+class Verbs(Hinted, ABC):
     """Verbs on one store. A verb that names one job or trigger raises an error if that is not stored."""
+
+    _other_names = SCHEDULER_NAMES
 
     _config: SchedulerConfig
     _clock: Clock

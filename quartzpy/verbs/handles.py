@@ -14,6 +14,7 @@ from quartzpy.errors import InvalidTriggerError, JobNotFoundError, WaitTimeoutEr
 from quartzpy.instants import Span, as_span
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.other_names import HANDLE_NAMES, Hinted
 from quartzpy.states import ENDED, ExecutionState, Missed
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
@@ -28,8 +29,10 @@ _SHORTEST, _LONGEST = 0.01, 0.5
 _LAST = 20
 
 
-class ScheduledJob:
+class ScheduledJob(Hinted):
     """A stored job. `schedule_job` returns one; `Scheduler.job` makes one for a job that is stored already."""
+
+    _other_names = HANDLE_NAMES
 
     def __init__(self, verbs: SchedulingVerbs, key: JobKey) -> None:
         self._verbs = verbs

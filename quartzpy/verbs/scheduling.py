@@ -111,7 +111,7 @@ class SchedulingVerbs(BackfillVerbs, SyncVerbs, CalendarVerbs, PausingVerbs, Ski
 
     def schedule_jobs(
         self,
-        jobs: Mapping[JobDetail, Iterable[TriggerForm]] | Iterable[tuple[JobDetail, Iterable[TriggerForm]]],
+        jobs: Mapping[Any, Iterable[TriggerForm]] | Iterable[tuple[JobForm, Iterable[TriggerForm]]],
         *,
         replace: bool = False,
     ) -> list[ScheduledJob]:

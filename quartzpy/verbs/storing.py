@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TypeAlias
 
 from quartzpy import job_data, typed_data
-from quartzpy.definitions import as_triggers, bound
+from quartzpy.definitions import JobForm, as_job_detail, as_triggers, bound
 from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError
 from quartzpy.events import JobAdded, JobScheduled
 from quartzpy.job import JobDetail
-from quartzpy.keys import JobKey
+from quartzpy.keys import DEFAULT_GROUP, JobKey
+from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -30,6 +31,7 @@ class StoringVerbs(Verbs):
     def _inside(self, store: JobStore) -> StoringVerbs:
         """Return the verbs on another view of the store."""
 
+    @refuses(SCHEDULING_ARGUMENTS)
     def add_job(
         self,
         job: JobDetail,
@@ -62,11 +64,11 @@ class StoringVerbs(Verbs):
             )
         return job.with_defaults(self._job_defaults)
 
-    def _bound_pairs(self, given: Iterable[tuple[JobDetail, object]]) -> list[tuple[JobDetail, list[Trigger]]]:
+    def _bound_pairs(self, given: Iterable[tuple[JobForm, object]]) -> list[tuple[JobDetail, list[Trigger]]]:
         """Return the jobs, each with its triggers bound to it."""
         found = []
-        for detail, triggers in given:
-            job = self._checked_job(detail)
+        for form, triggers in given:
+            job = self._checked_job(as_job_detail(form, None, DEFAULT_GROUP, None, {}))
             found.append((job, bound(as_triggers(triggers), job.key)))
         return found
 

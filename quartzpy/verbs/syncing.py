@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from quartzpy.definitions import JobForm
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.events import Event, JobDeleted, JobUnscheduled
-from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, check_name
 from quartzpy.store.protocol import JobStore
 from quartzpy.sync import Definitions, Existing, Stored, SyncPlan, check_definitions, outdated, plan, version_text
@@ -24,7 +24,7 @@ class SyncVerbs(StoringVerbs):
 
     def sync(
         self,
-        definitions: Iterable[tuple[JobDetail, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
+        definitions: Iterable[tuple[JobForm, Trigger | str | timedelta | datetime | Iterable[Any] | None]],
         *,
         owner: str,
         prune: bool = False,
@@ -120,8 +120,8 @@ class SyncVerbs(StoringVerbs):
         return events
 
 
-def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobDetail, object]]:
+def _as_pairs(definitions: Iterable[object]) -> Iterable[tuple[JobForm, object]]:
     for one in definitions:
         if not isinstance(one, tuple | list) or len(one) != 2:
-            raise InvalidTriggerError(f"definitions: pairs of a JobDetail and its triggers are needed (got {one!r})")
+            raise InvalidTriggerError(f"definitions: pairs of a job and its triggers are needed (got {one!r})")
         yield one[0], one[1]

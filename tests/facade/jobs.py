@@ -241,6 +241,20 @@ class Mending(Job):
             raise JobExecutionError("mended", refire_immediately=True) from error
 
 
+class MendingDetail(Job):
+    """Does so as Quartz's own example is written: it changes the data of its detail."""
+
+    def execute(self, context: JobExecutionContext) -> float:
+        own: Any = context.job_detail.data
+        ran.put((context.refire_count, context.get("attempts", 0), context.job_run_time))
+        context.put("attempts", context.get("attempts", 0) + 1)
+        try:
+            return 42 / own["denominator"]
+        except ZeroDivisionError as error:
+            own["denominator"] = 7
+            raise JobExecutionError("mended", refire_immediately=True) from error
+
+
 class MendingAsync(Mending):
     async def execute(self, context: JobExecutionContext) -> float:
         return super().execute(context)

@@ -19,7 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from quartzpy import AsyncScheduler, CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.cli.node import load_app
-from quartzpy.errors import SchedulerStateError
+from quartzpy.cluster_events import ExecutionEnded
+from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
+from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
 
@@ -152,6 +154,43 @@ def test_run_lets_executions_end_when_its_task_is_cancelled(make: Callable[..., 
     asyncio.run(main())
 
 
+def test_cluster_events_are_iterated_without_awaiting_the_call(make: Callable[..., AsyncScheduler]) -> None:
+    async def main() -> None:
+        scheduler = make()
+        await scheduler.start()
+        seen = []
+        async with asyncio.timeout(20), scheduler.cluster_events(poll_interval=0.02) as events:
+            assert "AsyncClusterEvents" in repr(events)
+            handle = await scheduler.schedule_job(a_job(), SimpleTrigger("t"))
+            assert repr(handle) == f"AsyncScheduledJob('{handle.key}')"
+            async for event in events:
+                seen.append(event)
+                if isinstance(event, ExecutionEnded):
+                    break
+        assert seen[-1].execution.job_key == handle.key
+        with pytest.raises(SettingsError, match="poll_interval"):
+            await scheduler.cluster_events(poll_interval="soon").next()
+        await scheduler.shutdown()
+
+    asyncio.run(main())
+
+
+def test_run_ends_where_the_node_has_failed(make: Callable[..., AsyncScheduler]) -> None:
+    async def main() -> None:
+        scheduler = make()
+        running = asyncio.create_task(scheduler.run())
+        while not scheduler.is_started:
+            await asyncio.sleep(0.01)
+        failed = SchedulerHealth(HealthState.FAILED, instance_id=None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scheduler.blocking, "health", lambda: failed)
+            with pytest.raises(NodeUnhealthyError, match="start a new process"):
+                await asyncio.wait_for(running, 20)
+        assert scheduler.is_shut_down
+
+    asyncio.run(main())
+
+
 def test_the_command_that_runs_a_node_takes_one(monkeypatch: pytest.MonkeyPatch) -> None:
     app = types.ModuleType("quartzpy_async_app")
     app.scheduler = scheduler = AsyncScheduler("memory://")  # type: ignore[attr-defined]
@@ -181,11 +220,17 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_run_ends_with_a_signal(number: int) -> None:
-    with subprocess.Popen([sys.executable, "-c", RUN], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert process.stdout.readline() == "up\n"
         os.kill(process.pid, number)
         assert process.stdout.readline() == "drained True\n"
+        log = process.stderr.read()
+    assert "has started" in log
+    assert f"{signal.Signals(number).name}: stopping; running executions may end within 30 s" in log
     assert process.returncode == 0
 
 

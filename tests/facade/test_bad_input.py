@@ -281,7 +281,7 @@ def test_a_wrong_database_url_is_refused_when_the_scheduler_is_made(url: Any, me
         ({"workers": -1}, "workers=-1 must be from 0 to 5000"),
         ({"workers": "ten"}, "workers must be an integer (got 'ten')"),
         ({"idle_wait": [5]}, "idle_wait: must be a length of time"),
-        ({"idle_wait": "5 sec"}, "or '7d' (got '5 sec')"),
+        ({"idle_wait": "5 ticks"}, "or '7d' (got '5 ticks')"),
         ({"checkin_interval": "10s"}, "failure_window 0:00:20 must be at least checkin_interval x 3 + lock_timeout"),
         ({"schema": "Drop table;"}, "schema: must consist of at most 63 letters"),
         ({"statement_timeout": timedelta(days=365)}, "statement_timeout=365 days, 0:00:00 must be at most 24 days"),

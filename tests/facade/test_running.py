@@ -113,7 +113,7 @@ def test_a_job_can_ask_to_be_run_again_at_once(scheduler: Scheduler) -> None:
     assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
 
 
-@pytest.mark.parametrize("kind", [jobs.Mending, jobs.MendingAsync])
+@pytest.mark.parametrize("kind", [jobs.Mending, jobs.MendingAsync, jobs.MendingDetail])
 @pytest.mark.parametrize("persist", [True, False])
 def test_a_refire_sees_what_the_job_has_changed(scheduler: Scheduler, kind: Any, persist: bool) -> None:
     """Quartz's sixth example: a job mends its data and asks to be fired again, which succeeds."""

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey, events
-from quartzpy.errors import CalendarNotFoundError, InvalidKeyError, InvalidTriggerError
+from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidKeyError, InvalidTriggerError
 from quartzpy.states import PublicState
-from tests.facade import jobs
+from tests.facade import functions, jobs
 
 HOUR = timedelta(hours=1)
 LATER = datetime.now(UTC).replace(microsecond=0) + 24 * HOUR
@@ -49,6 +49,21 @@ def test_what_is_declared_is_stored_and_a_second_time_nothing_happens(client: Sc
     second = client.sync(declared, owner=OWNER)
     assert (bool(second), str(second)) == (False, "4 unchanged")
     assert state(client) == before
+
+
+def test_jobs_are_declared_in_the_forms_of_schedule_job(client: Scheduler) -> None:
+    plan = client.sync([(functions.without_parameters, "0 0 2 * * ?"), (jobs.Recorded, HOUR)], owner=OWNER)
+    assert [(change.sign, change.key.name) for change in plan.changes] == [
+        ("+", "without_parameters"),
+        ("+", "without_parameters"),
+        ("+", "Recorded"),
+        ("+", "Recorded"),
+    ]
+    assert not client.sync([(functions.without_parameters, "0 0 2 * * ?"), (jobs.Recorded, HOUR)], owner=OWNER)
+    [again, _] = client.schedule_jobs([(functions.without_parameters, ["0 0 2 * * ?"]), (jobs.Recorded, [HOUR])])
+    assert again.key == JobKey("without_parameters")
+    with pytest.raises(InvalidJobError, match="the function or the Job subclass comes first"):
+        client.sync([("plain", "0 0 2 * * ?")], owner=OWNER)  # type: ignore[list-item]
 
 
 def test_what_did_not_change_keeps_its_times_and_its_pause(client: Scheduler) -> None:

@@ -1,0 +1,208 @@
+"""Names that people know from APScheduler, Celery, Quartz and schedule, and the line to write here instead.
+
+Python itself would offer the most similar name, and that can be a wrong one (`resume_job` for `remove_job`). The hints
+are part of errors only: nothing here makes a wrong name work, and neither `dir` nor a type checker sees any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_C = TypeVar("_C", bound=type)
+
+_RUN = "scheduler.run() starts the node and blocks until Ctrl-C; scheduler.start() returns at once"
+_DECORATE = '@scheduler.scheduled_job("0 0 2 * * ?") schedules a function, and @job makes a job type of it'
+_NOW = "scheduler.trigger_job(job) runs a stored job now; scheduler.schedule_job(function, at()) runs a function once"
+
+SCHEDULER_NAMES: Mapping[str, str] = {
+    # APScheduler
+    "get_jobs": "scheduler.jobs() lists the stored jobs, and scheduler.triggers() their next fire times",
+    "get_job": 'scheduler.job("nightly") is a handle of a stored job',
+    "print_jobs": "for record in scheduler.jobs(): print(record)",
+    "remove_job": 'scheduler.delete_job("nightly")',
+    "remove_all_jobs": "scheduler.clear() removes all jobs, triggers and calendars",
+    "add_listener": "scheduler.listeners.add_listener(callback)",
+    "add_schedule": 'scheduler.schedule_job(report, "0 0 2 * * ?")',
+    "get_schedules": "scheduler.triggers() lists the triggers with their next fire times",
+    "get_schedule": 'scheduler.get_trigger("nightly")',
+    "remove_schedule": 'scheduler.unschedule_job("nightly") removes a trigger',
+    "pause_schedule": 'scheduler.pause_trigger("nightly")',
+    "unpause_schedule": 'scheduler.resume_trigger("nightly")',
+    "run_until_stopped": _RUN,
+    "start_in_background": _RUN,
+    "pause": 'scheduler.pause_job("nightly") pauses a job, scheduler.pause_all() all, scheduler.standby() this node',
+    "resume": 'scheduler.resume_job("nightly") resumes a job, scheduler.resume_all() all, scheduler.start() this node',
+    "state": "scheduler.is_started and scheduler.is_in_standby tell of this node",
+    # Celery, Flask-APScheduler, Huey and others
+    "task": _DECORATE,
+    "job_decorator": _DECORATE,
+    "periodic_task": _DECORATE,
+    "cron": _DECORATE,
+    "every": "scheduler.schedule_job(report, every(minutes=10))",
+    "send_task": _NOW,
+    "enqueue": _NOW,
+    "run_job": _NOW,
+    "run_now": _NOW,
+    "trigger": _NOW,
+    "run_forever": _RUN,
+    "run_pending": _RUN,
+    "start_blocking": _RUN,
+    "stop": "scheduler.shutdown()",
+    "close": "scheduler.shutdown()",
+    # Quartz
+    "get_scheduler_name": "scheduler.name",
+    "get_meta_data": "scheduler.metadata()",
+    "get_metadata": "scheduler.metadata()",
+    "get_currently_executing_jobs": "scheduler.currently_executing_jobs()",
+    "get_job_keys": "scheduler.job_keys()",
+    "get_trigger_keys": "scheduler.trigger_keys()",
+    "get_triggers_of_job": 'scheduler.triggers_of_job("nightly")',
+    "get_listener_manager": "scheduler.listeners",
+    "get_context": "scheduler.context",
+    "is_shutdown": "scheduler.is_shut_down",
+}
+"""What a scheduler has no attribute for."""
+
+HANDLE_NAMES: Mapping[str, str] = {
+    "remove": "handle.delete()",
+    "cancel": "handle.delete() removes the job; scheduler.cancel_job(handle) stops its executions",
+    "run": "handle.trigger() runs the job now",
+    "next_run_time": "handle.next_fire_time",
+    "id": "handle.key",
+    "name": "handle.key.name",
+}
+"""What a handle of a job has no attribute for."""
+
+FUNCTION_NAMES: Mapping[str, str] = {
+    "delay": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",
+    "apply_async": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",
+    "s": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
+    "si": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
+    "retry": "@job(retry=RetryPolicy(attempts=5)) says when a failed execution is retried",
+}
+"""What a `@job` function has no attribute for; {0} is its name."""
+
+OPTION_NAMES: Mapping[str, str] = {
+    "id": 'the name is the identity: name="nightly"',
+    "trigger": 'the triggers come after the job: schedule_job(report, "0 0 2 * * ?")',
+    "replace_existing": "replace=True",
+    "max_instances": "max_concurrent=1, which counts over the whole cluster",
+    "coalesce": 'a trigger says what becomes of missed fires: every("10s", misfire="...")',
+    "misfire_grace_time": 'a trigger says from when on a fire is missed: every("10s", misfire_threshold="30s")',
+    "next_run_time": 'a trigger says when it starts: every("10s", start_time=...)',
+    "jobstore": "a scheduler has one store, its database",
+    "jitter": "a trigger spreads its fires: Jitter",
+    "time_limit": 'timeout="5m"',
+    "soft_time_limit": 'timeout="5m"',
+    "max_retries": "retry=RetryPolicy(attempts=5)",
+    **dict.fromkeys(("weeks", "days", "hours", "minutes", "seconds"), "an interval is a trigger: every(minutes=10)"),
+    **dict.fromkeys(("hour", "minute", "second", "day_of_week", "day"), "a cron trigger is cron.daily_at(2, 30)"),
+    "run_date": "an instant is a trigger: at(datetime(2026, 12, 24, 18, tzinfo=UTC))",
+}
+"""What `schedule_job` has no option for."""
+
+TRIGGER_WORDS: Mapping[str, str] = {
+    "interval": "schedule_job(report, every(seconds=10))",
+    "cron": 'schedule_job(report, cron.daily_at(2, 30)) or schedule_job(report, "0 30 2 * * ?")',
+    "date": "schedule_job(report, at(datetime(2026, 12, 24, 18, tzinfo=UTC)))",
+}
+"""The kinds of triggers that APScheduler 3 names by a word."""
+
+BUILDER_NAMES: Mapping[str, str] = {
+    "daily": "cron.daily_at(2, 30)",
+    "every_day": "cron.daily_at(2, 30)",
+    "weekly": 'cron.weekly_on("MON", 9)',
+    "monthly": "cron.monthly_on(1, 2, 30)",
+    "yearly": "cron.yearly_on(12, 24, 18)",
+    "weekdays": "cron.weekdays_at(9)",
+    "weekends": "cron.weekends_at(9)",
+    "minutely": "cron.every_minutes(1)",
+    "every": 'every("10s") is imported from quartzpy; cron has every_seconds, every_minutes and every_hours',
+}
+"""What the module `cron` has no builder for."""
+
+
+class Hinted:
+    """A class whose objects answer a name that belongs to another library with the line to write here."""
+
+    _other_names: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # A type checker would believe that there is every attribute.
+
+        def __getattr__(self, name: str) -> Any:
+            hint = type(self)._other_names.get(name)
+            if hint is None:
+                # Python's own error; or the one of a property that exists, which has failed with an AttributeError.
+                return object.__getattribute__(self, name)
+            raise _no_attribute(f"{type(self).__name__!r} object", name, hint.format(getattr(self, "__name__", "")))
+
+
+def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
+    # Without `obj`, tracebacks do not add the most similar name to the hint.
+    return AttributeError(f"{owner} has no attribute {name!r}; hint: {hint}", name=name, obj=None)
+
+
+def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Give a function hints for keyword arguments that it does not have."""
+
+    def made(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @wraps(function)
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            for name in kwargs:
+                if name in hints:
+                    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+                    raise TypeError(f"{called}() has no argument {name!r}; hint: {hints[name]}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return made
+
+
+def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
+    """Do for the constructor of a class as `refuses` does for a function."""
+
+    def made(cls: _C) -> _C:
+        type.__setattr__(cls, "__init__", refuses(hints)(vars(cls)["__init__"]))
+        return cls
+
+    return made
+
+
+BLOCKING_ARGUMENTS: Mapping[str, str] = {"block": _RUN, "blocking": _RUN, "paused": "scheduler.start(standby=True)"}
+"""What `start` has no argument for."""
+
+SCHEDULING_ARGUMENTS: Mapping[str, str] = {
+    **{name: f"use schedule_job; {hint}" for name, hint in OPTION_NAMES.items()},
+    "trigger": "scheduler.schedule_job(report, every(seconds=10)); add_job stores a job without triggers",
+}
+"""What `add_job`, which stores a job without a trigger, has no argument for."""
+
+CRON_ARGUMENTS: Mapping[str, str] = dict.fromkeys(
+    ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second"),
+    'cron.daily_at(2, 30), or an expression: CronTrigger("0 30 2 * * ?")',
+)
+"""What `CronTrigger` has no argument for."""
+
+
+class BuilderModule(ModuleType):
+    """The class of the module `quartzpy.cron`, which many take for a function, or for one with other builders."""
+
+    def __call__(self, *_args: object, **_options: object) -> Any:
+        raise TypeError(
+            "cron is a module of builders, such as cron.daily_at(2, 30); an expression is given to schedule_job as it"
+            ' is, "0 30 2 * * ?", or as CronTrigger("0 30 2 * * ?")'
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = BUILDER_NAMES.get(name)
+            if hint is None:
+                return ModuleType.__getattribute__(self, name)
+            raise _no_attribute("module 'quartzpy.cron'", name, hint)

@@ -1,0 +1,173 @@
+"""What people type who know another scheduler: it works, or the error has the line to write here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import quartzpy
+from quartzpy import (
+    AsyncScheduler,
+    CronTrigger,
+    JobDetail,
+    JobFunction,
+    JobKey,
+    ScheduledJob,
+    Scheduler,
+    at,
+    cron,
+    errors,
+    every,
+    job,
+    other_names,
+)
+from tests.facade import functions
+
+untyped: Any = quartzpy
+untyped_cron: Any = cron
+untyped_cron_trigger: Any = CronTrigger
+
+
+def plain() -> None:
+    pass
+
+
+@job
+def tick() -> None:
+    pass
+
+
+@pytest.fixture
+def scheduler() -> Any:
+    # Not typed: what is called here is wrong on purpose.
+    return Scheduler("memory://", name="other-names")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error", "hint"),
+    [
+        (lambda s: s.add_job(plain, "interval", seconds=10), TypeError, r"use schedule_job; .*every\(minutes=10\)"),
+        (lambda s: s.add_job(plain, trigger="cron", hour=2), TypeError, r"schedule_job\(report, every\(seconds=10\)\)"),
+        (lambda s: s.add_job(plain), errors.InvalidJobError, "schedule_job takes classes and functions"),
+        (lambda s: s.task, AttributeError, r'@scheduler\.scheduled_job\("0 0 2 \* \* \?"\)'),
+        (lambda s: s.schedule_job("nightly", every("10s")), errors.InvalidJobError, "name='nightly'"),
+        (lambda s: s.schedule_job(every("10s"), plain), errors.InvalidTriggerError, "the job comes first"),
+        (lambda s: s.schedule_job(plain(), every("10s")), errors.InvalidJobError, "without calling it"),
+        (lambda s: s.schedule_job(plain, "interval"), errors.InvalidTriggerError, r"every\(seconds=10\)"),
+        (lambda s: s.schedule_job(plain, "cron", hour=2), errors.InvalidTriggerError, r"cron\.daily_at\(2, 30\)"),
+        (lambda s: s.schedule_job(plain, "date"), errors.InvalidTriggerError, r"at\(datetime"),
+        (lambda s: s.schedule_job(plain, "every 10 seconds"), errors.InvalidTriggerError, r"every\('10 seconds'\)"),
+        (lambda s: s.schedule_job(plain, "soon"), errors.InvalidTriggerError, r"it has 1; .*every\('10s'\)"),
+        (lambda s: s.schedule_job(plain, 10), errors.InvalidTriggerError, r"every\(10\)"),
+        (lambda s: s.schedule_job(plain, datetime(2026, 12, 1)), errors.InvalidTriggerError, r"T00:00:00\+00:00 has"),
+        (lambda s: s.schedule_job(plain, every(5), id="r"), errors.InvalidJobError, 'name="nightly"'),
+        (lambda s: s.schedule_job(plain, every(5), replace_existing=True), errors.InvalidJobError, "replace=True"),
+        (lambda s: s.schedule_job(tick, every(5), max_instances=1), errors.InvalidJobError, "max_concurrent=1"),
+        (lambda s: s.start(block=True), TypeError, r"scheduler\.run\(\) starts the node and blocks"),
+        (lambda s: s.pause("x"), AttributeError, r'pause_job\("nightly"\)'),
+        (lambda s: s.get_jobs(), AttributeError, r"scheduler\.jobs\(\)"),
+        (lambda s: s.remove_job("x"), AttributeError, r"delete_job"),
+        (lambda _: Scheduler(), errors.SettingsError, "from_config.*QUARTZPY_URL"),
+        (lambda _: untyped_cron("0 0 2 * * ?"), TypeError, r'CronTrigger\("0 30 2 \* \* \?"\)'),
+        (lambda _: untyped_cron.daily(2), AttributeError, r"cron\.daily_at\(2, 30\)"),
+        (lambda _: untyped_cron_trigger(hour=2), TypeError, r"cron\.daily_at\(2, 30\)"),
+        (lambda _: at("2026-12-01"), errors.InvalidTriggerError, r"needs a time zone, as 2026-12-01T00:00:00\+00:00"),
+        (lambda _: JobDetail(plain, "x"), errors.InvalidJobTypeError, r'job\(plain\)\.detail\("name"\)'),  # type: ignore[arg-type]
+        (lambda _: tick.delay(), AttributeError, r"schedule_job\(tick, at\(\)"),  # type: ignore[attr-defined]
+    ],
+)
+def test_a_name_of_another_library_is_refused_with_the_line_to_write(
+    scheduler: Any, attempt: Callable[[Any], object], error: type[Exception], hint: str
+) -> None:
+    with pytest.raises(error, match=hint):
+        attempt(scheduler)
+    assert scheduler.jobs().count() == 0
+    assert not scheduler.is_started
+
+
+def test_handles_hint_too(scheduler: Any) -> None:
+    handle: Any = scheduler.schedule_job(tick, every("1h"))
+    with pytest.raises(AttributeError, match=r"handle\.delete\(\)"):
+        handle.remove()
+    with pytest.raises(errors.InvalidJobError, match="max_concurrent=1"):
+        handle.modify(max_instances=1)
+
+
+def test_the_async_scheduler_hints_too() -> None:
+    scheduler: Any = AsyncScheduler("memory://", name="other-names")
+    with pytest.raises(AttributeError, match=r"'AsyncScheduler' object .* scheduler\.jobs\(\)"):
+        scheduler.get_jobs()
+
+
+def test_other_missing_attributes_have_pythons_error(scheduler: Any) -> None:
+    with pytest.raises(AttributeError) as failed:
+        _ = scheduler.schedul_job
+    # Of these Python makes its own "Did you mean".
+    assert (failed.value.name, failed.value.obj) == ("schedul_job", scheduler)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = untyped_cron.nothing
+    assert not hasattr(scheduler, "remove_job")
+    assert "remove_job" not in dir(scheduler)
+
+
+def test_a_property_that_fails_with_an_attribute_error_keeps_it() -> None:
+    class Broken(other_names.Hinted):
+        @property
+        def value(self) -> int:
+            return int(None.missing)  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'missing'"):
+        _ = Broken().value
+
+
+@pytest.mark.parametrize(
+    ("owner", "names"),
+    [
+        (Scheduler, other_names.SCHEDULER_NAMES),
+        (AsyncScheduler, other_names.SCHEDULER_NAMES),
+        (ScheduledJob, other_names.HANDLE_NAMES),
+        (JobFunction, other_names.FUNCTION_NAMES),
+        (cron, other_names.BUILDER_NAMES),
+    ],
+)
+def test_no_hint_is_for_a_name_that_exists(owner: object, names: dict[str, str]) -> None:
+    assert [name for name in names if name in dir(owner)] == []
+
+
+@pytest.mark.parametrize("hint", sorted(set(other_names.SCHEDULER_NAMES.values())))
+def test_hints_name_methods_that_exist(hint: str) -> None:
+    for word in hint.replace("@", " ").replace("(", " ").replace(";", " ").split():
+        if word.startswith("scheduler."):
+            name = word.removeprefix("scheduler.").split(".")[0].rstrip(",.")
+            assert hasattr(Scheduler("memory://"), name), name
+
+
+def test_a_job_function_shows_its_name() -> None:
+    assert repr(functions.plain) == f"<@job {functions.plain.job_class.type_name}>"
+    assert pickle.loads(pickle.dumps(CronTrigger("0 0 2 * * ?"))) == CronTrigger("0 0 2 * * ?")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10 seconds", 10),
+        ("10 sec", 10),
+        ("1 hour 30 minutes", 5400),
+        ("5 min", 300),
+        ("2 days", 172800),
+        ("1m30s", 90),
+    ],
+)
+def test_spans_in_words(text: str, seconds: int) -> None:
+    assert every(text).interval == timedelta(seconds=seconds)
+
+
+def test_no_key_of_another_name_is_offered(scheduler: Any) -> None:
+    scheduler.schedule_job(plain, at(datetime(2100, 1, 1, tzinfo=UTC)), name="td")
+    with pytest.raises(errors.JobNotFoundError) as failed:
+        scheduler.pause_job(JobKey("x"))
+    assert "did you mean" not in str(failed.value)
