@@ -1,7 +1,7 @@
 """The only module that reads the clocks of this machine.
 
 The in-memory store and log lines use wall-clock time; a SQL store decides by the database's clock. Waits
-and leases use `monotonic`, which also counts the time for which a virtual machine was suspended.
+and leases use `monotonic`, which also counts the time during which the machine was suspended.
 """
 
 from __future__ import annotations

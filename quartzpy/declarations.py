@@ -1,4 +1,4 @@
-"""Reads jobs and triggers that are declared in TOML or YAML; an unknown word is reported with the nearest known one.
+"""Read jobs and triggers that are declared in TOML or YAML. An unknown key is reported with the nearest known one.
 
     [[job]]
     type = "app.jobs:NightlyReport"
@@ -12,8 +12,9 @@
       expression = "0 0 2 ? * MON-FRI"
       time_zone = "Europe/Berlin"
 
-The words are those of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be a cron text alone, as in
-`trigger = ["0 0 2 * * ?"]`. One without a name takes the job's name and group; durations are texts such as "5s".
+The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, as
+in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name and group. Durations are texts such as
+"5s".
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Defini
     The modules of the job types are imported, so write access to this file gives control over the executed code.
 
     Raises:
-        SettingsError: the file cannot be read, or has a wrong or unknown word; the message names the job and the word.
+        SettingsError: The file cannot be read, or has an unknown key or a wrong value. The message names
+            the job and the key.
     """
     where = Path(path)
     try:

@@ -33,7 +33,7 @@ class InjectingJobFactory:
         """Create a new instance.
 
         Raises:
-            InvalidJobTypeError: a parameter has neither a provider nor a default.
+            InvalidJobTypeError: A parameter has neither a provider nor a default.
         """
         if job_class.__init__ is object.__init__:
             return job_class()

@@ -1,4 +1,4 @@
-"""Which groups or keys a request is about."""
+"""Matchers, which select groups or keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = JobKey | TriggerKey
 
 
 class MatchOperator(StrEnum):
-    """How a group is compared (Quartz's `StringMatcher.StringOperatorName`)."""
+    """The comparison of a matcher (Quartz's `StringMatcher.StringOperatorName`)."""
 
     EQUALS = "equals"
     STARTS_WITH = "starts_with"
@@ -24,7 +24,7 @@ class MatchOperator(StrEnum):
 
 
 def compare(operator: MatchOperator, text: str, value: str) -> bool:
-    """Whether `text` is to `value` as the operator says."""
+    """Return True if `text` compares to `value` as the operator requires."""
     match operator:
         case MatchOperator.EQUALS:
             return text == value
@@ -40,7 +40,7 @@ def compare(operator: MatchOperator, text: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupMatcher:
-    """Chooses groups: `GroupMatcher.starts_with("billing-")`. All characters are literal."""
+    """Selects groups: `GroupMatcher.starts_with("billing-")`. All characters are literal: there are no wildcards."""
 
     operator: MatchOperator
     value: str = ""
@@ -50,7 +50,9 @@ class GroupMatcher:
             raise InvalidMatcherError(f"matcher: the group must be str (got {quoted(self.value)})")
         check_storable(self.value, "matcher: the group", InvalidMatcherError)
         if self.operator is MatchOperator.EQUALS and not self.value:
-            raise InvalidMatcherError("matcher: no group's name is empty; GroupMatcher.anything() matches all")
+            raise InvalidMatcherError(
+                "matcher: the name of a group must not be empty; GroupMatcher.anything() matches all groups"
+            )
 
     @classmethod
     def equals(cls, group: str) -> GroupMatcher:
@@ -78,26 +80,26 @@ class GroupMatcher:
         return cls(MatchOperator.ANYTHING)
 
     def matches(self, group: str) -> bool:
-        """Return whether a group is matched."""
+        """Return True if the group is selected."""
         return compare(self.operator, group, self.value)
 
 
 def as_group_matcher(group: str | GroupMatcher) -> GroupMatcher:
-    """A group's name stands for the matcher that equals it.
+    """Return a matcher as it is, and for a name the matcher of that one group.
 
     Raises:
-        InvalidMatcherError: neither a name nor a matcher.
+        InvalidMatcherError: `group` is neither a name nor a matcher.
     """
     if isinstance(group, GroupMatcher):
         return group
     if isinstance(group, str):
         return GroupMatcher.equals(group)
-    raise InvalidMatcherError(f"group: a name or a GroupMatcher (got {quoted(group)})")
+    raise InvalidMatcherError(f"group: must be a name or a GroupMatcher (got {quoted(group)})")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyMatcher:
-    """Chooses jobs or triggers by their keys: `KeyMatcher.group("equals", "eu") & ~KeyMatcher.name("contains", "x")`.
+    """Selects jobs or triggers by their keys: `KeyMatcher.group("equals", "eu") & ~KeyMatcher.name("contains", "x")`.
 
     `&`, `|` and `~` combine matchers.
     """
@@ -106,7 +108,7 @@ class KeyMatcher:
 
     @classmethod
     def key(cls, key: Key) -> KeyMatcher:
-        """One job, or one trigger."""
+        """Match one job or one trigger."""
         return cls(lambda other: other == key)
 
     @classmethod
@@ -116,13 +118,13 @@ class KeyMatcher:
 
     @classmethod
     def name(cls, operator: str, value: str) -> KeyMatcher:
-        """By name: "equals", "starts_with", "ends_with" or "contains"."""
+        """Match by name. `operator` is "equals", "starts_with", "ends_with" or "contains"."""
         how = _operator(operator, value)
         return cls(lambda key: compare(how, key.name, value))
 
     @classmethod
     def group(cls, operator: str, value: str) -> KeyMatcher:
-        """By group: "equals", "starts_with", "ends_with" or "contains"."""
+        """Match by group. `operator` is "equals", "starts_with", "ends_with" or "contains"."""
         how = _operator(operator, value)
         return cls(lambda key: compare(how, key.group, value))
 
@@ -143,4 +145,4 @@ def _operator(operator: str, value: object) -> MatchOperator:
         return MatchOperator(operator)
     except ValueError:
         known = ", ".join(MatchOperator)
-        raise InvalidMatcherError(f"matcher: {operator!r} is no comparison; there are {known}") from None
+        raise InvalidMatcherError(f"matcher: the operator must be one of {known} (got {operator!r})") from None

@@ -66,7 +66,7 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "get_context": "scheduler.context",
     "is_shutdown": "scheduler.is_shut_down",
 }
-"""What a scheduler has no attribute for."""
+"""Attributes that users of other libraries look for on a scheduler, each with the line to write here."""
 
 HANDLE_NAMES: Mapping[str, str] = {
     "remove": "handle.delete()",
@@ -76,25 +76,25 @@ HANDLE_NAMES: Mapping[str, str] = {
     "id": "handle.key",
     "name": "handle.key.name",
 }
-"""What a handle of a job has no attribute for."""
+"""The same for the handle of a job."""
 
 FUNCTION_NAMES: Mapping[str, str] = {
     "delay": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",
     "apply_async": "scheduler.schedule_job({0}, at(), args=[...]) runs it once on a node; {0}(...) calls it here",
     "s": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
     "si": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
-    "retry": "@job(retry=RetryPolicy(attempts=5)) says when a failed execution is retried",
+    "retry": "@job(retry=RetryPolicy(attempts=5)) retries failed executions",
 }
-"""What a `@job` function has no attribute for; {0} is its name."""
+"""The same for a `@job` function; {0} stands for its name."""
 
 OPTION_NAMES: Mapping[str, str] = {
     "id": 'the name is the identity: name="nightly"',
     "trigger": 'the triggers come after the job: schedule_job(report, "0 0 2 * * ?")',
     "replace_existing": "replace=True",
     "max_instances": "max_concurrent=1, which counts over the whole cluster",
-    "coalesce": 'a trigger says what becomes of missed fires: every("10s", misfire="...")',
-    "misfire_grace_time": 'a trigger says from when on a fire is missed: every("10s", misfire_threshold="30s")',
-    "next_run_time": 'a trigger says when it starts: every("10s", start_time=...)',
+    "coalesce": 'the trigger decides how missed fires are handled: every("10s", misfire="...")',
+    "misfire_grace_time": 'the trigger has the lateness of a misfire: every("10s", misfire_threshold="30s")',
+    "next_run_time": 'the trigger has the start: every("10s", start_time=...)',
     "jobstore": "a scheduler has one store, its database",
     "jitter": "a trigger spreads its fires: Jitter",
     "time_limit": 'timeout="5m"',
@@ -104,7 +104,7 @@ OPTION_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("hour", "minute", "second", "day_of_week", "day"), "a cron trigger is cron.daily_at(2, 30)"),
     "run_date": "an instant is a trigger: at(datetime(2026, 12, 24, 18, tzinfo=UTC))",
 }
-"""What `schedule_job` has no option for."""
+"""Options of other libraries for which users look on `schedule_job`, each with the line to write here."""
 
 TRIGGER_WORDS: Mapping[str, str] = {
     "interval": "schedule_job(report, every(seconds=10))",
@@ -124,20 +124,20 @@ BUILDER_NAMES: Mapping[str, str] = {
     "minutely": "cron.every_minutes(1)",
     "every": 'every("10s") is imported from quartzpy; cron has every_seconds, every_minutes and every_hours',
 }
-"""What the module `cron` has no builder for."""
+"""Builders for which users look in the module `cron`, each with the one to use."""
 
 
 class Hinted:
-    """A class whose objects answer a name that belongs to another library with the line to write here."""
+    """A base class whose AttributeError for a name of another library shows the line to write here."""
 
     _other_names: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # A type checker would believe that there is every attribute.
+    if not TYPE_CHECKING:  # A type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> Any:
             hint = type(self)._other_names.get(name)
             if hint is None:
-                # Python's own error; or the one of a property that exists, which has failed with an AttributeError.
+                # Raise Python's own error, or the AttributeError that a property of this name has raised.
                 return object.__getattribute__(self, name)
             raise _no_attribute(f"{type(self).__name__!r} object", name, hint.format(getattr(self, "__name__", "")))
 
@@ -148,7 +148,7 @@ def _no_attribute(owner: str, name: str, hint: str) -> AttributeError:
 
 
 def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Give a function hints for keyword arguments that it does not have."""
+    """Return a decorator that adds hints for unknown keyword arguments to a function's TypeError."""
 
     def made(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @wraps(function)
@@ -165,7 +165,7 @@ def refuses(hints: Mapping[str, str]) -> Callable[[Callable[_P, _R]], Callable[_
 
 
 def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
-    """Do for the constructor of a class as `refuses` does for a function."""
+    """Return a decorator that does for the constructor of a class what `refuses` does for a function."""
 
     def made(cls: _C) -> _C:
         type.__setattr__(cls, "__init__", refuses(hints)(vars(cls)["__init__"]))
@@ -175,28 +175,28 @@ def constructor_refuses(hints: Mapping[str, str]) -> Callable[[_C], _C]:
 
 
 BLOCKING_ARGUMENTS: Mapping[str, str] = {"block": _RUN, "blocking": _RUN, "paused": "scheduler.start(standby=True)"}
-"""What `start` has no argument for."""
+"""Arguments of other libraries for which users look on `start`."""
 
 SCHEDULING_ARGUMENTS: Mapping[str, str] = {
     **{name: f"use schedule_job; {hint}" for name, hint in OPTION_NAMES.items()},
     "trigger": "scheduler.schedule_job(report, every(seconds=10)); add_job stores a job without triggers",
 }
-"""What `add_job`, which stores a job without a trigger, has no argument for."""
+"""Arguments of other libraries for which users look on `add_job`, which stores a job without a trigger here."""
 
 CRON_ARGUMENTS: Mapping[str, str] = dict.fromkeys(
     ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second"),
     'cron.daily_at(2, 30), or an expression: CronTrigger("0 30 2 * * ?")',
 )
-"""What `CronTrigger` has no argument for."""
+"""Arguments of other libraries for which users look on `CronTrigger`."""
 
 
 class BuilderModule(ModuleType):
-    """The class of the module `quartzpy.cron`, which many take for a function, or for one with other builders."""
+    """The class of the module `quartzpy.cron`: calling it, or a builder that it lacks, raises an error with a hint."""
 
     def __call__(self, *_args: object, **_options: object) -> Any:
         raise TypeError(
-            "cron is a module of builders, such as cron.daily_at(2, 30); an expression is given to schedule_job as it"
-            ' is, "0 30 2 * * ?", or as CronTrigger("0 30 2 * * ?")'
+            "cron is a module of builders, such as cron.daily_at(2, 30); pass an expression to schedule_job as text,"
+            ' "0 30 2 * * ?", or as CronTrigger("0 30 2 * * ?")'
         )
 
     if not TYPE_CHECKING:

@@ -36,7 +36,7 @@ class Placement:
         """Return the placement for the values of a job.
 
         Raises:
-            InvalidJobError: a name is invalid, or the placement is too long.
+            InvalidJobError: A name is invalid, or the placement is too long.
         """
         if isinstance(requires, str) or not isinstance(requires, Sequence | frozenset | set):
             raise InvalidJobError(f"requires: must be a sequence of labels (got {quoted(requires)})")

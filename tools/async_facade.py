@@ -77,7 +77,7 @@ class Module:
 
     @property
     def path(self) -> Path:
-        """Where it is written to."""
+        """The path of the generated module."""
         return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".py")
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the fires in ten minutes in which no node was up. (Quartz's example 5.)"""
+"""The misfires after ten minutes in which no node was up. (Quartz's example 5.)"""
 
 from datetime import timedelta
 

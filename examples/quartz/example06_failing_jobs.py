@@ -1,4 +1,4 @@
-"""A job that mends its data and runs again at once, and one that unschedules itself. (Quartz's example 6.)"""
+"""A job that repairs its data and runs again at once, and one that unschedules itself. (Quartz's example 6.)"""
 
 from datetime import timedelta
 
@@ -18,16 +18,16 @@ from quartzpy.testing import SchedulerHarness
 @persist_job_data_after_execution
 @disallow_concurrent_execution
 class Mending(Job):
-    """Divides by zero, mends its data, and asks to be fired again at once."""
+    """Divides by zero, repairs its data, and asks to be fired again at once."""
 
     def execute(self, context: JobExecutionContext) -> None:
         data = context.job_detail_data
         try:
-            print(f"mending: {4815 // data['denominator']} at try {context.refire_count + 1}")
+            print(f"repairing: {4815 // data['denominator']} at try {context.refire_count + 1}")
         except ZeroDivisionError as error:
             data["denominator"] = 1
             # There is no limit to refires: a job has to set one.
-            raise JobExecutionError("mended the data", refire_immediately=context.refire_count < 3) from error
+            raise JobExecutionError("repaired the data", refire_immediately=context.refire_count < 3) from error
 
 
 class Hopeless(Job):

@@ -105,7 +105,7 @@ class AsyncTriggeredExecution(AsyncMirror[TriggeredExecution]):
         return self._behind.job_key
 
     async def record(self) -> ExecutionRecord | None:
-        """What is known of the execution now: waiting, running or ended; None where nothing is."""
+        """The current record of the execution, which waits, runs or has ended; None if nothing is stored about it."""
         return await self._run(lambda behind: behind.record)
 
     async def cancel(self) -> bool:

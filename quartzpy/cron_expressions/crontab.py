@@ -1,4 +1,4 @@
-"""Crontab lines in a time zone, and the instants that they mean."""
+"""Crontab lines in a time zone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class CrontabExpression(ScheduleExpression):
 
     A line has five fields: minutes, hours, day of month, month, day of week (Sunday is 0 or 7). Six fields begin with
     seconds. The aliases are `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`,
-    `@every_minute` and `@every_second`. `text` is kept in capitals with single spaces, an alias in small letters.
+    `@every_minute` and `@every_second`. `text` is stored in upper case with single spaces, an alias in lower case.
 
     Where both day fields restrict the days, a day matches if either does; if one of them begins with "*", or with
-    `day_or=False`, both must match (Debian's crontab(5); Celery and APScheduler always require both). `seed` decides
-    which value `H` stands for. `dst` has the meaning that it has for Quartz's dialect.
+    `day_or=False`, both must match (Debian's crontab(5); Celery and APScheduler always require both). The value of
+    `H` is derived from `seed`. `dst` has the same meaning as in `CronExpression`.
 
     Raises:
         InvalidCronError: The line is wrong, or no day of any year matches.

@@ -85,7 +85,7 @@ class _CrontabParser(FieldParser):
         if len(tokens) not in (5, 6):
             self._fail(
                 "crontab: expected 5 fields (minutes, hours, day-of-month, month, day-of-week), or 6 with seconds in"
-                f" front (got {len(tokens)}); CronTrigger(...) reads Quartz's dialect",
+                f" front (got {len(tokens)}); CronTrigger(...) accepts Quartz's dialect",
                 tokens[6][1] if len(tokens) > 6 else len(self._expression.rstrip(" \t")),
                 allowed="5 or 6 fields",
             )
@@ -146,7 +146,7 @@ class _CrontabParser(FieldParser):
 
 
 def _with_sunday_as_one(part: Part) -> Part:
-    """A part of crontab's weekdays (Sunday is 0 and 7) in Quartz's numbering (Sunday is 1)."""
+    """Convert a part of crontab's weekdays (Sunday is 0 and 7) to Quartz's numbering (Sunday is 1)."""
     if part.is_all:
         return replace(part, first=1, last=_SUNDAY_AGAIN)
     first, last = part.first % 7, part.last

@@ -12,7 +12,7 @@ from quartzpy.cron_expressions.days import ALL_WEEKDAYS, DayRule, LastDay, NthWe
 from quartzpy.cron_expressions.fields import HOURS, MONTH, CronFields, Part
 
 _MOST_TIMES = 8
-"""Up to this many times of day are listed one by one; more are described by their minutes and hours."""
+"""The most times of day that are listed one by one. More are described by their minutes and hours."""
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -39,7 +39,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def _values(parts: Sequence[Part]) -> list[int] | None:
-    """The values of a field that is a list of single ones."""
+    """Return the values of a field that lists single values."""
     return sorted({part.first for part in parts}) if all(part.is_value for part in parts) else None
 
 
@@ -77,7 +77,7 @@ def _time(hour: int, minute: int, second: int = 0) -> str:
 
 
 def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
-    """One time in each of many hours."""
+    """Describe one time in each of many hours."""
     said = []
     for part in hours:
         every = "every hour" if part.step == 1 else f"every {part.step} hours"
@@ -85,7 +85,7 @@ def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
         if part.is_value:
             said.append(f"at {first}")
         elif part.last == 23 and 24 % part.step:
-            # From the day's last time to the next day's first, the gap is another one.
+            # The gap from the last time of a day to the first time of the next day differs.
             said.append("at " + listed([_time(hour, minute, second) for hour in part.values(HOURS)]))
         elif part.is_all and part.step == 1:
             past = f" at minute {minute}" if minute or second else ""
@@ -98,7 +98,7 @@ def _hourly(hours: Sequence[Part], minute: int, second: int) -> str:
 
 
 def _within_an_hour(hour: int, part: Part) -> str:
-    """A rhythm of minutes within one hour of the day."""
+    """Describe an interval of minutes within one hour of the day."""
     every = "every minute" if part.step == 1 else f"every {part.step} minutes"
     return f"{every} from {_time(hour, part.first)} to {_time(hour, part.last)}"
 
@@ -139,7 +139,7 @@ def _hours(parts: Sequence[Part]) -> str:
 
 
 def _nth_word(number: int) -> str:
-    """2nd, 3rd, 4th, ..."""
+    """Return the ordinal: 2nd, 3rd, 4th, ..."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number % 100 not in (11, 12, 13) else "th"
     return f"{number}{ending}"
 
@@ -149,7 +149,7 @@ def _stepping(part: Part, unit: str) -> str:
         return f"{unit} {part.first}"
     every = f"every {unit}" if part.step == 1 else f"every {part.step} {unit}s"
     if part.is_all or (part.is_open and part.first == 0):
-        # 60 minutes are no whole number of such steps: each hour begins anew.
+        # The step does not divide 60 minutes, so it restarts in each hour.
         return every if 60 % part.step == 0 else f"{every} from {unit} 0"
     return f"{every} from {unit} {part.first}" + ("" if part.is_open else f" to {part.last}")
 
@@ -169,7 +169,7 @@ def _days(fields: CronFields, month_days: Sequence[Part], weekdays: Sequence[Par
 
 
 def _days_of_month(rule: DayRule, parts: Sequence[Part]) -> str:
-    """The restriction of the day of the month; empty where there is none."""
+    """Describe the restriction of the day of the month; empty if there is none."""
     if not rule.restricts:
         return ""
     said = [_month_days(parts)] if parts else []
@@ -179,12 +179,12 @@ def _days_of_month(rule: DayRule, parts: Sequence[Part]) -> str:
 
 
 def _days_of_week(rule: DayRule, parts: Sequence[Part]) -> str:
-    """The restriction of the day of the week; empty where there is none."""
+    """Describe the restriction of the day of the week; empty if there is none."""
     if not rule.restricts:
         return ""
     said = [_named(part, WEEKDAYS, "day of the week") for part in parts]
     said += [_nth(chosen) for chosen in rule.nth_weekdays]
-    # Quartz's "L" alone has no part: it is Saturday.
+    # Quartz's "L" alone has no part and means Saturday.
     return listed(list(dict.fromkeys(said))) if said else WEEKDAYS[6]
 
 

@@ -1,4 +1,4 @@
-"""Quartz cron expressions in a time zone, and the instants that they mean."""
+"""Quartz cron expressions in a time zone."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from quartzpy.time_zones import zone_name
 class CronExpression(ScheduleExpression):
     """A Quartz cron expression in a time zone: `CronExpression("0 0 2 ? * MON-FRI", "Europe/Berlin")`.
 
-    `text` is kept in capitals with single spaces. As in Quartz, one of the two day fields must be "?"; with `day_or`
-    both may be given: a day matches where either field does (True) or where both do (False). `seed` decides which
-    value `H` stands for.
+    `text` is stored in upper case with single spaces. As in Quartz, one of the two day fields must be "?". With
+    `day_or` both may restrict the days: a day matches if either field does (True) or if both do (False). The value of
+    `H` is derived from `seed`.
 
     Raises:
-        InvalidCronError: The text is wrong; the message says where, and what would be right.
+        InvalidCronError: The text is wrong. The message names the position and the accepted values.
         UnknownTimeZoneError: There is no such time zone.
     """
 
@@ -45,7 +45,7 @@ class CronExpression(ScheduleExpression):
         return CronExpression, (self.text, self.time_zone, str(self.dst), self.day_or, self.seed)
 
     def describe(self) -> str:
-        """The expression in plain English, with its zone."""
+        """The expression in plain English, with its time zone."""
         return f"{description(parse(self.text, self.seed, self.day_or))} ({self.time_zone})"
 
 

@@ -33,8 +33,8 @@ _NTH = re.compile(rf"(?P<day>{VALUE})(?:(?P<last>L)|#(?P<nth>[0-9]{{1,9}}))")
 def parse(expression: str, seed: str | None = None, day_or: bool | None = None) -> CronFields:
     """Parse an expression of Quartz's dialect.
 
-    `seed` decides the values of `H`. `day_or` allows both day fields to be given: with True a day matches where either
-    field does, with False where both do.
+    `seed` decides the values of `H`. `day_or` allows expressions that restrict both day fields: with True a day
+    matches if either field does, with False if both do.
 
     Raises:
         InvalidCronError: The expression is wrong. The message names the field, the fault and the accepted values.

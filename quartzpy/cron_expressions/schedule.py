@@ -151,7 +151,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleExpression:
-    """What the dialects have in common: a text that means wall-clock times in a zone, and its instants.
+    """The common part of both dialects: an expression for wall-clock times in a time zone, and its instants.
 
     All answers are in UTC and on whole seconds; the years are 1970 to 2199. Safe between threads.
 

@@ -1,4 +1,4 @@
-"""The demo's promises, checked from the database when nothing runs any more."""
+"""The audit of the demo: it checks the scheduler's guarantees in the database after the last execution has ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from quartzpy.store.records import ExecutionRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 LATE = timedelta(seconds=5)
-"""A trigger that still waits so long after its instant counts as lost."""
+"""A fire counts as lost if its trigger still waits this long after the fire time."""
 PAUSE_SLACK = timedelta(seconds=2)
-"""An instant so shortly before a pause may be held by the pause."""
+"""A fire that is due at most this long before a pause may be delayed by the pause."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """The executions of a run, and the promises that were broken."""
+    """The counts of a run's executions and of violated guarantees."""
 
     nodes: int
     fires: int = 0
@@ -65,10 +65,10 @@ def summarize(
     paused_at: datetime,
     pauses: Sequence[Span] = (),
 ) -> Summary:
-    """Compare the executions with the instants of the `planned` triggers, each up to its stored next fire time.
+    """Compare the executions with the fire times of the `planned` triggers, each up to its stored next fire time.
 
-    A trigger that is no longer stored has fired for the last time. The spans in which the spectator paused the triggers
-    (`pauses`) owe no fire.
+    A trigger that is no longer stored has fired for the last time. No fire is expected during `pauses`, in which the
+    spectator paused the triggers.
     """
     held = [(start - PAUSE_SLACK, end) for start, end in pauses]
     summary = Summary(nodes)
@@ -94,7 +94,7 @@ def summarize(
         if following is not None and following < paused_at - LATE and not within(following, held):
             summary.lost += 1
         for instant in expected(trigger, following):
-            # A fire whose node died is in the history as its recovery.
+            # The history has a fire whose node died as its recovery.
             happened = fired[trigger.job_key, trigger.key.name, instant] or recovered[trigger.job_key, instant]
             summary.lost += not happened and not within(instant, held)
     return summary

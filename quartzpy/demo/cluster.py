@@ -22,7 +22,7 @@ class Cluster:
         self._logs = logs
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.killed: dict[str, datetime] = {}
-        """When each node was killed, by the database's clock."""
+        """The instant at which each node was killed, by the database's clock."""
 
     def start(self, instance_id: str) -> None:
         """Start a node process. Its output goes to a log file."""
@@ -50,7 +50,7 @@ class Cluster:
         return {name: process.pid for name, process in self.processes.items() if process.poll() is None}
 
     def kill(self, instance_id: str, now: datetime) -> int:
-        """Kill a node with SIGKILL and return the id that its process had."""
+        """Kill a node with SIGKILL and return its process id."""
         process = self.processes[instance_id]
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -58,7 +58,7 @@ class Cluster:
         return process.pid
 
     def stop(self) -> None:
-        """Let all nodes end their jobs and stop; kill those that take longer than 15 seconds."""
+        """Drain and stop all nodes; kill those that take longer than 15 seconds."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.terminate()
@@ -70,5 +70,5 @@ class Cluster:
                 process.wait()
 
     def log_tail(self, instance_id: str) -> str:
-        """The end of a node's log."""
+        """Return the end of a node's log."""
         return (self._logs / f"{instance_id}.log").read_text(errors="replace")[-2_000:]

@@ -1,4 +1,4 @@
-"""The database of the demo: one of its own on an embedded server, or the one that the user names."""
+"""The database of the demo: a new one on an embedded server, or the one that the user names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from quartzpy.keys import unique_name
 def demo_database(dsn: str | None, keep: bool, tell: Callable[..., None]) -> Iterator[str]:
     """Yield the URL of a database: `dsn` itself, or a new database on the embedded server.
 
-    The new database is dropped at the end. With `keep` it stays, and so does its server. `tell` is called with the name
-    of an event, its text, and its facts by keyword.
+    The new database is dropped at the end, unless `keep` is True: then its server also keeps running.
+    `tell` is called with the name of an event, its text, and its facts by
+    keyword.
     """
     if dsn is not None:
         yield dsn
@@ -25,7 +26,7 @@ def demo_database(dsn: str | None, keep: bool, tell: Callable[..., None]) -> Ite
     tell("starting", "starting PostgreSQL")
     with EmbeddedPostgres(data_directory(), durable=True) as server:
         tell("postgres", f"PostgreSQL {server.version} is running", version=server.version)
-        # Two demos at the same time share the server, and each has a database of its own.
+        # Demos that run at the same time share the server, but not the database.
         name = f"demo_{unique_name()[:12]}"
         yield server.create_database(name)
         if keep:
@@ -58,7 +59,7 @@ def data_directory() -> Path:
 
 
 def stop_database() -> bool:
-    """Stop the servers that demos left running, of whatever version. Returns True if there was one."""
+    """Stop the servers of all versions that demos left running. Returns True if there was one."""
     stopped = False
     for directory in sorted(data_home().glob("postgresql-*")):
         server = EmbeddedPostgres(directory)

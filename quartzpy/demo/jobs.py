@@ -1,4 +1,4 @@
-"""The jobs and triggers of the demo: one of each kind that a cluster has to get right."""
+"""The jobs and triggers of the demo: one for each guarantee of a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THUMBNAILS = JobKey("thumbnails", GROUP)
 DSN_VARIABLE = "QUARTZPY_DEMO_DSN"
 INSTANCE_VARIABLE = "QUARTZPY_DEMO_INSTANCE"
 
-# With these settings half a minute is enough for a death and a recovery. The defaults wait four times as long.
+# With these settings a death and its recovery take less than half a minute. The defaults wait four times as long.
 SETTINGS: dict[str, Any] = {
     "name": "demo",
     "workers": 5,
@@ -46,14 +46,14 @@ class Heartbeat(Job):
 
 @disallow_concurrent_execution
 class SerialReport(Job):
-    """Has two triggers that fire at the same instant; its executions may not overlap."""
+    """Has two triggers that fire at the same instant, but its executions must not overlap."""
 
     def execute(self, context: JobExecutionContext) -> None:
         context.wait_cancelled(0.7)
 
 
 class LongExport(Job):
-    """Runs for seconds, and another node runs it again when its node dies."""
+    """Runs for several seconds. If its node dies, another node runs it again."""
 
     def execute(self, context: JobExecutionContext) -> None:
         context.wait_cancelled(float(context.job_data["seconds"]))
@@ -76,7 +76,7 @@ class Thumbnail(Job):
 
 
 def schedule_all(scheduler: BaseScheduler, now: datetime) -> None:
-    """Schedule everything but the burst, to begin two seconds after `now`."""
+    """Schedule all jobs except the burst. They begin two seconds after `now`."""
     soon = now + timedelta(seconds=2)
     serial: list[Trigger] = [
         SimpleTrigger(name, GROUP, interval=timedelta(seconds=2), repeat_count=None, start_time=soon)

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.2
 
 
 class Keyboard:
-    """Calls `pressed` with each key, from a thread. It does nothing where the input is no terminal.
+    """Calls `pressed` with each key, on a thread. It does nothing if the input is not a terminal.
 
     Ctrl-C still sends SIGINT.
     """

@@ -25,12 +25,12 @@ from quartzpy.states import TriggerState
 from quartzpy.store.records import TriggerRecord
 
 LONGEST_AXIS = 60.0
-"""Seconds that a lane shows at most."""
+"""The longest span of time in a lane, in seconds."""
 LANE_MARGIN = 33
-"""Columns beside a lane: the name of the node and its state."""
+"""The columns beside a lane, which show the name of the node and its state."""
 SHOWN_NOTES = 5
 ALL_COLUMNS, DESCRIPTIONS = 112, 94
-"""The widths from which the table of jobs has all its columns, and from which it describes each job."""
+"""The least widths of a terminal for all columns of the table of jobs, and for the description of each job."""
 
 LETTERS = {
     jobs.LONG_EXPORT.name: "E",
@@ -39,7 +39,7 @@ LETTERS = {
     jobs.THUMBNAILS.name: "t",
     jobs.HEARTBEAT.name: "h",
 }
-"""The letter of each job in a lane. Where several ran in one moment, the first of this order is shown."""
+"""The letter of each job in a lane. If several ran in one moment, the first in this order is shown."""
 STYLES = {
     Look.RUNS: "bold green",
     Look.ENDED: "green",
@@ -51,7 +51,7 @@ KEYS = "k kill a node   n start a node   p pause or resume   w why is it (not) r
 
 
 class LiveScreen:
-    """Draws the scenes on the terminal's alternate screen, which is left again whatever happens."""
+    """Draws the scenes on the terminal's alternate screen, and always leaves that screen at the end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -124,7 +124,7 @@ def draw(scene: Scene, width: int) -> RenderableType:
 
 
 def _line(part: RenderableType) -> RenderableType:
-    """Return a part that ends its line."""
+    """Return a text that ends its line."""
     grid = Table.grid(expand=True)
     grid.add_row(part)
     return grid
@@ -140,7 +140,7 @@ def _note_style(note: str) -> str:
 
 
 def draw_lanes(scene: Scene, width: int) -> RenderableType:
-    """Return a line for each node: its state, and what it ran from moment to moment."""
+    """Return a line for each node, with its state and its executions over time."""
     cells = max(10, width - LANE_MARGIN)
     listed = [node.instance_id for node in scene.cluster.nodes]
     lanes = Table.grid(padding=(0, 1))
@@ -169,7 +169,7 @@ def node_state(scene: Scene, name: str) -> tuple[Text, Text]:
 
 
 def lane(scene: Scene, node: str, cells: int) -> Text:
-    """Return what a node ran as one letter for each moment, up to now."""
+    """Return the executions of a node up to now, as one letter for each moment."""
     shown = min(scene.duration, LONGEST_AXIS)
     end = max(scene.began + timedelta(seconds=shown), scene.now)
     start = end - timedelta(seconds=shown)
@@ -212,7 +212,7 @@ def legend() -> Text:
 
 
 def draw_jobs(scene: Scene, width: int) -> RenderableType:
-    """Return a line for each job: what it does now, what it did, and why it was late."""
+    """Return a line for each job, with its state, its counts and the causes of its delays."""
     causes = {"late: own job": OWN_JOB, "dead node": DEAD_NODE, "burst": BURST, "ours": OURS}
     if width < ALL_COLUMNS:
         del causes["dead node"], causes["burst"]
@@ -250,7 +250,7 @@ def _delay(delays: Any, cause: str) -> str:
 
 
 def job_state(scene: Scene, job: JobKey) -> Text:
-    """Say what a job does now."""
+    """Return the current state of a job in words."""
     running = [one for one in scene.running if one.job_key == job and one.state == "EXECUTING"]
     living = [one for one in running if one.instance_id in scene.alive]
     if living:
@@ -298,7 +298,7 @@ def draw_burst(scene: Scene) -> RenderableType:
 
 
 def draw_summary(summary: Summary) -> RenderableType:
-    """Return the last panel: what the audit found, and what to try next."""
+    """Return the last panel: the result of the audit, and the commands to try next."""
     counts = Table.grid(padding=(0, 2))
     for name, count in summary_rows(summary):
         counts.add_row(name, str(count))

@@ -1,4 +1,4 @@
-"""Spans of time, and how much of a delay each cause explains."""
+"""Spans of time, and the division of a delay among its causes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 Span = tuple[datetime, datetime]
 
 OURS = "ours"
-"""The part of a delay that no cause explains: the scheduler's own."""
+"""The part of a delay that no other cause explains: the scheduler's own."""
 
 
 def length(spans: Iterable[Span]) -> timedelta:
-    """The sum of the lengths of spans that do not overlap."""
+    """Return the sum of the lengths of spans that do not overlap."""
     return sum((end - start for start, end in spans), timedelta())
 
 
 def subtract(spans: Iterable[Span], taken: Span) -> list[Span]:
-    """The parts of `spans` that lie outside of `taken`."""
+    """Return the parts of `spans` outside of `taken`."""
     left: list[Span] = []
     for start, end in spans:
         before = (start, min(end, taken[0]))
@@ -27,9 +27,9 @@ def subtract(spans: Iterable[Span], taken: Span) -> list[Span]:
 
 
 def explain_delay(delay: Span, causes: Mapping[str, Sequence[Span]]) -> dict[str, timedelta]:
-    """Divide a delay among its causes, the first one first; what is left over is `OURS`.
+    """Divide a delay among its causes, in their order; the remainder is `OURS`.
 
-    No moment is counted twice: a moment that two causes explain belongs to the first of them.
+    No moment is counted twice: a moment with two causes belongs to the first of them.
     """
     left = [delay] if delay[0] < delay[1] else []
     parts: dict[str, timedelta] = {}

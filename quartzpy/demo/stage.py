@@ -30,24 +30,24 @@ from quartzpy.store.sql import migrations
 from quartzpy.triggers.trigger import Trigger
 
 TICK = 0.25
-"""Seconds between two looks at the database."""
+"""Seconds between two queries of the database."""
 BURST_AT = 0.6
-"""The part of the duration after which the burst comes."""
+"""The part of the duration after which the burst begins."""
 OVERTIME = 20.0
-"""Seconds that the show goes on at most for a burst that has not ended."""
+"""The longest extension of the demo for a burst that has not ended, in seconds."""
 SETTLE_SECONDS = 30.0
 START_SECONDS = 30.0
 RECENT = 500
-"""Ended executions that one look at the database reads."""
+"""The most ended executions that one query reads."""
 NOTES = 200
 WHY_LINES = 6
 
 
 class Audience(Protocol):
-    """Whoever watches: a terminal, plain lines, or JSON."""
+    """A view of the demo: a terminal, plain lines, or JSON."""
 
     def opened(self) -> AbstractContextManager[None]:
-        """Return the context in which the show takes place."""
+        """Return the context in which the demo runs."""
         ...
 
     def event(self, name: str, text: str, **facts: Any) -> None: ...
@@ -80,7 +80,7 @@ class Demo:
         self._why: TriggerKey | None = None
 
     def interrupt(self) -> None:
-        """End the show early. The audit is made all the same. Signal handlers may call it."""
+        """End the demo early; the audit follows as usual. Signal handlers may call it."""
         self._stopped.set()
         self._keys.put("")
 
@@ -89,7 +89,7 @@ class Demo:
         self._keys.put(key)
 
     def run(self) -> Summary:
-        """Run the whole course, from an empty database to the audit.
+        """Run the whole demo, from an empty database to the audit.
 
         Raises:
             QuartzpyError: PostgreSQL or the nodes did not start.
@@ -119,7 +119,7 @@ class Demo:
             self._show(client, cluster, before)
             paused_at = client.nodes().now
             client.pause_trigger_group(jobs.GROUP)
-            self._audience.event("paused", "the triggers are paused; waiting for what still runs")
+            self._audience.event("paused", "the triggers are paused; waiting for running executions")
             self._settle(client, cluster)
             executions = [e for e in client.executions() if e.fire_id not in before]
             self._report(executions, cluster)
@@ -179,7 +179,7 @@ class Demo:
                 self._obey(self._keys.get(timeout=TICK), client, cluster, scene)
 
     def _is_over(self, elapsed: float) -> bool:
-        """Return True at the end of the show. A burst that a slow machine has not finished may take some longer."""
+        """Return True at the end of the demo, which is extended for a burst that a slow machine has not finished."""
         burst = self._memory.burst(self._burst_size)
         is_bursting = burst is not None and burst.count < burst.size and self._memory.paused_since is None
         return self._stopped.is_set() or elapsed >= self._duration + (OVERTIME if is_bursting else 0)
@@ -229,12 +229,14 @@ class Demo:
                     self._tell("resumed", "you resumed all triggers")
             case "w":
                 keys = sorted(record.key for record in scene.triggers)
-                # The next one after the one that is shown; after the last one none.
+                # Show the trigger after the shown one, and none after the last.
                 self._why = next((one for one in keys if self._why is None or one > self._why), None)
 
     def _kill_busiest(self, scene: Scene, cluster: Cluster) -> None:
         if len(cluster.alive()) < 2:
-            self._notes.append("the last node is not killed: nobody would be left to notice (n starts another)")
+            self._notes.append(
+                "the last node is not killed, because no node would be left to recover its work (n starts another)"
+            )
             return
         busy = Counter(one.instance_id for one in scene.running if one.state == FiredState.EXECUTING)
         self._kill(max(cluster.alive(), key=lambda name: (busy[name], name)), "at your request", scene, cluster)
@@ -264,7 +266,7 @@ class Demo:
     # --- what is told
 
     def _report(self, executions: Sequence[ExecutionRecord], cluster: Cluster) -> None:
-        """Tell of the executions that ended since the last look."""
+        """Report the executions that have ended since the last query."""
         for execution in self._memory.see(executions):
             delay = {} if execution.recovering else self._memory.delay(execution, cluster.killed)
             what = "recovery" if execution.recovering else describe_delay(delay)
@@ -287,12 +289,12 @@ class Demo:
             )
 
     def _report_recovery(self, scene: Scene) -> None:
-        """Tell when the other nodes have noticed a death, and which node repeats what was interrupted."""
+        """Report when the other nodes have removed a dead node, and which node repeats its executions."""
         registered = {node.instance_id for node in scene.cluster.nodes}
         for name in sorted(set(scene.killed) - registered - set(self._memory.removed)):
             self._memory.removed[name] = scene.now
             took = (scene.now - scene.killed[name]).total_seconds()
-            text = f"the others removed {name} {took:.1f} s after its death and freed what it held"
+            text = f"the others removed {name} {took:.1f} s after its death and released its claims"
             self._tell("node_removed", text, node=name)
         for record in scene.running:
             executing = record.recovering and record.state == FiredState.EXECUTING
@@ -316,11 +318,11 @@ class Demo:
         self._tell("burst_ended", text, seconds=burst.seconds, nodes=dict(burst.done))
 
     def _settle(self, client: Scheduler, cluster: Cluster) -> None:
-        """Wait until nothing runs, and everything that is to be recovered or tried again has been."""
+        """Wait until nothing runs and no recovery or retry is pending."""
         deadline = self._clock.monotonic() + SETTLE_SECONDS
         while self._clock.monotonic() < deadline:
             scene = self._look(client, cluster, self._duration)
-            # On a slow machine a recovery may begin after the show.
+            # On a slow machine a recovery may begin after the demo.
             self._report_recovery(scene)
             if not scene.running and all(record.key.group == jobs.GROUP for record in scene.triggers):
                 return

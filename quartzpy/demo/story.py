@@ -1,4 +1,4 @@
-"""The demo as its spectators follow it: one scene after the other, a lane for each node, a sentence for each phase."""
+"""The demo as its spectators see it: a sequence of scenes, a lane for each node, a sentence for each phase."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ OWN_JOB = "its own job"
 DEAD_NODE = "the dead node"
 PAUSE = "the pause"
 BURST = "the burst"
-"""A burst takes all workers."""
+"""A burst occupies all workers."""
 KILL_AFTER = timedelta(seconds=2)
-"""The node dies when its long export has run for so long."""
+"""The run time of a long export after which its node is killed."""
 SEEN_LATE = timedelta(seconds=1)
-"""So long after the removal of a node the demo may notice it."""
+"""The most time between the removal of a node and the query that finds it."""
 
 
 class Look(StrEnum):
-    """How a stretch of a lane is to be shown."""
+    """The appearance of a stretch of a lane."""
 
     RUNS = "runs"
     ENDED = "ended"
@@ -53,7 +53,7 @@ class Burst:
     size: int
     done: Mapping[str, int]
     seconds: float
-    """From the instant to the end of the last one so far."""
+    """The seconds from the common fire time to the end of the last execution so far."""
 
     @property
     def count(self) -> int:
@@ -75,7 +75,7 @@ class Scene:
     history: Sequence[ExecutionRecord]
     lanes: Sequence[Stretch]
     delays: Mapping[str, Mapping[str, timedelta]]
-    """For each job the longest delay that each cause made."""
+    """The longest delay of each job by each cause."""
     burst: Burst | None = None
     paused: bool = False
     notes: Sequence[str] = ()
@@ -95,25 +95,25 @@ class Memory:
     interrupted: dict[int, Stretch] = field(default_factory=dict)
     """The executions that ran on a node when it was killed."""
     removed: dict[str, datetime] = field(default_factory=dict)
-    """When the other nodes removed each dead node."""
+    """The instant at which the other nodes removed each dead node."""
     pauses: list[Span] = field(default_factory=list)
     paused_since: datetime | None = None
     burst_due: datetime | None = None
 
     def see(self, executions: Sequence[ExecutionRecord]) -> list[ExecutionRecord]:
-        """Remember ended executions. Returns those that are new, the earliest first."""
+        """Add ended executions. Returns the new ones, the earliest first."""
         new = [one for one in reversed(executions) if one.fire_id is not None and one.fire_id not in self.executions]
         self.executions |= {one.fire_id: one for one in new if one.fire_id is not None}
         return new
 
     def see_kill(self, node: str, running: Sequence[RunningRecord], now: datetime) -> None:
-        """Remember what ran on a node at the moment of its death: these executions leave no record of their own."""
+        """Add the executions that ran on a node when it was killed: the history has no record of them."""
         for one in running:
             if one.instance_id == node and one.state == FiredState.EXECUTING:
                 self.interrupted[one.fire_id] = Stretch(node, one.job_key.name, (one.fire_time, now), Look.KILLED)
 
     def toggle_pause(self, now: datetime) -> bool:
-        """Begin a pause, or end the present one. Returns True if a pause has begun."""
+        """Begin a pause, or end the current one. Returns True if a pause has begun."""
         if self.paused_since is None:
             self.paused_since = now
             return True
@@ -122,11 +122,11 @@ class Memory:
         return False
 
     def pauses_until(self, now: datetime) -> list[Span]:
-        """Return all pauses; one that lasts still ends `now`."""
+        """Return all pauses; the current one ends at `now`."""
         return [*self.pauses, *([(self.paused_since, now)] if self.paused_since else [])]
 
     def lanes(self, running: Sequence[RunningRecord], now: datetime) -> list[Stretch]:
-        """Return the stretches of all lanes, those that still run up to `now`."""
+        """Return the stretches of all lanes; those of running executions end at `now`."""
         ended = [
             Stretch(one.instance_id, one.job_key.name, span, _look(one))
             for one in self.executions.values()
@@ -145,14 +145,14 @@ class Memory:
         return [*ended, *self.interrupted.values(), *live]
 
     def delay(self, execution: ExecutionRecord, killed: Mapping[str, datetime]) -> dict[str, timedelta]:
-        """Divide the delay of an execution into what it waited for and what is the scheduler's own."""
+        """Divide the delay of an execution among its causes, of which the scheduler's own is the last."""
         begun = execution.started_at or execution.fire_time
         if begun is None:
             return {}
         outages = [(at, self.removed[node]) for node, at in killed.items() if node in self.removed]
         causes = {
             OWN_JOB: self._siblings(execution, killed),
-            # A removal is seen some time after it happened.
+            # The demo notices a removal some time after it happened.
             DEAD_NODE: [outage for outage in outages if outage[1] - SEEN_LATE <= begun],
             PAUSE: self.pauses_until(begun),
             BURST: [] if self.burst_due is None else [(self.burst_due, self._burst_end(self.burst_due))],
@@ -160,7 +160,7 @@ class Memory:
         return explain_delay((execution.scheduled_fire_time, begun), causes)
 
     def _siblings(self, execution: ExecutionRecord, killed: Mapping[str, datetime]) -> list[Span]:
-        """Return when other executions of a serial job ran. One whose node was killed ran until then."""
+        """Return the spans of the other executions of a serial job. The death of its node ends an execution."""
         if execution.job_key != jobs.SERIAL_REPORT:
             return []
         others = [one for one in self.executions.values() if one.job_key == execution.job_key and one != execution]
@@ -171,9 +171,9 @@ class Memory:
         ]
 
     def delays(self, killed: Mapping[str, datetime]) -> dict[str, dict[str, timedelta]]:
-        """Return for each job the longest delay that each cause made.
+        """Return the longest delay of each job by each cause.
 
-        The burst is left out, as its fires wait for free workers, and so are recoveries, which wait for a death.
+        The burst is excluded because its fires wait for free workers, and recoveries because they wait for a death.
         """
         longest: dict[str, dict[str, timedelta]] = {}
         for one in self.executions.values():
@@ -185,7 +185,7 @@ class Memory:
         return longest
 
     def burst(self, size: int) -> Burst | None:
-        """Return how far the burst has got, or None before it begins."""
+        """Return the progress of the burst, or None before it begins."""
         if self.burst_due is None:
             return None
         nodes = Counter(one.instance_id for one in self._thumbnails() if one.instance_id is not None)
@@ -211,19 +211,19 @@ def _look(execution: ExecutionRecord) -> Look:
 
 
 def describe_delay(parts: Mapping[str, timedelta]) -> str:
-    """Say in words what a delay consists of."""
+    """Describe the parts of a delay in words."""
     waited = [f"waited {seconds(part)} for {cause}" for cause, part in parts.items() if cause != OURS and part]
     return ", ".join([*waited, f"{seconds(parts.get(OURS, timedelta()))} {OURS}"])
 
 
 def seconds(span: timedelta) -> str:
-    """Write a short span: milliseconds below a second, seconds above."""
+    """Format a short span: in milliseconds below a second, otherwise in seconds."""
     value = span.total_seconds()
     return f"{value * 1000:.0f} ms" if abs(value) < 1 else f"{value:.1f} s"
 
 
 def until_removal(scene: Scene, node: str) -> timedelta | None:
-    """Return how long a dead node will still be listed, or None if it is removed already."""
+    """Return the time until a dead node is removed, or None if it is removed already."""
     for record in scene.cluster.nodes:
         if record.instance_id == node:
             return max(timedelta(), record.last_checkin + record.failure_window - scene.now)
@@ -239,7 +239,7 @@ def running_job(scene: Scene, job: JobKey) -> RunningRecord | None:
 
 
 def narrate(scene: Scene) -> str:
-    """Say in one sentence what is happening, the most dramatic thing first."""
+    """Return one sentence on what is happening, the most dramatic event first."""
     for node in scene.killed:
         left = until_removal(scene, node)
         if left is not None:
@@ -250,7 +250,7 @@ def narrate(scene: Scene) -> str:
     if scene.burst is not None and scene.burst.count < scene.burst.size:
         return f"burst: {scene.burst.size} thumbnails are due at the same instant, and each runs once"
     if scene.paused:
-        return "all triggers are paused: what runs may end, and nothing new begins (p resumes)"
+        return "all triggers are paused: running executions end, and no new ones begin (p resumes)"
     if export is not None and not scene.killed and len(scene.alive) > 1:
         left = max(timedelta(), KILL_AFTER - (scene.now - export.fire_time))
         return f"{export.instance_id} runs long-export and will be killed in {seconds(left)}"

@@ -1,4 +1,4 @@
-"""Watching the demo without a terminal: plain lines, or JSON lines."""
+"""Views of the demo without a terminal: plain lines, or JSON lines."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from quartzpy.demo.story import Scene
 from quartzpy.operations.render import json_line
 
 NEXT_STEPS = (
-    ("quartzpy demo --keep", "leaves this database running, to look into with quartzpy triggers"),
+    ("quartzpy demo --keep", "leaves this database running, so that quartzpy triggers can show it"),
     ("quartzpy db upgrade --dsn URL", "creates the tables in a database of yours"),
     (
         "quartzpy node --app billing.jobs:scheduler",
         "runs a node of your cluster; start it on as many machines as you like",
     ),
 )
-"""The three commands to try after the demo, and what each of them does."""
+"""The three commands to try after the demo, and their descriptions."""
 
 
 class JsonLines:
-    """Writes one JSON object a line as things happen. The last one is the summary."""
+    """Writes one JSON object per line for each event. The last one is the summary."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
@@ -48,7 +48,7 @@ class JsonLines:
 
 
 class PlainLines:
-    """Writes one line as each thing happens: for a log, a pipe, or a terminal without a cursor."""
+    """Writes one line for each event: for a log, a pipe, or a terminal without a cursor."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
@@ -86,13 +86,13 @@ def summary_rows(summary: Summary) -> list[tuple[str, int]]:
 
 
 def headline(summary: Summary) -> str:
-    """Return one sentence on what was executed."""
+    """Return one sentence on the number of executions."""
     by_job = ", ".join(f"{name} {count}" for name, count in sorted(summary.fires_by_job.items()))
     return f"{summary.fires} executions on {summary.nodes} nodes: {by_job}"
 
 
 def verdict(summary: Summary) -> str:
-    """Say whether the promises were kept."""
+    """Return a sentence on the result of the audit."""
     if summary.promises_kept:
         return "every promise was kept: nothing lost, nothing twice, no overlap"
     return "A PROMISE WAS BROKEN"

@@ -1,4 +1,4 @@
-"""For tests of one's own jobs and schedules: a scheduler whose clock the test moves."""
+"""A scheduler for tests of jobs and schedules, whose clock the test moves."""
 
 from quartzpy.testing.clock import ManualClock
 from quartzpy.testing.scheduler import SchedulerHarness

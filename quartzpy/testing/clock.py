@@ -31,26 +31,26 @@ class ManualClock:
         return (self._now - self._start).total_seconds()
 
     def move_to(self, instant: datetime) -> None:
-        """Set the clock to a later instant, and call on the way what was asked for by `call_at`.
+        """Set the clock to a later instant, and make the calls of `call_at` that are due on the way.
 
         Raises:
-            InvalidValueError: the clock would go back.
+            InvalidValueError: The clock would go back.
         """
         self.move_while(instant, lambda: True)
 
     def advance(self, span: timedelta) -> None:
-        """Move the clock on by `span`: a job under test that takes time may do so, or a stand-in that it calls.
+        """Move the clock forward by `span`. A job under test, or a stand-in that it calls, simulates its duration so.
 
         Raises:
-            InvalidValueError: the clock would go back.
+            InvalidValueError: The clock would go back.
         """
         self.move_to(self._now + span)
 
     def move_while(self, instant: datetime, goes_on: Callable[[], bool]) -> None:
-        """Move the clock to `instant`, or up to the call after which `goes_on()` is False.
+        """Move the clock to `instant`, or only to the first call after which `goes_on()` returns False.
 
         Raises:
-            InvalidValueError: the clock would go back.
+            InvalidValueError: The clock would go back.
         """
         if instant < self._now:
             raise InvalidValueError(f"clock: {instant.isoformat()} is before {self._now.isoformat()}")
@@ -70,7 +70,7 @@ class ManualClock:
         return number
 
     def cancel(self, number: int) -> None:
-        """Do not make a call. It is no error if it has been made already."""
+        """Cancel a call. Does nothing if the call has been made already."""
         self._actions.pop(number, None)
 
     def next_call(self) -> datetime | None:

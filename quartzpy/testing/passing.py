@@ -1,4 +1,4 @@
-"""Waiting that moves the clock: of jobs that wait, of `async def` jobs that sleep, and of timeouts."""
+"""Waits that move the clock: those of plain jobs, of `async def` jobs that sleep, and of timeouts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 
 
 class ClockDeadlines(Deadlines):
-    """Deadlines that strike when the clock passes them, on the thread that moves it."""
+    """Deadlines that expire when the clock passes them, on the thread that moves it."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__("deadlines", clock)
@@ -54,13 +54,15 @@ class ClockCancellation(Cancellation):
         while not self.is_set():
             following = self._clock.next_call()
             if following is None:
-                raise InvalidValueError("the job waits without a limit, and nothing is planned that could end its wait")
+                raise InvalidValueError(
+                    "the job waits without a timeout, and no call is scheduled that could end its wait"
+                )
             self._clock.move_while(following, lambda: not self.is_set())
         return True
 
 
 class _ClockSelector(selectors.DefaultSelector):
-    """Moves the clock where an event loop would wait for its next timer.
+    """Moves the clock when an event loop would wait for its next timer.
 
     While the loop waits for something outside of it (a thread, a socket), real time passes.
     """
@@ -76,13 +78,13 @@ class _ClockSelector(selectors.DefaultSelector):
             return super().select(timeout)
         if ready := super().select(0):
             return ready
-        # One file is the loop's own, by which other threads wake it.
+        # One file belongs to the loop itself: other threads wake it by that.
         if (self.outside or len(self.get_map()) > 1) and (ready := super().select(timeout)):
             return ready
         if timeout is not None:
-            # The clock counts microseconds, and a timer's instant may lie a fraction of one ahead.
+            # The clock counts microseconds, and a timer may be due a fraction of one later.
             span = timedelta(microseconds=max(1, round(timeout * 1e6)))
-            # A call on the way may have given the loop something to do before its timer.
+            # A call on the way may have given the loop work before its timer is due.
             self._clock.move_while(self._clock.now() + span, lambda: False)
             return []
         following = self._clock.next_call()
@@ -93,7 +95,7 @@ class _ClockSelector(selectors.DefaultSelector):
 
 
 class _ClockLoop(asyncio.SelectorEventLoop):
-    """An event loop by the time of the clock."""
+    """An event loop whose time is that of the clock."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock_selector = _ClockSelector(clock)

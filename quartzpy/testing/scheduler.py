@@ -48,7 +48,7 @@ class SchedulerHarness(SchedulingVerbs):
 
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
     event loop whose time is the clock's. Waiting takes no real time: `context.wait_cancelled(...)` and `asyncio.sleep`
-    move the clock, and a job's timeout strikes when the clock passes it. While a job takes time, others that become due
+    move the clock, and a job's timeout expires when the clock passes it. While a job takes time, others that become due
     wait for it; they run late, and do not misfire. `advance(..., running=False)` is a time in which no node is up:
     what is late afterwards is handled according to its misfire instruction.
 
@@ -88,7 +88,7 @@ class SchedulerHarness(SchedulingVerbs):
         self._recorded = 0
         self._loop = ClockLoop(self.clock)
         self._busy = timedelta()
-        """How long jobs have held up the clock since the last moment at which nothing was late."""
+        """The time that jobs have taken by the clock since the last moment at which nothing was late."""
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
@@ -104,7 +104,7 @@ class SchedulerHarness(SchedulingVerbs):
             max_job_data_bytes=self._config.max_job_data_bytes,
         )
 
-    # --- what it is
+    # --- properties
 
     @property
     def config(self) -> SchedulerConfig:
@@ -134,14 +134,14 @@ class SchedulerHarness(SchedulingVerbs):
         return self.clock.now()
 
     def advance(self, span: Span, *, running: bool = True) -> list[ExecutionRecord]:
-        """Move the clock on by `span`, and return the executions of that time in order. See `advance_to`."""
+        """Move the clock forward by `span`, and return the executions of that time in order. See `advance_to`."""
         return self.advance_to(self.now + as_span(span, "span"), running=running)
 
     def advance_to(self, instant: datetime, *, running: bool = True) -> list[ExecutionRecord]:
         """Move the clock to `instant`, run what becomes due on the way, and return these executions in order.
 
-        With `running=False` nothing runs, as if no node were up. The clock ends later than `instant` where the last job
-        took longer.
+        With `running=False` nothing runs, as if no node were up. The clock ends later than `instant` if the last job
+        takes longer.
 
         Raises:
             InvalidValueError: `instant` is in the past, or there were more than a million executions.
@@ -155,7 +155,7 @@ class SchedulerHarness(SchedulingVerbs):
         return executions
 
     def _run_until(self, instant: datetime, enough: int) -> list[ExecutionRecord]:
-        """Run what becomes due up to `instant`, or until there were enough executions."""
+        """Run what becomes due up to `instant`, or until `enough` executions have ended."""
         executions: list[ExecutionRecord] = []
         while len(executions) < enough:
             self._handle_misfires()
@@ -179,7 +179,7 @@ class SchedulerHarness(SchedulingVerbs):
         return self.advance_to(self.now)
 
     def wait_until_recorded(self, executions: int, timeout: timedelta) -> bool:
-        """Move the clock on until so many executions have ended since the start, or `timeout` has passed.
+        """Move the clock until the given number of executions have ended since the start, or `timeout` has passed.
 
         Returns True if they have. The clock stops at the end of the last one.
         """
@@ -216,7 +216,7 @@ class SchedulerHarness(SchedulingVerbs):
 
     @property
     def _threshold(self) -> timedelta:
-        """What is late only because a job took its time has not misfired: in production it runs beside that job."""
+        """The misfire threshold, extended by the time of jobs: in production, a late fire runs beside the other job."""
         return self._config.misfire_threshold + self._busy
 
     def _handle_misfires(self) -> None:
@@ -232,7 +232,7 @@ class SchedulerHarness(SchedulingVerbs):
             more = outcome.more
 
     def _dispatch_keys(self) -> list[DispatchKey]:
-        """Return all that triggers wait for, of jobs that are known here: whatever they ask for, they run here."""
+        """Return the dispatch keys of all triggers whose job type is known here: jobs of any placement run here."""
         names = set(self._job_types.names())
         return sorted(
             dispatch_key for dispatch_key in self._store.waiting_dispatch_keys() if dispatch_key.job_type in names
@@ -263,7 +263,7 @@ class SchedulerHarness(SchedulingVerbs):
     # --- executions
 
     def currently_executing_jobs(self) -> list[JobExecutionContext]:
-        """Return the contexts of the executions that run: the job that asks is one of them."""
+        """Return the contexts of running executions: usually the one of the job that calls it."""
         return [one.context for one in self._runner.running() if one.context is not None]
 
     def interrupt(self, key: JobKey) -> bool:
@@ -274,7 +274,7 @@ class SchedulerHarness(SchedulingVerbs):
         """Ask one execution to stop. Returns True if it runs.
 
         Raises:
-            InvalidValueError: no execution can have such an id.
+            InvalidValueError: The id is not that of an execution.
         """
         number = checked_fire_id(fire_id)
         return self._interrupt(lambda execution: execution.fired.fire_id == number)
@@ -291,16 +291,16 @@ class SchedulerHarness(SchedulingVerbs):
     def using(self, connection: Any) -> TransactionVerbs:
         """Return the scheduling verbs inside a transaction of the caller.
 
-        Where that is rolled back, all that was stored since this call is undone. This works for SQLAlchemy connections
-        and sessions, their asynchronous forms among them. Connections of other kinds do not tell of a rollback: what is
-        scheduled by them stays.
+        If the transaction is rolled back, all changes since this call are undone. This works for SQLAlchemy connections
+        and sessions, including their asynchronous forms. Connections of other kinds do not notify of a rollback, so
+        that schedules stored with them stay.
         """
         self._usable_store()
         return TransactionVerbs(
             self._store.within(connection), self._config, self._clock, self._job_types, self._job_defaults
         )
 
-    # --- what the verbs need
+    # --- the interface for the verbs
 
     def _usable_store(self) -> TransactionalStore:
         self._store.check_in(self._node)
@@ -314,7 +314,7 @@ class SchedulerHarness(SchedulingVerbs):
         return self._store
 
     def _changed(self, earliest: datetime | None) -> None:
-        """Do nothing: what was scheduled runs when the clock is moved."""
+        """Do nothing: jobs run when the clock is moved."""
 
     def _rest(self, seconds: float) -> None:
         self.advance(timedelta(seconds=seconds))

@@ -1,4 +1,4 @@
-"""Transactions of jobs and of their callers, with the memory store beside a database of the test's."""
+"""Transactions of jobs and of callers, with the in-memory store and a database of the test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobTransaction:
 
 
 class TransactionalStore(RamJobStore):
-    """The memory store, whose jobs have transactions on a database of the test's.
+    """The in-memory store, whose jobs have transactions on a database of the test.
 
     `database` is a SQLAlchemy engine; or a connection, on which each transaction is a savepoint, so that the test can
     roll everything back at its end.
@@ -65,7 +65,7 @@ class TransactionalStore(RamJobStore):
 
 
 class _Undo:
-    """Puts rows back where their transaction is rolled back, once."""
+    """Restores rows once when their transaction is rolled back."""
 
     def __init__(self, put_back: Callable[[], None]) -> None:
         self._put_back: Callable[[], None] | None = put_back
@@ -80,7 +80,7 @@ class _Undo:
 
 
 class _UndoneByConnection(_Undo):
-    """Puts rows back where the transaction, or a savepoint around what was stored, is rolled back."""
+    """Restores rows when the transaction, or a savepoint around the changes, is rolled back."""
 
     def __init__(self, put_back: Callable[[], None]) -> None:
         super().__init__(put_back)
@@ -110,8 +110,8 @@ class _UndoneByConnection(_Undo):
 
 
 def _tells_of_its_end(connection: Any) -> Connection | Session | None:
-    """Return the SQLAlchemy connection or session in what a caller gave; None for anything else."""
-    # Asynchronous connections and sessions stand before plain ones, and a scoped_session before that of its scope.
+    """Return the SQLAlchemy connection or session of a caller's object; None for an object of another kind."""
+    # Asynchronous connections and sessions wrap plain ones, and a scoped_session wraps the session of its scope.
     for name in ("sync_connection", "sync_session"):
         connection = getattr(connection, name, None) or connection
     if callable(registry := getattr(connection, "registry", None)):
@@ -142,19 +142,20 @@ class _Work:
         return self._store.complete(node, [completion])
 
     def commit(self, node: Node, fire_id: int) -> None:
-        """Commit; the execution goes on."""
+        """Commit. The execution continues."""
         self._commit()
 
     def _commit(self) -> None:
         if not self._transaction.is_active:
             raise InvalidValueError(
-                "transaction: the block has ended its transaction itself; leave commit and rollback to the block's end"
+                "transaction: the job ended its transaction itself, by commit or rollback; the end of the block"
+                " commits, and an exception rolls back"
             )
         self._transaction.commit()
         self._record.outcome = "committed"
 
     def close(self) -> None:
-        """Roll back what was not committed."""
+        """Roll back, unless the transaction was committed."""
         if self._record.outcome == "open":
             self._record.outcome = "rolled back"
             self._transaction.rollback()

@@ -1,4 +1,4 @@
-"""Fires at intervals as people count them: every 2 days, every month, every year."""
+"""A trigger that fires at intervals of the calendar: every 2 days, every month, every year."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_INTERVAL = 2**31 - 1
 
 
 class IntervalUnit(StrEnum):
-    """What the interval of a trigger counts."""
+    """The unit of a trigger's interval."""
 
     SECOND = "second"
     MINUTE = "minute"
@@ -42,14 +42,14 @@ _MONTHS = {IntervalUnit.MONTH: 1, IntervalUnit.YEAR: 12}
 
 @dataclass(frozen=True)
 class CalendarIntervalTrigger(RecurringTrigger):
-    """Fires at its start and then every `interval` units, until before its end.
+    """Fires at its start and then every `interval` units. `end_time` is exclusive.
 
-    Seconds, minutes and hours count elapsed time. Days and longer units keep the start's time of day on the
-    wall clock of `time_zone`: of a time that comes twice that day the first counts, and where the clock
-    is put forward over it the fire comes as much later (`skip_day_if_hour_does_not_exist`: not at all).
-    Months count from one fire to the next, so that one from January 31 fires on February 28, March 28, ...
+    Seconds, minutes and hours count elapsed time. Days and longer units keep the start's time of day on the wall clock
+    of `time_zone`. If that time occurs twice on a day, the trigger fires the first time. If the clock skips it, the
+    trigger fires later by the length of the gap, or not at all on that day with `skip_day_if_hour_does_not_exist`.
+    Months count from one fire to the next, so a trigger that starts on January 31 fires on February 28, March 28, ...
 
-    `preserve_hour_of_day` is kept for the sake of Quartz: the time of day is preserved in any case.
+    `preserve_hour_of_day` exists for compatibility with Quartz and has no effect: the time of day is always preserved.
     """
 
     kind: ClassVar[str] = "calendar_interval"
@@ -66,11 +66,13 @@ class CalendarIntervalTrigger(RecurringTrigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if type(self.interval) is not int or not 1 <= self.interval <= MAX_INTERVAL:
-            raise InvalidTriggerError(f"interval: a number from 1 to {MAX_INTERVAL} (got {self.interval!r})")
+            raise InvalidTriggerError(
+                f"interval: must be a whole number from 1 to {MAX_INTERVAL} (got {self.interval!r})"
+            )
         try:
             object.__setattr__(self, "unit", IntervalUnit(self.unit))
         except ValueError:
-            raise InvalidTriggerError(f"unit: one of {', '.join(IntervalUnit)} (got {self.unit!r})") from None
+            raise InvalidTriggerError(f"unit: must be one of {', '.join(IntervalUnit)} (got {self.unit!r})") from None
         object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
         for flag in ("preserve_hour_of_day", "skip_day_if_hour_does_not_exist"):
@@ -92,7 +94,7 @@ class CalendarIntervalTrigger(RecurringTrigger):
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """The last fire time before the end; None without end."""
+        """The last fire time before the end time; None without an end time."""
         if self.end_time is None or self.end_time <= self.anchor:
             return None
         if self.unit in _ELAPSED:
@@ -145,17 +147,17 @@ class CalendarIntervalTrigger(RecurringTrigger):
     def _series_until(self, day: date) -> tuple[DateSeries, ...]:
         days, months = _DAYS.get(self.unit, 0), _MONTHS.get(self.unit, 0)
         series = DateSeries(self._day_of(self.anchor), self.interval * days, self.interval * months)
-        # Without a fire on the missing day there is none from which to count anew.
+        # If a missing day is skipped, there is no fire on it from which the series could continue.
         return (series,) if self.skip_day_if_hour_does_not_exist else series.within(self.time_zone, day)
 
     def _on(self, day: date | None) -> datetime | None:
-        """The fire time of a day in the series; None where there is none."""
+        """Return the fire time on a day of the series; None if there is none."""
         if day is None:
             return None
         time_zone = zone(self.time_zone)
         wall = datetime.combine(day, self.anchor.astimezone(time_zone).time())
         try:
-            # A time that was skipped is read with the offset from before, and so comes later by the gap.
+            # A skipped time is read with the offset from before the gap, and is later by the length of the gap.
             fire_time = wall.replace(tzinfo=time_zone).astimezone(UTC)
         except OverflowError:
             return None

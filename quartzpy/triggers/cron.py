@@ -1,4 +1,4 @@
-"""A cron trigger: fires whenever the clock of a time zone shows a time that its expression means."""
+"""A trigger that fires whenever the wall-clock time of a time zone matches a cron expression."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CRONTAB_FIELDS = 5
 
 @dataclass(frozen=True)
 class _Expression:
-    """The first positional argument: a base of its own, because the common ones come before a subclass's."""
+    """The first positional argument. It has a base class of its own because the common values precede a subclass's."""
 
     expression: str
 
@@ -44,12 +44,12 @@ class CronTrigger(RecurringTrigger, _Expression):
     and perhaps the year. Five fields and aliases such as `@daily` are a crontab line, in which Sunday is 0 or 7, as
     `from_crontab` reads it. `dialect` ("quartz" or "crontab") decides otherwise.
 
-    `dst` is the policy for times that a change of the clock leaps over or repeats, in both dialects. `day_or` says
-    how the two day fields combine where both restrict the days: True means that either must match, False that both
-    must. An `H` in the expression stands for a value that follows from the trigger's key: equal in all
-    nodes, and different from trigger to trigger.
+    `dst` is the policy for times that a change of the clock skips or repeats, in both dialects. `day_or` combines the
+    two day fields if both restrict the days: True means that either must match, False that both must. An `H` in the
+    expression stands for a value that is derived from the trigger's key: it is the same on all nodes, and differs from
+    trigger to trigger.
 
-    The fraction of a second of `start_time` is cut off; `end_time` is inclusive, as in Quartz. `time_zone` is an IANA
+    The fraction of a second of `start_time` is ignored; `end_time` is inclusive, as in Quartz. `time_zone` is an IANA
     name, an offset such as "+02:00", a `ZoneInfo` or a `datetime.timezone`.
 
     Raises:
@@ -79,7 +79,7 @@ class CronTrigger(RecurringTrigger, _Expression):
             raise InvalidTriggerError(f"dialect: must be {QUARTZ!r} or {CRONTAB!r} (got {self.dialect!r})")
         if self.start_time is not None and self.start_time.microsecond:
             given(self, "start_time", self.start_time.replace(microsecond=0))
-        # All are checked before the cache of expressions is asked, which takes only hashable values.
+        # All values are checked before the lookup in the cache of expressions, which takes only hashable values.
         given(self, "time_zone", zone_name(self.time_zone))
         zone(self.time_zone)
         given(self, "dst", checked_policy(self.dst, text))
@@ -155,9 +155,9 @@ class CronTrigger(RecurringTrigger, _Expression):
         return self._bounded(cron.next_after(start))
 
     def previous_before(self, instant: datetime) -> datetime | None:
-        """The last fire time strictly before `instant`, within start and end; None where there is none.
+        """Return the last fire time strictly before `instant`, between start and end; None if there is none.
 
-        No calendar is asked. A trigger that has no start time yet has fire times at all times.
+        Calendars are ignored. A trigger without a start time has no lower bound.
         """
         instant = as_instant(instant, "instant")
         if self.end_time is not None and self.end_time < instant:
@@ -166,25 +166,25 @@ class CronTrigger(RecurringTrigger, _Expression):
         return found if found is None or self.start_time is None or found >= self.start_time else None
 
     def is_satisfied_by(self, instant: datetime) -> bool:
-        """Whether the trigger fires in the second of `instant`, within start and end. No calendar is asked."""
+        """Return True if the trigger fires in the second of `instant`. Calendars are ignored, start and end are not."""
         second = as_instant(instant, "instant").replace(microsecond=0)
         is_started = self.start_time is None or second >= self.start_time
         return is_started and self._bounded(second) is not None and self.cron.is_satisfied_by(second)
 
     def next_invalid_after(self, instant: datetime) -> datetime | None:
-        """The first whole second after that of `instant` which the expression does not mean; None where it means all.
+        """Return the first whole second after `instant` that the expression does not match; None if it matches all.
 
-        Start, end and calendars are not asked.
+        Start, end and calendars are ignored.
         """
         return self.cron.next_invalid_after(instant)
 
     def will_fire_on(self, day: date, calendar: Calendar | None = None) -> bool:
-        """Whether the trigger has a fire time that `calendar` includes on a day of its time zone.
+        """Return True if the trigger fires on a day of its time zone, at a time that `calendar` includes.
 
-        A datetime with a time zone asks about its second instead of a day.
+        If `day` is a datetime with a time zone, return True if the trigger fires in that second.
 
         Raises:
-            InvalidTriggerError: `day` is neither, or a datetime without a time zone.
+            InvalidTriggerError: `day` is neither a date nor a datetime with a time zone.
         """
         if isinstance(day, datetime):
             second = as_instant(day, "day").replace(microsecond=0)
@@ -192,7 +192,7 @@ class CronTrigger(RecurringTrigger, _Expression):
         if not isinstance(day, date):
             raise InvalidTriggerError(f"day: must be a date or a datetime with a time zone (got {day!r})")
         place = zone(self.time_zone)
-        # Where the clock leaps over midnight, this is the end of the gap.
+        # If the clock skips midnight, this is the end of the gap.
         since = as_instant(datetime.combine(day, time(), place), "day")
         started = self.anchored(since)
         found = started.included_from(since, calendar)
@@ -204,7 +204,7 @@ class CronTrigger(RecurringTrigger, _Expression):
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """The last instant up to the end time; None where there is no end."""
+        """The last fire time up to the end time; None without an end time."""
         if self.end_time is None:
             return None
         cron = self.cron

@@ -26,7 +26,7 @@ _UNITS = {
 }
 _ONE_SECOND = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
-# Among so many days there is one of the week's, with a fire, even if the clock was changed over the first.
+# These days contain one of the days of the week with a fire, even if a change of the clock removes the first one's.
 _DAYS_TO_LOOK_AT = 22
 
 
@@ -35,12 +35,13 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     """Fires every `interval` units from `start_time_of_day` to `end_time_of_day` on each of `days_of_week`.
 
     The times of day are read on the wall clock of `time_zone`, and both are included. The interval, at most 24 hours,
-    counts elapsed time and begins anew on each day; one of 24 hours fires once a day. `repeat_count` is the number of
-    fires after the first, of all days together, as in Quartz; None sets no limit.
+    counts elapsed time and restarts on each day; an interval of 24 hours fires once a day. `repeat_count` is the number
+    of fires after the first, over all days together, as in Quartz; None means no limit.
 
-    Where the clock skips the start time of day, the first fire of that day comes later by the gap; of a start that
-    comes twice the first counts. `dst="quartz"` follows Quartz: the second counts, an interval of 24 hours fires
-    twice on a day of 25 hours, and after a gap the trigger stays late by the gap until somebody asks from a later day.
+    If the clock skips the start time of day, the first fire of that day is later by the length of the gap. If the start
+    time occurs twice, the first occurrence counts. `dst="quartz"` does as Quartz does: the second occurrence counts, an
+    interval of 24 hours fires twice on a day of 25 hours, and after a gap the trigger stays late by its length until
+    the next fire time is computed from a later day.
     """
 
     kind: ClassVar[str] = "daily_time_interval"
@@ -60,17 +61,17 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if type(self.interval) is not int or self.interval < 1:
-            raise InvalidTriggerError(f"interval: a whole number from 1 (got {self.interval!r})")
+            raise InvalidTriggerError(f"interval: must be a whole number >= 1 (got {self.interval!r})")
         if self.unit not in _UNITS:
-            raise InvalidTriggerError(f"unit: one of {', '.join(_UNITS)} (got {self.unit!r})")
+            raise InvalidTriggerError(f"unit: must be one of {', '.join(_UNITS)} (got {self.unit!r})")
         object.__setattr__(self, "unit", IntervalUnit(self.unit))
         if self.interval > _ONE_DAY // _UNITS[self.unit]:
-            raise InvalidTriggerError(f"interval: at most 24 hours (got {self.interval} {self.unit}s)")
+            raise InvalidTriggerError(f"interval: must be at most 24 hours (got {self.interval} {self.unit}s)")
         if self.repeat_count is not None and (
             type(self.repeat_count) is not int or not 0 <= self.repeat_count <= MAX_REPEAT_COUNT
         ):
             raise InvalidTriggerError(
-                f"repeat_count: a number from 0 to {MAX_REPEAT_COUNT}, or None (got {self.repeat_count!r})"
+                f"repeat_count: must be from 0 to {MAX_REPEAT_COUNT}, or None (got {self.repeat_count!r})"
             )
         for subject in ("start_time_of_day", "end_time_of_day"):
             _check_time(getattr(self, subject), subject)
@@ -80,22 +81,22 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             )
         days = days_of_week(self.days_of_week, "days_of_week", InvalidTriggerError)
         if not days:
-            raise InvalidTriggerError("days_of_week: at least one day")
+            raise InvalidTriggerError("days_of_week: must have at least one day")
         object.__setattr__(self, "days_of_week", days)
         object.__setattr__(self, "time_zone", time_zones.zone_name(self.time_zone))
         zone(self.time_zone)
         try:
             object.__setattr__(self, "dst", DaylightSaving(self.dst))
         except ValueError:
-            raise InvalidTriggerError(f"dst: one of {', '.join(DaylightSaving)} (got {self.dst!r})") from None
+            raise InvalidTriggerError(f"dst: must be one of {', '.join(DaylightSaving)} (got {self.dst!r})") from None
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly after `instant`, without regard to `repeat_count`.
 
-        As in Quartz, a fire at `end_time_of_day` or `end_time` itself is passed over from within the second
+        As in Quartz, a fire at `end_time_of_day` or `end_time` itself is not found from an instant less than a second
         before it.
         """
-        # Fires are on whole seconds; Quartz asks from a second later on, with the fraction kept.
+        # Fires are on whole seconds. Quartz searches from one second later on, and keeps the fraction.
         return self._first_from(as_instant(instant, "instant") + _ONE_SECOND)
 
     def first_from(self, instant: datetime) -> datetime | None:
@@ -115,7 +116,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """The last fire time up to the end; None without one, or with a repeat count that may come first."""
+        """The last fire time up to the end time; None without an end time, and with a repeat count."""
         if self.end_time is None or self.repeat_count is not None:
             return None
         latest = self.end_time
@@ -167,7 +168,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
                 if found < self.anchor:  # the fraction that was cut off
                     found += self._step
                 if self._step >= _ONE_DAY and found > first and self.dst == DaylightSaving.ONCE:
-                    # Once a day, also on the day of 25 hours.
+                    # It fires once a day, even on a day of 25 hours.
                     found = last + _ONE_DAY
                 if found <= last:
                     return None if self.end_time is not None and found > self.end_time else found
@@ -179,7 +180,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     def _start_on(self, day: date, came_from: date) -> datetime:
         """Return the start time of day on `day` as Quartz computes it, day by day from `came_from`.
 
-        Where the clock skipped that time of day on the way, Quartz stays as late as it was then.
+        If the clock skipped that time of day in between, Quartz stays late by the length of the gap.
         """
         wall = datetime.combine(came_from, self.start_time_of_day)
         while True:
@@ -202,8 +203,8 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     def _hours_of(self, day: date) -> tuple[datetime, datetime]:
         """Return the instants of the start and the end time of day on `day`.
 
-        A time that is skipped comes later by the gap. Of a start that comes twice the first counts, or with
-        `dst="quartz"` the second.
+        A time that the clock skips is later by the length of the gap. If the start occurs twice, the first occurrence
+        counts, or the second one with `dst="quartz"`.
         """
         place = zone(self.time_zone)
         start = datetime.combine(day, self.start_time_of_day, place).replace(
@@ -228,6 +229,6 @@ def _is_skipped(wall: datetime) -> bool:
 
 def _check_time(value: object, subject: str) -> None:
     if not isinstance(value, time) or value.tzinfo is not None:
-        raise InvalidTriggerError(f"{subject}: must be a datetime.time without time zone (got {value!r})")
+        raise InvalidTriggerError(f"{subject}: must be a datetime.time without a time zone (got {value!r})")
     if value.microsecond:
-        raise InvalidTriggerError(f"{subject}: whole seconds (got {value})")
+        raise InvalidTriggerError(f"{subject}: must be in whole seconds (got {value})")

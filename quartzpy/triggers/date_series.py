@@ -1,4 +1,4 @@
-"""Dates at intervals of days or months, each counted from the one before, and found without a walk."""
+"""Dates at intervals of days or months, each counted from the previous one, and computed without iterating."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from quartzpy.instants import zone
 
-# In so many months the Gregorian calendar comes round: a day not cut short by then never is.
+# The Gregorian calendar repeats after 4800 months: a day that was never shortened by then never will be.
 _GREGORIAN_CYCLE = 4800
 _ONE_DAY = timedelta(days=1)
-# Between two zones on one side of the date line there is less; nobody moves a summer by that much.
+# Offsets on one side of the date line differ by less, and no daylight saving shifts the clock by this much.
 _DATE_LINE = timedelta(hours=18)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100
 
@@ -22,7 +22,8 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2100
 class DateSeries:
     """The dates from `start` on, every `days` days or, where that is 0, every `months` months.
 
-    Months cut a date short where it does not exist and go on from there: January 31, February 28, March 28.
+    In a month that lacks the day, the date is the last day of that month, and the series continues with that day:
+    January 31, February 28, March 28.
     """
 
     start: date
@@ -30,7 +31,7 @@ class DateSeries:
     months: int
 
     def nth(self, number: int) -> date | None:
-        """The date of this number, the start's being 0; None where dates end, with the year 9999."""
+        """Return the date with this number, counted from 0 at the start; None after the year 9999."""
         start = self.start
         if self.days:
             later = number * self.days
@@ -42,7 +43,7 @@ class DateSeries:
         return date(year, month, next((day for since, day in cuts if number >= since), start.day))
 
     def number_before(self, day: date) -> int:
-        """The number of the last date that lies before `day`, or of one or two before that; at least 0."""
+        """Return the number of the last date before `day`, or a number up to two lower; at least 0."""
         start = self.start
         if self.days:
             intervals = (day - start).days // self.days
@@ -55,10 +56,10 @@ class DateSeries:
         return any(self.nth(number) == day for number in range(first, first + 3))
 
     def within(self, time_zone: str, until: date) -> tuple[DateSeries, ...]:
-        """The stretches of the series up to `until` for a zone in which dates are missing.
+        """Split the series up to `until` at the dates that are missing in a time zone.
 
-        Where the date line was moved over a place, a whole date was skipped there. A series that comes
-        upon it has the day after instead, and goes on from that.
+        A place that changed its side of the date line skipped a whole date. A series that reaches such a date has the
+        next day instead, and continues from that.
         """
         stretches = [self]
         for missing in _missing_dates(time_zone):
@@ -74,9 +75,9 @@ def _months_later(year: int, month: int, months: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def _cut_short(year: int, month: int, day: int, step: int) -> tuple[tuple[int, int], ...]:
-    """Since which interval of `step` months the day of the month is which lower one, the last first.
+    """Return the intervals of `step` months from which on the day of the month is shortened, the last one first.
 
-    Empty for a day that every month on the way has.
+    Each item is the number of the interval and the new day. There is no item if all months of the series have the day.
     """
     cuts: list[tuple[int, int]] = []
     for number in range(1, _GREGORIAN_CYCLE // step + 2):
@@ -92,7 +93,7 @@ def _cut_short(year: int, month: int, day: int, step: int) -> tuple[tuple[int, i
 
 @lru_cache(maxsize=1024)
 def _missing_dates(time_zone: str) -> tuple[date, ...]:
-    """The dates that a zone never had since 1900, because the date line was moved: mostly none."""
+    """Return the dates since 1900 that a time zone skipped by changing its side of the date line: usually none."""
     place = zone(time_zone)
     missing = []
     years = [datetime(year, 1, 1, tzinfo=UTC) for year in range(_FIRST_YEAR, _LAST_YEAR)]

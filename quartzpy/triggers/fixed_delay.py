@@ -29,11 +29,11 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
     """Fires at its start, and then each time when `delay` has passed since the execution ended.
 
     The job must disallow concurrent execution. While it runs, the trigger has the fire time that it would have if the
-    job took no time; that one holds where a node dies in the middle of an execution. A retry of a failed execution is
-    an execution of its own: the delay counts from the end of the first attempt. `end_time` is inclusive.
+    job took no time. This fire time remains if the node dies during the execution. A retry of a failed execution is an
+    execution of its own: the delay counts from the end of the first attempt. `end_time` is inclusive.
 
     Raises:
-        InvalidTriggerError: `delay` is no length of time, or shorter than a millisecond.
+        InvalidTriggerError: `delay` is not a length of time, or is shorter than a millisecond.
     """
 
     kind: ClassVar[str] = "fixed_delay"
@@ -46,7 +46,7 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
         super().__post_init__()
         delay = as_span(self.delay, "delay", InvalidTriggerError)
         if delay < SHORTEST_DELAY:
-            raise InvalidTriggerError(f"delay: at least 1 ms (got {delay})")
+            raise InvalidTriggerError(f"delay: must be at least 1 ms (got {delay})")
         object.__setattr__(self, "delay", delay)
 
     @property
@@ -69,7 +69,7 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
         return TriggerProgress(self.next_by_end(fired, calendar), fired, progress.times_triggered + 1)
 
     def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        # What comes after the next fire follows from its end, which is not known yet.
+        # The fire time after the next one depends on when that execution ends, which is not known yet.
         return []
 
     def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
@@ -86,7 +86,7 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """None: it depends on how long the executions take."""
+        """Always None, because it depends on how long the executions take."""
         return None
 
     def schedule(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The kinds of triggers: importing this makes all of them known by the names that are stored."""
+"""The kinds of triggers. Importing this module registers all of them under their stored names."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 
 
 def stored_schedule(kind: str, schedule: Mapping[str, Any], **common: Any) -> Trigger:
-    """The trigger of that kind whose `schedule()` was stored, with the common values given by name.
+    """Return the trigger of a kind from its stored `schedule()`, with the values common to all kinds in `common`.
 
     Raises:
-        InvalidValueError: a value is missing, or is what no trigger of the kind can have.
+        InvalidValueError: A value is missing, or is invalid for this kind of trigger.
     """
     cls = trigger_kind(kind)
     try:

@@ -1,4 +1,4 @@
-"""The two plain schedules, as functions: again and again after an interval, and once at an instant."""
+"""The two simplest schedules, as functions: `every` repeats at an interval, `at` fires once at an instant."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def every(
     start_time: datetime | None = None,
     **options: Unpack[_Options],
 ) -> SimpleTrigger:
-    """Return a trigger that fires at once and then again after each interval: `every("10s")`, `every(minutes=5)`.
+    """Return a trigger that fires immediately and then at an interval: `every("10s")`, `every(minutes=5)`.
 
     The interval is a length of time (a timedelta, a number of seconds, or a text such as "1h30m"), or the sum of
     `weeks`, `days`, `hours`, `minutes` and `seconds`. It counts elapsed time from `start_time`, which defaults to the
-    moment of scheduling; a job that takes long does not move the fires after it. The trigger fires without end, or
-    with `repeat_count` so many times after the first. `options` are those of every trigger. `IntervalTrigger` is the
-    same function under the name that APScheduler has for it.
+    moment of scheduling; an execution that takes long does not delay later fires. `repeat_count` is the number of
+    fires after the first; without it the trigger repeats for ever. `options` are those of every trigger.
+    `IntervalTrigger` is the same function under APScheduler's name.
 
     Raises:
-        InvalidTriggerError: the interval is missing, given twice, negative or below one millisecond; or another value
-            is wrong.
+        InvalidTriggerError: The interval is missing, given in both ways, negative or shorter than one millisecond; or
+            another value is wrong.
     """
     units = {"weeks": weeks, "days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
     for unit, number in units.items():
@@ -80,11 +80,11 @@ def at(
     """Return a trigger that fires once at an instant: `at(datetime(2026, 12, 24, 18, tzinfo=UTC))`.
 
     The instant is a datetime with a time zone, or a text in ISO 8601 with an offset ("2026-12-24T18:00+01:00").
-    Without one the trigger fires at once. `options` are those of every trigger. `DateTrigger` is the same function
-    under the name that APScheduler has for it.
+    Without an instant the trigger fires immediately. `options` are those of every trigger. `DateTrigger` is the same
+    function under APScheduler's name.
 
     Raises:
-        InvalidTriggerError: the instant is no datetime or has no time zone, or another value is wrong.
+        InvalidTriggerError: The instant is not a datetime or has no time zone, or another value is wrong.
     """
     instant: object = run_date
     if isinstance(run_date, str):

@@ -1,4 +1,4 @@
-"""Fires by a recurrence rule of RFC 5545: the rules of calendars, such as every last Friday of the month."""
+"""A trigger that fires by a recurrence rule of RFC 5545, such as every last Friday of the month."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _ONE_SECOND = timedelta(seconds=1)
 class RecurrenceTrigger(RecurringTrigger):
     """Fires by a rule of RFC 5545: `RecurrenceTrigger("friday", rule="FREQ=MONTHLY;BYDAY=-1FR")`.
 
-    `rule` is one RRULE, or lines of RRULE, EXRULE, RDATE and EXDATE. The trigger's `start_time`, without its fraction
-    of a second, is the rule's DTSTART on the wall clock of `time_zone`. A rule that is pasted with its DTSTART line
-    sets `start_time`, and with a TZID `time_zone` too. The start is a fire only where the rule has it. COUNT, up to
-    100000, and UNTIL end the rule, and so does `end_time`, inclusive.
+    `rule` is one RRULE, or several lines of RRULE, EXRULE, RDATE and EXDATE. The trigger's `start_time`, without its
+    fraction of a second, is the rule's DTSTART on the wall clock of `time_zone`. A rule that begins with a DTSTART line
+    sets `start_time`, and also `time_zone` if that line has a TZID. The trigger fires at its start only if the rule
+    includes that time. The rule ends with its COUNT (at most 100000), its UNTIL or `end_time`, which is inclusive.
 
-    A wall-clock time that comes twice counts on the first pass. One that the clock skips fires at the end of the gap,
-    as cron times do; RFC 5545 is of two minds there (section 3.3.10 leaves it out, 3.3.5 reads it with the offset from
-    before the gap).
+    A wall-clock time that occurs twice fires the first time. One that the clock skips fires at the end of the gap, as
+    cron times do; RFC 5545 contradicts itself here (section 3.3.10 omits the time, section 3.3.5 applies the offset
+    from before the gap).
 
-    Its fire times need the dateutil library (the extra `rrule`), on every node.
+    The computation of fire times needs the dateutil library (the extra `rrule`) on every node.
 
     Raises:
-        InvalidTriggerError: the rule is wrong; from questions for fire times: dateutil is missing.
-        UnknownTimeZoneError: no such zone.
+        InvalidTriggerError: The rule is wrong.
+        UnknownTimeZoneError: There is no such time zone.
     """
 
     kind: ClassVar[str] = "recurrence"
@@ -92,7 +92,7 @@ class RecurrenceTrigger(RecurringTrigger):
 
     @property
     def final_fire_time(self) -> datetime | None:
-        """The last fire time up to the end of the trigger or its rule; None where there is no end."""
+        """The last fire time before the trigger or its rule ends; None if neither ends."""
         ends = (self.end_time, self._recurrence.end(self._wall_time(self.anchor)))
         nothing_after = min((end for end in ends if end is not None), default=None)
         found = None if nothing_after is None else self.first_from(self.anchor)
@@ -127,5 +127,5 @@ class RecurrenceTrigger(RecurringTrigger):
         if self._wall_time(found) != wall:
             after_gap = zone_windows(self.time_zone, Passes.FIRST).at((found - _EPOCH) // _ONE_SECOND)
             return _EPOCH + timedelta(seconds=after_gap.start)
-        # Of a trigger that starts on the second pass, the first was before its time.
+        # If the trigger starts on the second pass of a repeated hour, the first pass was before its start.
         return found if found >= self.anchor else at.replace(fold=1).astimezone(UTC)

@@ -1,8 +1,8 @@
-"""Recurrence rules of RFC 5545 as series of wall-clock times; these are naive, of whatever zone the caller means.
+"""Recurrence rules of RFC 5545 as series of wall-clock times, which are naive: the caller knows their time zone.
 
-dateutil says what a rule means, but it walks there from the rule's start, and a rule that never matches it
-follows to the year 9999. So it is asked for days alone, from a later start of the same phase, and in years
-shortly before the last: the calendar repeats after 400 years.
+dateutil evaluates the rules, but it steps through all times from the rule's start, and follows a rule that never
+matches to the year 9999. It is therefore asked only for days, from a later start in the same phase. A search that must
+end soon is moved to the last years before 9999, which is possible because the calendar repeats after 400 years.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from quartzpy.triggers.recurring import LOOK_AHEAD
 
 MAX_INTERVAL = 2**31 - 1
 MAX_COUNT = 100_000
-"""The last of so many is found by counting them all, in some tenths of a second."""
-# Enough for a daily rule to be excluded for 100 years; each takes some microseconds.
+"""The highest COUNT. The last time of a rule is found by counting all of them, which takes some tenths of a second."""
+# Enough to exclude a daily rule for 100 years; each excluded time takes some microseconds.
 _MOST_EXCLUDED = 40_000
-# Whatever the zone does, a wall-clock time and its instant are not further from each other.
+# The margin covers the difference between a wall-clock time and its instant in any time zone.
 _HORIZON = LOOK_AHEAD + timedelta(days=3)
 _ONE_DAY = timedelta(days=1)
 _NEVER = datetime.combine(date.max, time.max)
@@ -37,7 +37,7 @@ _FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "S
 _SECONDS = {"HOURLY": 3600, "MINUTELY": 60, "SECONDLY": 1}
 _DAY_PARTS = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _TIME_PARTS = ("BYHOUR", "BYMINUTE", "BYSECOND")
-# Lowest and highest number, and whether it may be negative: counted from the end.
+# The lowest and the highest number, and True if it may be negative, which counts from the end.
 _RANGES = {
     "BYMONTH": (1, 12, False),
     "BYWEEKNO": (1, 53, True),
@@ -53,13 +53,13 @@ _PROPERTIES = ("RRULE", "EXRULE", "RDATE", "EXDATE")
 _WEEKDAY = re.compile(rf"([+-]?[0-9]{{1,2}})?({'|'.join(_WEEKDAYS)})")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _DATE = re.compile(r"[0-9]{8}(T[0-9]{6}Z?)?", re.ASCII)
-# A long line of a calendar file goes on in the next, after one blank. An indented property is another line.
+# RFC 5545 folds a long line: the next line continues it after one blank. An indented property is a line of its own.
 _FOLD = re.compile(rf"\r?\n[ \t](?!\s*(?:{'|'.join(_PROPERTIES)}|DTSTART|FREQ=|\Z))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One RRULE or EXRULE. An `until` without zone is a wall-clock time, one with a zone an instant."""
+    """One RRULE or EXRULE. An `until` without a time zone is a wall-clock time, one with a time zone is an instant."""
 
     frequency: str
     interval: int
@@ -70,7 +70,7 @@ class Rule:
     def wall_times(
         self, start: datetime, near: datetime, instant_of: Callable[[datetime], datetime]
     ) -> Iterator[datetime]:
-        """Those from `near` on, in their order, for a rule that began at `start`; none after 100 years."""
+        """Yield the times from `near` on in order, for at most 100 years, of a rule that starts at `start`."""
         until = _end_of_count(self, start) if self.count else self.until
         for wall in self.series(start, near, soon_over=True):
             if wall - near > _HORIZON:
@@ -80,7 +80,7 @@ class Rule:
             yield wall
 
     def series(self, start: datetime, near: datetime, *, soon_over: bool) -> Iterator[datetime]:
-        """The wall-clock times from `near` on, whatever COUNT and UNTIL say. `soon_over`: for 100 years at least."""
+        """Yield the times from `near` on, ignoring COUNT and UNTIL; for at least 100 years if `soon_over` is True."""
         near = max(start, near)
         parts = self._completed(start)
         if not self._has_position(parts):
@@ -96,7 +96,7 @@ class Rule:
             return  # the end of the year 9999
 
     def _completed(self, start: datetime) -> dict[str, str]:
-        """The parts, with what the rule leaves for its start to say."""
+        """Return the parts of the rule, completed from its start where RFC 5545 derives them from DTSTART."""
         parts = dict(self.parts)
         parts.setdefault("WKST", "MO")
         if not any(part in parts for part in _DAY_PARTS):
@@ -113,7 +113,7 @@ class Rule:
         return parts
 
     def _period(self, start: datetime, near: datetime) -> datetime:
-        """Where the last year, month, week or day begins, up to `near`, that is so many intervals after `start`."""
+        """Return the beginning of the rule's last period (year, month, week or day) that begins at or before `near`."""
         step = self.interval
         match self.frequency:
             case "YEARLY":
@@ -131,14 +131,14 @@ class Rule:
         return datetime.combine(day, time())
 
     def _days(self, start: datetime, near: datetime, parts: dict[str, str], soon_over: bool) -> Iterator[date]:
-        """The days from that of `near` on, the times of day aside."""
+        """Yield the days of the rule from that of `near` on, ignoring the times of day."""
         of_days = {part: value for part, value in parts.items() if part not in (*_TIME_PARTS, "BYSETPOS")}
         midnight = dict.fromkeys(_TIME_PARTS, "0")
         frequency, interval, every = self.frequency, self.interval, 1
         if frequency in _SECONDS:
             frequency, interval = "DAILY", 1
         if frequency == "DAILY" and of_days.keys() - {"WKST"}:
-            # Means the same, and is looked through by the year, not by the day.
+            # A yearly rule for the same days is searched year by year instead of day by day.
             frequency, interval, every = "YEARLY", 1, interval
             if not any(part in of_days for part in _DAY_PARTS):
                 of_days["BYDAY"] = ",".join(_WEEKDAYS)
@@ -152,7 +152,7 @@ class Rule:
     def _spread(
         self, start: datetime, near: datetime, days: Iterator[date], parts: dict[str, str]
     ) -> Iterator[datetime]:
-        """The times on `days` of a rule by the hour, minute or second."""
+        """Yield the times on `days` of an hourly, minutely or secondly rule."""
         unit = timedelta(seconds=_SECONDS[self.frequency])
         step = self.interval * unit
         of_times = {part: value for part, value in parts.items() if part in (*_TIME_PARTS, "BYSETPOS")}
@@ -178,7 +178,7 @@ class Rule:
                 return
 
     def _has_position(self, parts: dict[str, str]) -> bool:
-        """Whether BYSETPOS names a time at all, where the number of times in a period follows from the rule alone."""
+        """Return False if BYSETPOS selects no time in any period, as far as the rule alone can tell."""
         if "BYSETPOS" not in parts or self.frequency not in ("DAILY", *_SECONDS):
             return True
         finer = _TIME_PARTS[_FREQUENCIES.index(self.frequency) - _FREQUENCIES.index("DAILY") :]
@@ -188,9 +188,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RecurrenceSet:
-    """What the lines of a rule mean together: RRULE and RDATE without EXRULE and EXDATE.
+    """The times of several lines together: those of RRULE and RDATE, except those of EXRULE and EXDATE.
 
-    `text` is the lines as given, but not folded. A date without zone is a wall-clock time.
+    `text` has the original lines, unfolded. A date without a time zone is a wall-clock time.
     """
 
     text: str
@@ -202,9 +202,9 @@ class RecurrenceSet:
     def wall_times(
         self, start: datetime, near: datetime, time_zone: tzinfo, instant_of: Callable[[datetime], datetime]
     ) -> Iterator[datetime]:
-        """Those from `near` on, in their order, each once.
+        """Yield the times from `near` on in order, each once.
 
-        None after 100 years or where thousands in a row are excluded.
+        The series ends after 100 years, or when 40,000 times in a row are excluded.
         """
         dates = sorted(wall for wall in _on_the_wall(self.dates, time_zone) if wall >= near)
         included = heapq.merge(dates, *(rule.wall_times(start, near, instant_of) for rule in self.rules))
@@ -224,7 +224,7 @@ class RecurrenceSet:
             last = wall
 
     def end(self, start: datetime) -> datetime | None:
-        """An instant in UTC, at most days after the last time of all; None where a rule has no end."""
+        """Return an instant in UTC at most a few days after the last time; None if a rule has no end."""
         ends = [start, *self.dates]
         for rule in self.rules:
             end = _end_of_count(rule, start) if rule.count else rule.until
@@ -237,12 +237,12 @@ class RecurrenceSet:
 
 @lru_cache(maxsize=1024)
 def split_start(text: str) -> tuple[str, datetime | None, str | None]:
-    """Split a pasted rule into the rule without its DTSTART, that start, and the name of the start's time zone.
+    """Split a rule into the rule without its DTSTART line, that start, and the name of the start's time zone.
 
-    A start without zone is a wall-clock time. The name is None where the start has no TZID.
+    A start without a time zone is a wall-clock time. The name is None if the start has no TZID.
 
     Raises:
-        InvalidTriggerError: the DTSTART is wrong, or is followed by no rule.
+        InvalidTriggerError: The DTSTART is wrong.
     """
     line, _, rest = _FOLD.sub("", text.strip()).replace("\r\n", "\n").partition("\n")
     head, _, value = line.partition(":")
@@ -257,10 +257,10 @@ def split_start(text: str) -> tuple[str, datetime | None, str | None]:
 
 
 def recurrence_set(text: str) -> RecurrenceSet:
-    """The meaning of a rule: one RRULE, with or without its name, or lines of RRULE, EXRULE, RDATE and EXDATE.
+    """Parse one RRULE, with or without its name, or several lines of RRULE, EXRULE, RDATE and EXDATE.
 
     Raises:
-        InvalidTriggerError: it is wrong; the message says what.
+        InvalidTriggerError: A line is wrong. The message names the part and the accepted values.
     """
     lines = [line.strip() for line in _FOLD.sub("", text.strip()).splitlines() if line.strip()]
     rules: dict[str, list[Rule]] = {"RRULE": [], "EXRULE": []}
@@ -380,7 +380,7 @@ def _dateutil() -> Any:
 def _expanded(
     frequency: str, interval: int, parts: dict[str, str], start: datetime, soon_over: bool
 ) -> Iterator[datetime]:
-    """The times of a rule from `start` on. With `soon_over` it is looked for them some hundred years, not to 9999."""
+    """Yield the times of a rule from `start` on. `soon_over` limits the search to some hundred years."""
     text = ";".join(
         [f"FREQ={frequency}", f"INTERVAL={interval}", *(f"{part}={value}" for part, value in parts.items())]
     )
@@ -390,7 +390,7 @@ def _expanded(
         for wall in dateutil.rrulestr(text, dtstart=start.replace(year=start.year + years)):
             yield wall.replace(year=wall.year - years)
     except (ValueError, OverflowError):
-        return  # dateutil came upon the end of the year 9999, or found that no time of day fits
+        return  # dateutil reached the end of the year 9999, or found that no time of day matches
 
 
 def _on(days: Iterator[date], parts: dict[str, str]) -> Iterator[datetime]:
@@ -403,7 +403,7 @@ def _on(days: Iterator[date], parts: dict[str, str]) -> Iterator[datetime]:
 
 @lru_cache(maxsize=1024)
 def _end_of_count(rule: Rule, start: datetime) -> datetime:
-    """The wall-clock time of the last that COUNT lets through."""
+    """Return the wall-clock time of the last occurrence that COUNT allows."""
     assert rule.count is not None
     if next(rule.series(start, start, soon_over=True), None) is None:
         return start

@@ -1,4 +1,4 @@
-"""The identity of a schedule: whether a trigger that is stored again fires at the same times as before."""
+"""The identity of a schedule: a hash that tells if a trigger that is stored again has a different schedule."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class TriggeredExecution:
 
     @property
     def record(self) -> ExecutionRecord | None:
-        """What is known of the execution now: waiting, running or ended; None where nothing is."""
+        """The current record of the execution, which waits, runs or has ended; None if nothing is stored about it."""
         query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=self._key, since=self._since)
         return next(iter(self._verbs._usable_store().find_executions(query, 1)), None)
 

@@ -22,7 +22,7 @@ SHOWN: dict[str, list[str]] = {
         r"^  reschedule_next_with_existing_count: SKIPPED, 10 instants",
         r"^  fire_all: CATCHING_UP, 6 instants",
     ],
-    "example06_failing_jobs": [r"^mending: 4815 at try", r"^hopeless: never again$", r"^hopeless is COMPLETE$"],
+    "example06_failing_jobs": [r"^repairing: 4815 at try", r"^hopeless: never again$", r"^hopeless is COMPLETE$"],
     "example07_interrupt": [r"^asked to stop: True$", r"^long is CANCELLED$"],
     "example08_calendars": [r"^open-but-for-bridge-days on Fri 25 Dec$", r"^open-but-for-feasts on Mon 28 Dec$"],
     "example09_listeners": [r"^first\nfirst has SUCCEEDED\nsecond$"],

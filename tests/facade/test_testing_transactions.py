@@ -111,7 +111,7 @@ def test_without_a_database_the_error_says_how_to_give_one() -> None:
 def test_a_block_that_ends_its_transaction_itself_is_told(harness: SchedulerHarness) -> None:
     harness.schedule_job(JobDetail(Selfish, "job"), SimpleTrigger("t", repeat_count=0))
     [execution] = harness.run_pending()
-    assert "the block has ended its transaction itself" in (execution.error or "")
+    assert "the job ended its transaction itself" in (execution.error or "")
 
 
 def test_on_a_connection_of_the_test_everything_can_be_rolled_back(postgres_dsn: str) -> None:

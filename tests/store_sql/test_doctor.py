@@ -1,4 +1,4 @@
-"""`audit` finds what was broken by hand, `repair` mends what is safe, and `quartzpy doctor` shows both."""
+"""`audit` finds what was broken by hand, `repair` repairs what is safe, and `quartzpy doctor` shows both."""
 
 from __future__ import annotations
 

@@ -413,7 +413,7 @@ def test_a_zone_that_there_is_not_is_refused(zone: str) -> None:
     [
         ("61 * * * *", "minutes field '61': allowed 0-59"),
         ("* * * *", r"expected 5 fields \(minutes, .*\), or 6 with seconds in front \(got 4\)"),
-        ("0 0 12 * * ? *", r"got 7\); CronTrigger\(...\) reads Quartz's dialect"),
+        ("0 0 12 * * ? *", r"got 7\); CronTrigger\(...\) accepts Quartz's dialect"),
         ("R * * * *", "would differ from node to node; 'H' stands for"),
         ("0 r(1-5) * * *", "would differ from node to node"),
         ("@reboot", "a cluster has no reboot; trigger the job where your program starts"),

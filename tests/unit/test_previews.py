@@ -156,7 +156,7 @@ def test_the_quartz_way_of_a_daily_trigger_begins_on_the_second_pass() -> None:
         return next(trigger.fire_times())
 
     assert (first("once").hour, first("quartz").hour) == (0, 1)
-    with pytest.raises(InvalidTriggerError, match=r"dst: one of once, quartz \(got 'nonsense'\)"):
+    with pytest.raises(InvalidTriggerError, match=r"dst: must be one of once, quartz \(got 'nonsense'\)"):
         first("nonsense")
 
 

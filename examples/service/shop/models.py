@@ -14,7 +14,7 @@ class Base(DeclarativeBase):
 
 
 class Order(Base):
-    """What a customer bought."""
+    """A customer's purchase."""
 
     __tablename__ = "orders"
 

@@ -320,7 +320,7 @@ class Tables:
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
-        """Those that are not sent yet."""
+        """The notifications that are not sent yet."""
         self._running: Counter[tuple[JobKey, str]] = Counter()
         self._last_number = 0
         self._last_epoch = 0

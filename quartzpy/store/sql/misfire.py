@@ -180,7 +180,7 @@ class _Late:
     calendar: Calendar | None
     revision: int | None
     stands: bool
-    """Whether the late fire was to stand for others that were missed before."""
+    """True if the late fire also represents others that were missed before it."""
     row: str
     missed_policy: Missed
 
