@@ -290,7 +290,7 @@ ROWS: dict[str, Row] = {
     "31 a matcher of nothing": (
         lambda c: c.pause_trigger_group(None),  # type: ignore[arg-type]
         E.InvalidMatcherError,
-        r"group: a name or a GroupMatcher \(got None\)",
+        r"group: must be a name or a GroupMatcher \(got None\)",
     ),
     "31 a matcher of a number": (
         lambda c: GroupMatcher.contains(5),  # type: ignore[arg-type]
