@@ -22,7 +22,7 @@ Definitions = Sequence[tuple[JobDetail, Sequence[Trigger]]]
 
 
 class Existing(StrEnum):
-    """How `Scheduler.sync` treats jobs and triggers that are stored already."""
+    """The treatment of jobs and triggers that are stored already by `Scheduler.sync`."""
 
     UPDATE = "update"
     """Stored jobs and triggers are changed to match the declaration."""
