@@ -23,7 +23,7 @@ from quartzpy.events import (
     SchedulerStarting,
 )
 from quartzpy.execution_log import ExecutionLogger
-from quartzpy.instants import as_span
+from quartzpy.instants import Span, as_span
 from quartzpy.job import JobTypes, checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
@@ -181,7 +181,7 @@ class SchedulerLife(SchedulingVerbs):
         node.start(standby=standby)
         return node
 
-    def start_delayed(self, delay: timedelta | float | str) -> None:
+    def start_delayed(self, delay: Span) -> None:
         """Call `start` in the background after `delay` (seconds, or a span such as "5s"), and return immediately.
 
         A shutdown before then cancels it.
@@ -219,7 +219,7 @@ class SchedulerLife(SchedulingVerbs):
     def run(
         self,
         *,
-        drain_timeout: timedelta | float | str | None = "30s",
+        drain_timeout: Span | None = "30s",
         interrupt: bool = False,
         log_level: str = "INFO",
     ) -> bool:
@@ -243,9 +243,7 @@ class SchedulerLife(SchedulingVerbs):
             raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
         return end is RunEnd.DRAINED
 
-    def shutdown(
-        self, *, wait: bool = True, timeout: timedelta | float | str | None = None, interrupt: bool = False
-    ) -> bool:
+    def shutdown(self, *, wait: bool = True, timeout: Span | None = None, interrupt: bool = False) -> bool:
         """Drain this node and leave the cluster. Return True if all its executions ended and were recorded.
 
         With `wait=True` it blocks until they have ended, or until `timeout` (seconds, or a span such as "30s"; None:
@@ -283,11 +281,11 @@ class SchedulerLife(SchedulingVerbs):
             self.listeners.emit(SchedulerShutDown(drained=True))
         return True
 
-    def wait_until_shut_down(self, timeout: timedelta | float | str | None = None) -> bool:
+    def wait_until_shut_down(self, timeout: Span | None = None) -> bool:
         """Block until `shutdown` is called, for at most `timeout`. Return whether it was called."""
         return self._shut_down.wait(None if timeout is None else _seconds(timeout, "timeout"))
 
-    def wait_until_recorded(self, executions: int, timeout: timedelta | float | str) -> bool:
+    def wait_until_recorded(self, executions: int, timeout: Span) -> bool:
         """Wait until this node has recorded at least `executions` executions. Return False on timeout."""
         deadline = self._clock.monotonic() + _seconds(timeout, "timeout")
         while self._node is not None and self._clock.monotonic() < deadline:
@@ -356,7 +354,7 @@ class SchedulerLife(SchedulingVerbs):
             self._node.scheduling_changed(earliest)
 
 
-def _seconds(span: timedelta | float | str, subject: str) -> float:
+def _seconds(span: Span, subject: str) -> float:
     """Return a span of time in seconds.
 
     Raises:

@@ -123,7 +123,7 @@ class SchedulerListener:
         """Something failed on this node outside of any job; the node goes on."""
 
     def nodes_recovered(self, event: events.NodesRecovered) -> None:
-        """This node found others dead and freed what they held."""
+        """This node found other nodes dead and released their claims."""
 
     def nodes_differ(self, event: events.NodesDiffer) -> None:
         """Nodes of this cluster differ in what should be alike: in their time zone data, their release, their

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
 from quartzpy.aio.calls import VerbThreads
@@ -19,7 +19,7 @@ from quartzpy.errors import (
     SettingsError,
     UnableToInterruptJobError,
 )
-from quartzpy.instants import as_span
+from quartzpy.instants import Span, as_span
 from quartzpy.keys import JobKey, checked_key
 from quartzpy.life import SchedulerLife
 from quartzpy.runtime.execution import Execution
@@ -88,7 +88,7 @@ class BaseScheduler(SchedulerLife):
 
     # --- the whole cluster
 
-    def cluster_events(self, *, poll_interval: timedelta | float | str = "1s") -> ClusterEvents:
+    def cluster_events(self, *, poll_interval: Span = "1s") -> ClusterEvents:
         """Return an iterator over the events of the whole cluster; see `ClusterEvents`.
 
         The events are executions that start and end on any node, and nodes that join and leave. Iteration blocks until

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from quartzpy.aio.calls import VerbThreads
@@ -14,6 +13,7 @@ from quartzpy.aio.transaction import AsyncTransactionVerbs
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
 from quartzpy.config import SchedulerConfig
 from quartzpy.context import JobExecutionContext
+from quartzpy.instants import Span
 from quartzpy.keys import JobKey
 from quartzpy.runtime.health import SchedulerHealth
 from quartzpy.scheduler import BaseScheduler, SchedulerMetadata
@@ -60,9 +60,7 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """
         return await self._run(lambda behind: behind.standby())
 
-    async def shutdown(
-        self, *, wait: bool = True, timeout: timedelta | float | str | None = None, interrupt: bool = False
-    ) -> bool:
+    async def shutdown(self, *, wait: bool = True, timeout: Span | None = None, interrupt: bool = False) -> bool:
         """Drain this node and leave the cluster. Return True if all its executions ended and were recorded.
 
         With `wait=True` it blocks until they have ended, or until `timeout` (seconds, or a span such as "30s"; None:
@@ -78,11 +76,11 @@ class AsyncSchedulerVerbs(AsyncSchedulingVerbs[_BaseSchedulerT]):
         """
         return await self._wait(lambda behind: behind.shutdown(wait=wait, timeout=timeout, interrupt=interrupt))
 
-    async def wait_until_shut_down(self, timeout: timedelta | float | str | None = None) -> bool:
+    async def wait_until_shut_down(self, timeout: Span | None = None) -> bool:
         """Block until `shutdown` is called, for at most `timeout`. Return whether it was called."""
         return await self._wait(lambda behind: behind.wait_until_shut_down(timeout))
 
-    async def wait_until_recorded(self, executions: int, timeout: timedelta | float | str) -> bool:
+    async def wait_until_recorded(self, executions: int, timeout: Span) -> bool:
         """Wait until this node has recorded at least `executions` executions. Return False on timeout."""
         return await self._wait(lambda behind: behind.wait_until_recorded(executions, timeout))
 

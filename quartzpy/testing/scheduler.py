@@ -178,12 +178,12 @@ class SchedulerHarness(SchedulingVerbs):
         """Run what is due now, without moving the clock. Returns these executions in order."""
         return self.advance_to(self.now)
 
-    def wait_until_recorded(self, executions: int, timeout: timedelta) -> bool:
+    def wait_until_recorded(self, executions: int, timeout: Span) -> bool:
         """Move the clock until the given number of executions have ended since the start, or `timeout` has passed.
 
         Returns True if they have. The clock stops at the end of the last one.
         """
-        self._run_until(self.now + timeout, executions - self._recorded)
+        self._run_until(self.now + as_span(timeout, "timeout"), executions - self._recorded)
         return self._recorded >= executions
 
     def start(self) -> None:

@@ -84,7 +84,11 @@ def is_due(scheduler: Scheduler) -> bool:
 
 @pytest.mark.parametrize(
     "statement",
-    [fire.FIRE, acquire.ACQUIRE, complete.complete_statement(asks=False, stores=False, retries=False)],
+    [
+        fire.FIRE,
+        acquire.ACQUIRE,
+        complete.complete_statement(asks=False, stores=False, retries=False, counts=False, continues=False),
+    ],
     ids=["fire", "acquire", "complete"],
 )
 def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(

@@ -74,5 +74,5 @@ def test_what_runs_when_the_node_shuts_down_is_cut_off(make_scheduler: Callable[
 
 def test_a_factory_that_no_process_can_be_given_is_refused_at_the_start(url: str) -> None:
     scheduler = Scheduler(url, **jobs.arguments(executors={"cpu": "processes:1"}), job_factory=lambda cls: cls())
-    with pytest.raises(InvalidValueError, match="job_factory: process workers need one that another process can"):
+    with pytest.raises(InvalidValueError, match="job_factory: with process workers it must be picklable"):
         scheduler.start()

@@ -369,7 +369,7 @@ def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler)
         assert time.monotonic() < deadline, scheduler.triggers()
         time.sleep(0.01)
     assert jobs.nothing_ran(0), "for ever: the next one, as Quartz's smart policy says"
-    with pytest.raises(InvalidValueError, match="missed: misfire, skip, once"):
+    with pytest.raises(InvalidValueError, match="missed: must be one of misfire, skip, once"):
         scheduler.resume_all(missed="twice")
 
 

@@ -377,7 +377,7 @@ def test_what_is_stored_again_in_a_transaction_keeps_its_pause_and_its_progress(
         again = [SimpleTrigger(name, interval=HOUR, misfire=misfire, priority=7) for name in ("paused", "ran")]
         inside = scheduler.using(connection).schedule_job(a_job(description="new"), again, replace=True)
         assert inside.next_fire_time == handle.next_fire_time
-        with pytest.raises(SchedulerStateError, match="runs after its commit"):
+        with pytest.raises(SchedulerStateError, match="run only after its commit"):
             inside.wait("1s")
     # The node settles what a transaction stored, and fires what is due: this.
     scheduler.trigger_job("job")

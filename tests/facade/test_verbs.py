@@ -370,7 +370,7 @@ def test_a_stored_job_is_modified_and_keeps_its_triggers(client: Scheduler) -> N
     assert client.modify_job(job.key, max_concurrent=None).disallow_concurrent is False
     with pytest.raises(InvalidJobError, match="did you mean timeout"):
         client.modify_job(job.key, timeuot=HOUR)
-    with pytest.raises(InvalidJobError, match="'name' is no value"):
+    with pytest.raises(InvalidJobError, match="'name' is not a value"):
         client.modify_job(job.key, name="other")
     with pytest.raises(JobNotFoundError):
         client.modify_job(JobKey("none", "DEFAULT"), durable=True)

@@ -185,7 +185,9 @@ def _calendar(given: Any) -> None:
 
 def _job(given: Any) -> None:
     placement, retry, job_data = given
-    rows.job("j", "g", "type", None, True, None, "block", placement, False, False, retry, None, job_data)
+    rows.job(
+        "j", "g", "type", None, True, None, "block", None, placement, False, False, retry, None, None, job_data, None
+    )
 
 
 def _job_input(random: Random) -> tuple[str, str, str]:

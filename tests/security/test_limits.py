@@ -145,7 +145,7 @@ LIMITS: dict[str, tuple[Callable[[], Any], Callable[[], Any], type[Exception], s
         lambda: SchedulerConfig(execution_groups={"a": 1_000_000}),
         lambda: SchedulerConfig(execution_groups={"a": 10**5_000}),
         errors.SettingsError,
-        "execution_groups: 'a': at most 1000000 (got <int>)",
+        "execution_groups: the limit of 'a' must be at most 1000000 (got <int>)",
     ),
 }
 
