@@ -32,11 +32,12 @@ class Dying(Job):
 class Reporting(Job):
     """Reports its progress, also from a thread that outlives it, and waits until it is asked to stop."""
 
-    def execute(self, context: JobExecutionContext) -> None:
+    def execute(self, context: JobExecutionContext) -> int:
         context.progress(1, 4, "reading")
         while not context.wait_cancelled(5):
             pass
         threading.Thread(target=report_for_ever, args=(context,), daemon=True).start()
+        return os.getpid()
 
 
 def report_for_ever(context: JobExecutionContext) -> None:

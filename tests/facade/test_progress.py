@@ -94,6 +94,7 @@ def test_a_job_in_a_process_reports_and_what_it_leaves_behind_does_not(
     assert scheduler.wait_until_recorded(2, SOON)
     last, first = scheduler.executions()
     assert (first.outcome, last.outcome) == (Outcome.CANCELLED, Outcome.SUCCEEDED)
+    assert first.result == last.result, "an unexpected message of an idle process is the end of that process"
 
 
 def test_the_scheduler_for_tests_shows_each_report_at_once() -> None:

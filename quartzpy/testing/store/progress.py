@@ -40,7 +40,9 @@ def test_a_claim_has_no_progress(store: Harness) -> None:
     store.schedule(job(), once(when=at(5)))
     [claim] = store.acquire(node, look_ahead=timedelta(seconds=10)).acquired
     assert not store.store.report_progress(node, {claim.fire_id: Progress(0.5)})
-    assert progress_of(store) == {claim.fire_id: (None, None)}
+    store.clock.advance(timedelta(seconds=5))
+    [fired] = store.fire(node, [claim]).fired
+    assert progress_of(store) == {fired.fire_id: (None, None)}
 
 
 def test_progress_affects_neither_the_completion_nor_the_next_fire(store: Harness) -> None:
