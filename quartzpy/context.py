@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.continuation import Predecessor
@@ -30,6 +30,7 @@ from quartzpy.job_data import (
     decode,
 )
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.progress import Progress
 from quartzpy.states import Outcome
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
@@ -66,11 +67,13 @@ class JobExecutionContext:
         cancelled: Cancellation,
         transaction: Callable[[], AbstractContextManager[Connection]],
         fenced_transaction: Callable[[], AbstractContextManager[Connection]],
+        report_progress: Callable[[Progress], None],
         instance_id: str = "",
         refire_count: int = 0,
     ) -> None:
         self._transaction = transaction
         self._fenced_transaction = fenced_transaction
+        self._report_progress = report_progress
         self._fired = fired
         self._is_lease_lost = is_lease_lost
         self._cancelled = cancelled
@@ -333,6 +336,26 @@ class JobExecutionContext:
             JobSnoozedError: always else. A job that catches it goes on.
         """
         raise JobSnoozedError(_reason(reason), until=as_instant(instant, "instant", InvalidValueError))
+
+    @overload
+    def progress(self, done: float, message: str | None = None, /) -> None: ...
+
+    @overload
+    def progress(self, done: float, total: float, message: str | None = None) -> None: ...
+
+    def progress(self, done: float, total: float | str | None = None, message: str | None = None) -> None:
+        """Report the progress of this execution, as a fraction or as an amount of a total, with an optional message.
+
+        `context.progress(0.4, "reading")` and `context.progress(4, 10, "reading")` both report 40 %. The records of
+        `scheduler.running()` show the latest report, on all nodes, as `progress` and `progress_message`. The call only
+        remembers the values; the node stores them in the background, at most once a second, so that a job may report
+        as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
+
+        Raises:
+            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or no number, or the
+                message is no text of at most 1,000 characters.
+        """
+        self._report_progress(Progress.of(done, total, message))
 
     @property
     def lease_lost(self) -> bool:

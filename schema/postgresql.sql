@@ -71,6 +71,8 @@ CREATE TABLE qrtz_fired_triggers (
     cancel_requested BOOLEAN DEFAULT false NOT NULL,
     trigger_data JSONB,
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
+    progress DOUBLE PRECISION,
+    progress_message TEXT,
     CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
 );

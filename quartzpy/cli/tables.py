@@ -202,7 +202,7 @@ def nodes(target: Target, limit: int, json_output: bool) -> None:
 @shared_options
 def running(target: Target, limit: int, json_output: bool) -> None:
     """List claimed triggers and running executions, with their nodes and times."""
-    columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired at", "recovering")
+    columns = ("fire", "job", "trigger", "node", "state", "scheduled", "fired at", "recovering", "progress", "message")
     with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
             (
@@ -214,6 +214,8 @@ def running(target: Target, limit: int, json_output: bool) -> None:
                 record.scheduled_fire_time,
                 record.fire_time,
                 record.recovering,
+                record.progress,
+                record.progress_message,
             )
             for record in scheduler.running()[:limit]
         ]

@@ -30,12 +30,14 @@ from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecution
 from quartzpy.job import Job, job_types
 from quartzpy.job_data import encode
 from quartzpy.job_factory import JobFactory
+from quartzpy.progress import Progress
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import CUT_OFF_AFTER
 from quartzpy.runtime.process_messages import (
     BEGUN,
     DONE,
     END,
+    PROGRESS,
     READY,
     RUN,
     STOP,
@@ -92,6 +94,7 @@ class _Running:
     cancelled: Cancellation = field(default_factory=Cancellation)
     lease_lost: bool = False
     work: LoopWork | None = None
+    has_ended: bool = False
 
     def stop(self, cut_off_after: float, lease_lost: bool) -> None:
         self.lease_lost = self.lease_lost or lease_lost
@@ -112,6 +115,7 @@ class ChildProcess:
     ) -> None:
         self._memory_limit = memory_limit
         self._connection = connection
+        self._sending = threading.Lock()
         self._job_factory = job_factory
         self._max_job_data_bytes = max_job_data_bytes
         self._running: _Running | None = None
@@ -127,7 +131,10 @@ class ChildProcess:
                 # Buffered output of a job would be lost if the process is killed later.
                 with contextlib.suppress(Exception):
                     stream.flush()
-            self._connection.send_bytes(pack(DONE, **vars(ending)))
+            with self._sending:
+                # A thread that the job left behind must send nothing more.
+                running.has_ended = True
+                self._connection.send_bytes(pack(DONE, **vars(ending)))
 
     # --- the receiving thread
 
@@ -198,8 +205,14 @@ class ChildProcess:
             cancelled=running.cancelled,
             transaction=partial(_no_transaction, "transaction"),
             fenced_transaction=partial(_no_transaction, "fenced_transaction"),
+            report_progress=partial(self._report_progress, running),
         )
         return fired, context
+
+    def _report_progress(self, running: _Running, progress: Progress) -> None:
+        with self._sending:
+            if not running.has_ended:
+                self._connection.send_bytes(pack(PROGRESS, fraction=progress.fraction, message=progress.message))
 
     def _execute(self, running: _Running, context: JobExecutionContext) -> Any:
         job = context.job_instance

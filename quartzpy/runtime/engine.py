@@ -36,6 +36,7 @@ from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.process_workers import ProcessWorkers
+from quartzpy.runtime.progress_writer import ProgressWriter
 from quartzpy.runtime.registration import Registration
 from quartzpy.runtime.scheduler_thread import SchedulerThread
 from quartzpy.runtime.service import Service
@@ -107,6 +108,7 @@ class Engine:
             node=lambda: self._present_epoch().node,
             changed=lambda: self._scheduler.wakeup.set(),
         )
+        self._progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=watch)
         self._runner = JobRunner(
             job_types=job_types,
             job_factory=job_factory,
@@ -120,6 +122,7 @@ class Engine:
             scheduler=scheduler,
             ended=self._ended,
             freed=self._freed,
+            report_progress=self._progress.report,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
         )
@@ -199,6 +202,7 @@ class Engine:
             self._watchdog,
             self._misfires,
             self._notifications,
+            self._progress,
             self._scheduler,
         )
 

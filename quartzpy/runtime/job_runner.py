@@ -20,6 +20,7 @@ from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
+from quartzpy.progress import Progress
 from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
@@ -67,6 +68,7 @@ class JobRunner:
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
         freed: Callable[[Execution], None] = lambda execution: None,
+        report_progress: Callable[[Execution, Progress], None] = lambda execution, progress: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._deadlines = deadlines
@@ -85,6 +87,7 @@ class JobRunner:
         self._running: dict[int, Execution] = {}
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
+        self._report_progress = report_progress
         self._clock = clock
         self.is_closing = False
         """True if the node is shutting down. Immediate refires are then left to other nodes."""
@@ -262,6 +265,7 @@ class JobRunner:
             cancelled=execution.cancelled,
             transaction=transaction,
             fenced_transaction=fenced_transaction,
+            report_progress=partial(self._report_progress, execution),
         )
         execution.context = context
         return context

@@ -141,10 +141,11 @@ class SchedulerNode(Engine):
             self._abandon_executions()
         self._supervisor.stop()
         self._completer.stop()
+        self._progress.stop()
         self._cluster.stop()
         # The check-ins end last, because other nodes must not declare a draining node dead.
         self._checkin.stop()
-        for last in (self._completer, self._cluster, self._checkin):
+        for last in (self._completer, self._progress, self._cluster, self._checkin):
             last.join(at_most(JOIN_SECONDS))
         # Jobs that can be cancelled or killed are stopped before other nodes may run them again.
         within(at_most(2 * CLOSE_SECONDS), partial(self._executors.close, CLOSE_SECONDS))

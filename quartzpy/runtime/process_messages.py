@@ -36,7 +36,7 @@ from quartzpy.store.protocol import FiredTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
-READY, RUN, BEGUN, DONE, STOP, END = "ready", "run", "begun", "done", "stop", "end"
+READY, RUN, BEGUN, PROGRESS, DONE, STOP, END = "ready", "run", "begun", "progress", "done", "stop", "end"
 
 _LOADED = ("load_trigger", "load_job", "load_calendar")
 _STORED = [name for name in inspect.signature(FiredTrigger).parameters if name not in _LOADED]

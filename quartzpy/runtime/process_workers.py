@@ -37,6 +37,7 @@ from quartzpy.runtime.child_process import PROCESS_NAME, SIGNALS_OF_THE_NODE, se
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.process_messages import (
+    PROGRESS,
     RUN,
     STOP,
     Ending,
@@ -159,7 +160,7 @@ class ProcessWorkers:
             while True:
                 run = self._begin_with_retry(execution)
                 try:
-                    ending = Ending(**run.result_of(task))
+                    ending = Ending(**run.result_of(task, context))
                     run.is_spent = ending.is_spent
                     return ending
                 except WorkerDiedError as error:
@@ -298,8 +299,8 @@ class _Run:
         self.may_be_repeated = False
         """True if a reused child died before it started the job, so that the job has certainly not run."""
 
-    def result_of(self, task: bytes) -> dict[str, Any]:
-        """Let the child run a task, and return its answer.
+    def result_of(self, task: bytes, context: JobExecutionContext) -> dict[str, Any]:
+        """Let the child run a task, pass on the progress that it reports, and return its answer.
 
         Raises:
             WorkerDiedError: the child died.
@@ -323,7 +324,10 @@ class _Run:
                 self.execution.stop()
             child.receive()
             has_begun = True
-            _, answer = unpack(child.receive())
+            kind, answer = unpack(child.receive())
+            while kind == PROGRESS:
+                context.progress(answer["fraction"], answer["message"])
+                kind, answer = unpack(child.receive())
         except (EOFError, OSError):
             code = child.reap(JOIN_SECONDS)
             if self._killed:

@@ -173,6 +173,10 @@ class RunningRecord:
     fire_time: datetime
     attempt: int
     cancel_requested: bool
+    progress: float | None = None
+    """The fraction of the work that is done, from 0 to 1, as the job last reported it by `context.progress`."""
+    progress_message: str | None = None
+    """The message of that report."""
 
     @property
     def recovering(self) -> bool:

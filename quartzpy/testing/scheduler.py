@@ -20,6 +20,7 @@ from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.placement import Capabilities, placement_from_text
+from quartzpy.progress import Progress
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
@@ -102,6 +103,7 @@ class SchedulerHarness(SchedulingVerbs):
             scheduler=self,
             ended=self._take,
             max_job_data_bytes=self._config.max_job_data_bytes,
+            report_progress=self._report_progress,
         )
 
     # --- properties
@@ -213,6 +215,10 @@ class SchedulerHarness(SchedulingVerbs):
         for one in skipped:
             self.listeners.emit(JobSkipped(one.trigger_key, one.job_key, one.scheduled_fire_time))
         return self._store.recorded_last(len(skipped))
+
+    def _report_progress(self, execution: Execution, progress: Progress) -> None:
+        # At once: a test must see what its job has reported so far.
+        self._store.report_progress(self._node, {execution.fired.fire_id: progress})
 
     @property
     def _threshold(self) -> timedelta:

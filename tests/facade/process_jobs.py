@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 from quartzpy import Job, JobExecutionContext
@@ -26,3 +27,20 @@ class Dying(Job):
     def execute(self, context: JobExecutionContext) -> None:
         if context.attempt == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Reporting(Job):
+    """Reports its progress, also from a thread that outlives it, and waits until it is asked to stop."""
+
+    def execute(self, context: JobExecutionContext) -> int:
+        context.progress(1, 4, "reading")
+        while not context.wait_cancelled(5):
+            pass
+        threading.Thread(target=report_for_ever, args=(context,), daemon=True).start()
+        return os.getpid()
+
+
+def report_for_ever(context: JobExecutionContext) -> None:
+    while True:
+        context.progress(1.0, "left behind")
+        time.sleep(0.001)

@@ -124,6 +124,7 @@ def test_the_context_in_the_child_is_that_of_the_node(shared: ProcessWorkers) ->
             cancelled=execution.cancelled,
             transaction=lambda: pytest.fail("no transaction is asked for"),
             fenced_transaction=lambda: pytest.fail("no transaction is asked for"),
+            report_progress=lambda progress: pytest.fail("no progress is reported"),
         )
     )
     # In the node, the job detail has the class or its stored name; in the child it has the class.

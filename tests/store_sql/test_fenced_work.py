@@ -14,7 +14,9 @@ from sqlalchemy import text
 
 from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
-from quartzpy.store.protocol import AvailableSlots, FiredTrigger, JobEntry, Node
+from quartzpy.progress import Progress
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
@@ -132,3 +134,40 @@ def test_asking_an_execution_to_stop_does_not_wait_for_its_commit(
         assert store.request_cancel(fired.fire_id)
         other.execute("SELECT pg_advisory_unlock(1)")
         commit.result(10)
+
+
+def test_the_end_of_a_jobs_transaction_waits_for_a_report_of_its_progress(
+    store: SqlJobStore, other: psycopg.Connection[Any], connect: Callable[[], psycopg.Connection[Any]]
+) -> None:
+    """Otherwise the end would miss the new version of the row, and roll the transaction back as fenced."""
+    node = register(store)
+    fired = executing(store, node)
+    now = datetime.now(UTC)
+
+    def end() -> None:
+        work = store.begin_job_transaction()
+        try:
+            work.connection.execute(text("INSERT INTO saved VALUES (1)"))
+            work.complete(node, Completion(fired, now, now, Outcome.SUCCEEDED))
+        finally:
+            work.close()
+
+    other.execute("BEGIN")
+    other.execute("UPDATE qrtz_fired_triggers SET progress = 0.5 WHERE fire_id = %s", [fired.fire_id])
+    with ThreadPoolExecutor() as pool:
+        commit = pool.submit(end)
+        until_one_waits(connect(), commit)
+        other.execute("COMMIT")
+        commit.result(10)
+    assert saved(other) == 1
+    assert store.list_running() == []
+
+
+def test_a_report_of_progress_passes_over_a_locked_row(store: SqlJobStore, other: psycopg.Connection[Any]) -> None:
+    node = register(store)
+    fired = executing(store, node)
+    other.execute("BEGIN")
+    other.execute("SELECT FROM qrtz_fired_triggers WHERE fire_id = %s FOR UPDATE", [fired.fire_id])
+    assert not store.report_progress(node, {fired.fire_id: Progress(0.5)})
+    other.execute("ROLLBACK")
+    assert store.report_progress(node, {fired.fire_id: Progress(0.5)}) == {fired.fire_id}

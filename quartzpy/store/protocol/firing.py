@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from quartzpy.keys import JobKey
+from quartzpy.progress import Progress
 from quartzpy.store.protocol.cluster import Node
 from quartzpy.store.protocol.fires import AvailableSlots, DispatchKey, FireRequest
 from quartzpy.store.protocol.outcomes import (
@@ -193,6 +194,14 @@ class FiringStore(Protocol):
 
     def cancel_requests(self, node: Node) -> set[int]:
         """Return the fire_ids of this epoch's executions that were asked to stop."""
+        ...
+
+    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+        """Store the progress of this epoch's executions by their fire_ids, and return the fire_ids of those stored.
+
+        An execution that has ended, that belongs to another epoch, or whose row an open transaction holds, is passed
+        over. No lock is taken, and nobody is notified.
+        """
         ...
 
     def begin_job_transaction(self) -> JobTransaction:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quartzpy.keys import JobKey
+from quartzpy.progress import Progress
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
 from quartzpy.store.ram.pausing import pause_schedule
@@ -168,6 +169,17 @@ def request_cancel_of_job(tables: Tables, job: JobKey) -> set[int]:
 def cancel_requests(tables: Tables, node: Node) -> set[int]:
     """Return this epoch's executions that were asked to stop; see `JobStore.cancel_requests`."""
     return {row.fire_id for row in tables.fired.values() if row.epoch == node.epoch and row.cancel_requested}
+
+
+def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress]) -> set[int]:
+    """Store the progress of executions; see `JobStore.report_progress`."""
+    stored = set()
+    for fire_id, progress in reports.items():
+        row = tables.fired.get(fire_id)
+        if row is not None and row.epoch == node.epoch and row.state is FiredState.EXECUTING:
+            row.progress = progress
+            stored.add(fire_id)
+    return stored
 
 
 def purge(tables: Tables, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:

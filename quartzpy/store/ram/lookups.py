@@ -86,6 +86,8 @@ def _running(row: FiredRow) -> RunningRecord:
         fire_time=row.fire_time,
         attempt=row.attempt,
         cancel_requested=row.cancel_requested,
+        progress=None if row.progress is None else row.progress.fraction,
+        progress_message=None if row.progress is None else row.progress.message,
     )
 
 

@@ -20,6 +20,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
+from quartzpy.progress import Progress
 from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
@@ -291,6 +292,10 @@ class RamJobStore:
     def cancel_requests(self, node: Node) -> set[int]:
         with self._lock:
             return complete.cancel_requests(self._tables, node)
+
+    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+        with self._lock:
+            return complete.report_progress(self._tables, node, reports)
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int

@@ -20,6 +20,7 @@ from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
+from quartzpy.progress import Progress
 from quartzpy.states import (
     PAUSED_STATES,
     ExecutionState,
@@ -245,6 +246,7 @@ class FiredRow:
     attempt: int
     trigger_data: str | None
     cancel_requested: bool = False
+    progress: Progress | None = None
     fired: FiredTrigger | None = None
 
     def ended(self, outcome: Outcome, at: datetime, **rest: Any) -> ExecutionRecord:

@@ -57,6 +57,11 @@ SELECT 1 FROM $triggers
  WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
    FOR NO KEY UPDATE
 """
+# Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends the
+# execution sees the new version of the row. It follows the lock, whose holders may wait for the row.
+HOLD_CLAIM = """
+SELECT FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint FOR UPDATE
+"""
 
 
 class WorkTransaction:
@@ -85,11 +90,12 @@ class WorkTransaction:
             held.insert(0, self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"))
         sends = [
             self._session.lock(LockName.TRIGGER_ACCESS),
+            self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch),
             *complete.sends(self._session, node, [completion]),
             self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
         ]
         answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
-        now, _, _, earliest, _ = answers[len(held) + 2].rows[0]
+        now, _, _, earliest, _ = answers[len(held) + 3].rows[0]
         return CompletionOutcome(now, earliest_unblocked=earliest)
 
     def commit(self, node: Node, fire_id: int) -> None:

@@ -102,7 +102,7 @@ SELECT 'TRIGGER', t.trigger_group FROM $triggers t
 
 RUNNING = """
 SELECT fire_id, trigger_group, trigger_name, job_group, job_name, instance_id, epoch, state, scheduled_time, fired_time,
-       attempt, cancel_requested
+       attempt, cancel_requested, progress, progress_message
   FROM $fired_triggers WHERE sched_name = %(sched)s ORDER BY fired_time, fire_id
 """
 

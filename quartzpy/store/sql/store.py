@@ -22,6 +22,7 @@ from quartzpy.job import JobDetail
 from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
+from quartzpy.progress import Progress
 from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
@@ -76,6 +77,7 @@ from quartzpy.store.sql import (
     misfire,
     pages,
     pausing,
+    progress,
     recover,
     scheduling,
 )
@@ -335,6 +337,9 @@ class SqlJobStore:
 
     def cancel_requests(self, node: Node) -> set[int]:
         return cancel.cancel_requests(self._session, node)
+
+    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+        return progress.report_progress(self._session, node, reports)
 
     def recover_misfires(
         self, node: Node, dispatch_keys: Sequence[DispatchKey], *, threshold: timedelta, limit: int

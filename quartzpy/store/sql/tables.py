@@ -14,6 +14,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -305,6 +306,9 @@ fired_triggers = Table(
     Column("trigger_data", JSONB),
     # The fire times that the execution coalesces, if there are several.
     Column("coalesced_fire_times", ARRAY(Instant)),
+    # The progress that the job last reported: a fraction from 0 to 1.
+    Column("progress", Double),
+    Column("progress_message", Text),
     PrimaryKeyConstraint("fire_id", name="qrtz_fired_triggers_pkey"),
     CheckConstraint(_one_of("state", FiredState), name="qrtz_fired_triggers_state_check"),
 )

@@ -1,0 +1,187 @@
+"""`context.progress`: a running job reports its progress, and every process can read it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
+from quartzpy.clock import SystemClock
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.progress import Progress
+from quartzpy.runtime.outage import StoreWatch
+from quartzpy.runtime.progress_writer import INTERVAL, ProgressWriter
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Node
+from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.records import RunningRecord
+from quartzpy.testing.clock import ManualClock
+from quartzpy.testing.scheduler import SchedulerHarness
+from tests.facade import process_jobs
+from tests.runtime.processes import execution_of
+
+SOON = timedelta(seconds=20)
+go_on = threading.Event()
+seen: list[Any] = []
+
+
+class Reports(Job, type_name="progress:reports"):
+    """Reports often, then waits, so that the last report must become visible without another one."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        for done in range(1_001):
+            context.progress(done, 2_000, f"row {done}")
+        assert go_on.wait(20)
+
+
+class ReportsAsync(Job, type_name="progress:reports-async"):
+    async def execute(self, context: JobExecutionContext) -> None:
+        context.progress(0.25)
+        [row] = context.scheduler.running()
+        seen.append((row.progress, row.progress_message))
+        context.progress(0.5, "half")
+        [row] = context.scheduler.running()
+        seen.append((row.progress, row.progress_message))
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    go_on.clear()
+    seen.clear()
+    yield
+    go_on.set()
+
+
+def until_it_reports(scheduler: Scheduler, message: str) -> RunningRecord:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        for row in scheduler.running():
+            if row.progress_message == message:
+                return row
+        threading.Event().wait(0.02)
+    pytest.fail(f"the progress is not {message!r}: {scheduler.running()}")
+
+
+def test_the_last_report_of_a_running_job_can_be_read(make_scheduler: Callable[..., Scheduler]) -> None:
+    scheduler = make_scheduler()
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(Reports, "reports"), SimpleTrigger("once"))
+    assert until_it_reports(scheduler, "row 1000").progress == 0.5
+    go_on.set()
+    assert scheduler.wait_until_recorded(1, SOON)
+    [execution] = scheduler.executions()
+    assert (execution.outcome, scheduler.running()) == (Outcome.SUCCEEDED, [])
+
+
+def test_a_job_in_a_process_reports_and_what_it_leaves_behind_does_not(
+    make_scheduler: Callable[..., Scheduler],
+) -> None:
+    scheduler = make_scheduler(executors={"cpu": "processes:1"})
+    scheduler.start()
+    scheduler.schedule_job(JobDetail(process_jobs.Reporting, "job", executor="cpu"), SimpleTrigger("t"))
+    row = until_it_reports(scheduler, "reading")
+    assert row.progress == 0.25
+    assert scheduler.cancel(row.fire_id)
+    assert scheduler.wait_until_recorded(1, SOON)
+    # The next job gets the same process, whose answers are not mixed with reports of the thread.
+    scheduler.schedule_job(JobDetail(process_jobs.Computing, "next", executor="cpu"), SimpleTrigger("n"))
+    assert scheduler.wait_until_recorded(2, SOON)
+    last, first = scheduler.executions()
+    assert (first.outcome, last.outcome) == (Outcome.CANCELLED, Outcome.SUCCEEDED)
+    assert first.result == last.result, "an unexpected message of an idle process is the end of that process"
+
+
+def test_the_scheduler_for_tests_shows_each_report_at_once() -> None:
+    scheduler = SchedulerHarness()
+    scheduler.schedule_job(JobDetail(ReportsAsync, "reports"), SimpleTrigger("once"))
+    [record] = scheduler.run_pending()
+    assert record.outcome is Outcome.SUCCEEDED, record.error
+    assert seen == [(0.25, None), (0.5, "half")]
+
+
+# --- the writer
+
+
+class CountingStore(RamJobStore):
+    """Counts the writes, and fails or passes rows over on request."""
+
+    def __init__(self) -> None:
+        super().__init__(ManualClock())
+        self.writes: list[dict[int, Progress]] = []
+        self.error: Exception | None = None
+        self.locked: set[int] = set()
+
+    def report_progress(self, node: Node, reports: Mapping[int, Progress]) -> Collection[int]:
+        if self.error is not None:
+            raise self.error
+        self.writes.append(dict(reports))
+        return set(reports) - self.locked
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def writer(store: CountingStore, clock: ManualClock) -> ProgressWriter:
+    watch = StoreWatch(logging.getLogger("test"), "node", SystemClock(), lambda: None)
+    return ProgressWriter("progress", store=store, clock=clock, watch=watch)
+
+
+def test_a_node_writes_once_an_interval_and_only_the_latest(
+    store: CountingStore, clock: ManualClock, writer: ProgressWriter
+) -> None:
+    execution = execution_of(Reports)
+    fire_id = execution.fired.fire_id
+    writer.report(execution, Progress(0.1))
+    assert writer.run_once() == INTERVAL
+    for percent in range(20, 30):
+        writer.report(execution, Progress(percent / 100))
+        assert 0 < writer.run_once() <= INTERVAL
+    clock.advance(timedelta(seconds=INTERVAL))
+    writer.run_once()
+    assert store.writes == [{fire_id: Progress(0.1)}, {fire_id: Progress(0.29)}]
+    clock.advance(timedelta(seconds=INTERVAL))
+    assert writer.run_once() > INTERVAL, "nothing is left to write"
+    assert len(store.writes) == 2
+
+
+def test_a_failed_or_passed_over_report_is_written_later_unless_a_newer_one_replaces_it(
+    store: CountingStore, clock: ManualClock, writer: ProgressWriter
+) -> None:
+    execution = execution_of(Reports)
+    fire_id = execution.fired.fire_id
+    writer.report(execution, Progress(0.1))
+    store.error = StoreUnavailableError("away")
+    with pytest.raises(StoreUnavailableError):
+        writer.run_once()
+    store.error, store.locked = None, {fire_id}
+    clock.advance(timedelta(seconds=INTERVAL))
+    writer.run_once()
+    writer.report(execution, Progress(0.2))
+    store.locked.clear()
+    clock.advance(timedelta(seconds=INTERVAL))
+    writer.run_once()
+    clock.advance(timedelta(seconds=INTERVAL))
+    writer.run_once()
+    assert store.writes == [{fire_id: Progress(0.1)}, {fire_id: Progress(0.2)}]
+
+
+def test_nothing_is_written_for_an_execution_that_has_ended(store: CountingStore, writer: ProgressWriter) -> None:
+    execution = execution_of(Reports)
+    writer.report(execution, Progress(0.1))
+    assert execution.is_recorded_first()
+    writer.run_once()
+    assert store.writes == []
