@@ -280,7 +280,7 @@ class Attempt:
                 event = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
                 listeners.emit(event)
             listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
-            if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
+            if completion.ends_its_trigger or completion.instruction.finalizes:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
 
     def _completion(self) -> Completion:
@@ -408,6 +408,10 @@ class Attempt:
         if isinstance(error, JobExecutionError):
             if error.unschedule_all_triggers:
                 return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+            if error.delete_trigger:
+                return CompletionInstruction.DELETE_TRIGGER
+            if error.set_trigger_error:
+                return CompletionInstruction.SET_TRIGGER_ERROR
             if error.unschedule_firing_trigger:
                 return CompletionInstruction.SET_TRIGGER_COMPLETE
         return CompletionInstruction.NOOP
