@@ -457,9 +457,7 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
     survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if survived:
         more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
-    ending = {
-        (c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes
-    }
+    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes}
     more += orphans(session, ending)
     moving = [c for c in completions if c.moves_its_trigger()]
     if moving:
