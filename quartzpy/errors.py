@@ -279,9 +279,12 @@ class LeaseLostError(QuartzpyError):
 class JobExecutionError(QuartzpyError):
     """A job raises this to report its failure and to tell the scheduler what to do about it.
 
-    The flags have the meaning of Quartz's JobExecutionException: `refire_immediately` runs the job again at
-    once on the same worker; `unschedule_firing_trigger` ends the trigger that fired;
-    `unschedule_all_triggers` ends all triggers of the job.
+    The first three flags are those of Quartz's JobExecutionException: `refire_immediately` runs the job again at once
+    on the same worker; `unschedule_firing_trigger` makes the trigger that fired COMPLETE; `unschedule_all_triggers`
+    makes all triggers of the job COMPLETE. The other two give instructions that Quartz leaves to triggers:
+    `delete_trigger` deletes the trigger that fired, and `set_trigger_error` puts it into ERROR, until
+    `reset_trigger_from_error_state`. Of several flags about triggers the first in this order applies:
+    `unschedule_all_triggers`, `delete_trigger`, `set_trigger_error`, `unschedule_firing_trigger`.
     """
 
     def __init__(
@@ -291,11 +294,15 @@ class JobExecutionError(QuartzpyError):
         refire_immediately: bool = False,
         unschedule_firing_trigger: bool = False,
         unschedule_all_triggers: bool = False,
+        delete_trigger: bool = False,
+        set_trigger_error: bool = False,
     ) -> None:
         super().__init__(message)
         self.refire_immediately = refire_immediately
         self.unschedule_firing_trigger = unschedule_firing_trigger
         self.unschedule_all_triggers = unschedule_all_triggers
+        self.delete_trigger = delete_trigger
+        self.set_trigger_error = set_trigger_error
 
 
 class RemoteJobError(QuartzpyError):

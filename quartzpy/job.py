@@ -320,7 +320,7 @@ class JobDetail:
         ):
             raise InvalidJobError(
                 f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one"
-                " of them (detail.with_values(max_concurrent=...) changes both)"
+                " of them (detail.with_values({'max_concurrent': ...}) changes both)"
             )
         most = self.pause_after_failures
         if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):

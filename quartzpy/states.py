@@ -163,9 +163,17 @@ class CompletionInstruction(StrEnum):
     """The instruction of an ended execution for its triggers (Quartz's `CompletedExecutionInstruction`)."""
 
     NOOP = "NOOP"
+    """The trigger continues with its schedule."""
     SET_TRIGGER_COMPLETE = "SET_TRIGGER_COMPLETE"
+    """The trigger that fired becomes COMPLETE."""
+    DELETE_TRIGGER = "DELETE_TRIGGER"
+    """The trigger that fired is deleted, and its job with it if the job is not durable and has no other trigger."""
     SET_ALL_JOB_TRIGGERS_COMPLETE = "SET_ALL_JOB_TRIGGERS_COMPLETE"
+    """All triggers of the job become COMPLETE."""
+    SET_TRIGGER_ERROR = "SET_TRIGGER_ERROR"
+    """The trigger that fired goes into ERROR, until `reset_trigger_from_error_state`."""
     SET_ALL_JOB_TRIGGERS_ERROR = "SET_ALL_JOB_TRIGGERS_ERROR"
+    """All triggers of the job go into ERROR."""
 
     @property
     def is_about_all_triggers(self) -> bool:
@@ -173,11 +181,25 @@ class CompletionInstruction(StrEnum):
         return self in (self.SET_ALL_JOB_TRIGGERS_COMPLETE, self.SET_ALL_JOB_TRIGGERS_ERROR)
 
     @property
+    def deletes(self) -> bool:
+        """True if the instruction deletes the trigger that fired."""
+        return self is self.DELETE_TRIGGER
+
+    @property
+    def finalizes(self) -> bool:
+        """True if the trigger that fired never fires again because of the instruction."""
+        return self in (self.SET_TRIGGER_COMPLETE, self.DELETE_TRIGGER)
+
+    @property
     def state(self) -> TriggerState | None:
-        """The new state of these triggers; None to leave them unchanged."""
-        if self is self.NOOP:
-            return None
-        return TriggerState.ERROR if self is self.SET_ALL_JOB_TRIGGERS_ERROR else TriggerState.COMPLETE
+        """The new state of these triggers; None if the instruction sets no state."""
+        match self:
+            case self.SET_TRIGGER_COMPLETE | self.SET_ALL_JOB_TRIGGERS_COMPLETE:
+                return TriggerState.COMPLETE
+            case self.SET_TRIGGER_ERROR | self.SET_ALL_JOB_TRIGGERS_ERROR:
+                return TriggerState.ERROR
+            case _:
+                return None
 
 
 PAUSED_STATES = (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED)

@@ -43,6 +43,8 @@ from quartzpy.runtime.error_text import MAX_ERROR_LENGTH, can_be_written, descri
 from quartzpy.runtime.execution import Execution
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion
+from quartzpy.triggers.completion import CompletedExecution
+from quartzpy.triggers.trigger import any_kind_chooses
 
 if TYPE_CHECKING:
     from quartzpy.runtime.job_runner import JobRunner
@@ -270,6 +272,8 @@ class Attempt:
             self._snooze(completion, self._error)
         elif self._error is not None:
             self._fail(completion, self._error)
+        if completion.outcome not in (Outcome.SNOOZED, Outcome.FAILED):
+            self._ask_trigger(completion)
         return completion
 
     def _notify(self, listeners: Listeners, completion: Completion) -> None:
@@ -280,7 +284,7 @@ class Attempt:
                 event = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
                 listeners.emit(event)
             listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
-            if completion.ends_its_trigger or completion.instruction is CompletionInstruction.SET_TRIGGER_COMPLETE:
+            if completion.ends_its_trigger or completion.instruction.finalizes:
                 listeners.emit(TriggerFinalized(self._fired.trigger_key))
 
     def _completion(self) -> Completion:
@@ -313,6 +317,7 @@ class Attempt:
             yield transaction.connection
             completion = self._completion()
             self._store_data(completion)
+            self._ask_trigger(completion)
             self._execution.is_recording = True
             outcome = transaction.complete(self._execution.epoch.node, completion)
         except BaseException as error:
@@ -367,10 +372,39 @@ class Attempt:
         if self._asks_to_refire and self._runner.is_closing and not self._execution.is_over:
             # This node is shutting down, so the refire is left to another node.
             completion.retry_after = timedelta()
-        elif self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
-            completion.retry_after = self._retry_after(self._fired.retry, error)
+        else:
+            self._ask_trigger(completion)
+            if self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
+                completion.retry_after = self._retry_after(self._fired.retry, error)
         retry = "" if completion.retry_after is None else f" (retry in {completion.retry_after})"
         self._log_failure(error, completion.error, f"failed{retry}")
+
+    def _ask_trigger(self, completion: Completion) -> None:
+        """Let the trigger choose the instruction; see `Trigger.execution_complete`. Its failure changes nothing."""
+        if not any_kind_chooses() or not self._is_instantiated:
+            return
+        fired = self._fired
+        try:
+            chosen = fired.trigger.execution_complete(
+                CompletedExecution(
+                    fire_id=fired.fire_id,
+                    scheduled_fire_time=fired.scheduled_fire_time,
+                    next_fire_time=fired.next_fire_time,
+                    times_triggered=fired.times_triggered,
+                    outcome=completion.outcome,
+                    error=self._error,
+                    result=None if self._context is None else self._context.result,
+                    instruction=completion.instruction,
+                )
+            )
+            completion.instruction = CompletionInstruction(chosen)
+        except Exception:
+            logger.exception(
+                "trigger %s: its execution_complete failed; %s remains the instruction",
+                fired.trigger_key,
+                completion.instruction,
+                extra=self._execution.log_attributes,
+            )
 
     def _retry_after(self, policy: str, error: BaseException) -> timedelta | None:
         wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
@@ -408,6 +442,10 @@ class Attempt:
         if isinstance(error, JobExecutionError):
             if error.unschedule_all_triggers:
                 return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
+            if error.delete_trigger:
+                return CompletionInstruction.DELETE_TRIGGER
+            if error.set_trigger_error:
+                return CompletionInstruction.SET_TRIGGER_ERROR
             if error.unschedule_firing_trigger:
                 return CompletionInstruction.SET_TRIGGER_COMPLETE
         return CompletionInstruction.NOOP

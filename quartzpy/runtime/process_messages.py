@@ -41,7 +41,13 @@ READY, RUN, BEGUN, PROGRESS, DONE, STOP, END = "ready", "run", "begun", "progres
 _LOADED = ("load_trigger", "load_job", "load_calendar")
 _STORED = [name for name in inspect.signature(FiredTrigger).parameters if name not in _LOADED]
 _COMMON = [field.name for field in fields(Trigger) if field.name != "data"]
-_FLAGS = ("refire_immediately", "unschedule_firing_trigger", "unschedule_all_triggers")
+_FLAGS = (
+    "refire_immediately",
+    "unschedule_firing_trigger",
+    "unschedule_all_triggers",
+    "delete_trigger",
+    "set_trigger_error",
+)
 
 
 def pack(kind: str, **values: Any) -> bytes:

@@ -31,7 +31,7 @@ class Misfire:
     made_up: int = 0
 
     @property
-    def one_stands_for_all(self) -> bool:
+    def coalesces(self) -> bool:
         """True if one immediate fire coalesces the missed fires."""
         return self.action in (MisfireAction.FIRED_ONCE, MisfireAction.RESCHEDULED)
 
@@ -42,19 +42,19 @@ def misfired(
     calendar: Calendar | None,
     *,
     now: datetime,
-    stands: bool = False,
+    coalesced: bool = False,
     missed_policy: Missed = Missed.MISFIRE,
 ) -> Misfire:
     """Apply the misfire instruction, or another `missed_policy`, to a trigger whose next fire time is past.
 
-    `stands` is true if that fire time does not belong to the schedule, because it coalesces earlier missed fires.
+    `coalesced` is true if that fire time does not belong to the schedule, because it coalesces earlier missed fires.
     """
     instructed = trigger.treating(missed_policy)
     moved, progress = instructed.after_misfire(late, calendar, now=now)
     if instructed is not trigger:
         moved = moved.with_instruction_of(trigger)
     to = moved_to(PreparedTrigger(moved, progress, UpcomingFireTimes()), progress, calendar)
-    missed = _past(trigger, trigger.triggered(late, calendar) if stands else late, calendar, now)
+    missed = _past(trigger, trigger.triggered(late, calendar) if coalesced else late, calendar, now)
     made_up = 0
     following = progress.next_fire_time
     if instructed.catches_up and following is not None and following <= now:

@@ -25,8 +25,9 @@ from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
-from quartzpy.states import Missed
+from quartzpy.states import CompletionInstruction, Missed
 from quartzpy.texts import check_description
+from quartzpy.triggers.completion import CompletedExecution
 
 DEFAULT_PRIORITY = 5
 FIRE_ALL = "fire_all"
@@ -56,6 +57,7 @@ class TriggerProgress:
 
 
 _KINDS: dict[str, type[Trigger]] = {}
+_CHOOSING: set[str] = set()
 
 
 def trigger_kind(name: str) -> type[Trigger]:
@@ -68,6 +70,14 @@ def trigger_kind(name: str) -> type[Trigger]:
         return _KINDS[name]
     except (KeyError, TypeError):
         raise UnsupportedKindError(f"kind: one of {', '.join(sorted(_KINDS))} (got {name!r})") from None
+
+
+def any_kind_chooses() -> bool:
+    """Return True if a kind of trigger overrides `Trigger.execution_complete`.
+
+    While none does, nodes do not read the triggers of ended executions.
+    """
+    return bool(_CHOOSING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +104,8 @@ class Trigger(ABC):
         super().__init_subclass__(**rest)
         if "kind" in cls.__dict__:
             _KINDS[cls.kind] = cls
+            if cls.execution_complete is not Trigger.execution_complete:
+                _CHOOSING.add(cls.kind)
 
     job_key: JobKey | None = None
     description: str | None = None
@@ -269,6 +281,17 @@ class Trigger(ABC):
     def next_by_end(self, ended_at: datetime, calendar: Calendar | None) -> datetime | None:
         """Return the fire time after an execution that ended at `ended_at`, for kinds whose `follows_end` is true."""
         raise NotImplementedError
+
+    def execution_complete(self, execution: CompletedExecution) -> CompletionInstruction:
+        """Return the instruction for this trigger, or for all triggers of the job, at the end of an execution.
+
+        A kind of trigger overrides this to choose: the node calls it before it records the end of an execution that
+        this trigger fired (Quartz's `executionComplete`). By default the instruction that the job gave is returned. An
+        instruction other than NOOP also prevents the retries of a failed execution. The node does not ask when the
+        job's instance could not be created, or when the same execution continues later (`context.snooze`). Retries,
+        recoveries and continuations are fired by triggers of their own, which are not of this kind.
+        """
+        return execution.instruction
 
     @abstractmethod
     def after_misfire(

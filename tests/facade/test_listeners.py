@@ -332,6 +332,8 @@ def test_matchers_of_a_listener_can_be_read_and_replaced(scheduler: Scheduler) -
     [
         ("unschedule_firing_trigger", CompletionInstruction.SET_TRIGGER_COMPLETE),
         ("unschedule_all_triggers", CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE),
+        ("delete_trigger", CompletionInstruction.DELETE_TRIGGER),
+        ("set_trigger_error", CompletionInstruction.SET_TRIGGER_ERROR),
     ],
 )
 def test_the_end_of_a_fire_tells_its_instruction(

@@ -152,7 +152,12 @@ def test_each_refire_asks_for_a_veto(scheduler: Scheduler) -> None:
 
 @pytest.mark.parametrize(
     ("flag", "left"),
-    [("unschedule_firing_trigger", ["COMPLETE", "NORMAL"]), ("unschedule_all_triggers", ["COMPLETE", "COMPLETE"])],
+    [
+        ("unschedule_firing_trigger", ["COMPLETE", "NORMAL"]),
+        ("unschedule_all_triggers", ["COMPLETE", "COMPLETE"]),
+        ("delete_trigger", ["NONE", "NORMAL"]),
+        ("set_trigger_error", ["ERROR", "NORMAL"]),
+    ],
 )
 def test_a_job_can_ask_that_its_trigger_or_all_are_ended(scheduler: Scheduler, flag: str, left: list[str]) -> None:
     job = JobDetail(jobs.Asking, "job", data={"flag": flag}, durable=True)

@@ -329,6 +329,8 @@ def test_a_refire_in_a_child_gets_the_data_as_the_job_left_it(shared: ProcessWor
     [
         ("unschedule_firing_trigger", CompletionInstruction.SET_TRIGGER_COMPLETE),
         ("unschedule_all_triggers", CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE),
+        ("delete_trigger", CompletionInstruction.DELETE_TRIGGER),
+        ("set_trigger_error", CompletionInstruction.SET_TRIGGER_ERROR),
     ],
 )
 def test_the_instruction_of_a_job_execution_error_is_followed(

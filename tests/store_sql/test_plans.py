@@ -102,7 +102,7 @@ def of_rows(connection: psycopg.Connection[Any]) -> dict[str, Any]:
         "more": yes,
         "made_up": zeros,
         "actions": actions,
-        "stands": yes,
+        "coalesces": yes,
         "at": instants[0],
     }
 

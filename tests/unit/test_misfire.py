@@ -77,7 +77,7 @@ def test_an_instant_at_the_present_moment_is_made_up_for() -> None:
     now = START + 5 * MINUTE
     misfire = misfired(trigger, trigger.started(), None, now=now)
     assert (misfire.to.progress.next_fire_time, misfire.action, misfire.made_up) == (now, "CATCHING_UP", 1)
-    assert not misfire.one_stands_for_all
+    assert not misfire.coalesces
 
 
 def test_one_whose_schedule_is_over_may_end() -> None:
@@ -129,7 +129,7 @@ def test_the_cost_does_not_follow_from_the_length_of_the_outage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trigger", "action", "one_stands"),
+    ("trigger", "action", "coalesces"),
     [
         (minutely(misfire="fire_once_now"), "FIRED_ONCE", True),
         (minutely(misfire="do_nothing"), "SKIPPED", False),
@@ -150,11 +150,9 @@ def test_the_cost_does_not_follow_from_the_length_of_the_outage() -> None:
         ),
     ],
 )
-def test_what_was_missed_is_remembered_whatever_the_instruction(
-    trigger: Trigger, action: str, one_stands: bool
-) -> None:
+def test_what_was_missed_is_remembered_whatever_the_instruction(trigger: Trigger, action: str, coalesces: bool) -> None:
     misfire = misfired(trigger, trigger.started(), None, now=START + 4 * MINUTE + SECOND)
-    assert (misfire.action, misfire.one_stands_for_all) == (action, one_stands)
+    assert (misfire.action, misfire.coalesces) == (action, coalesces)
     assert misfire.missed == tuple(first_fire_times(trigger, 5))
     assert (misfire.made_up, misfire.has_more) == (0, False)
 
@@ -168,7 +166,7 @@ def test_exactly_as_many_as_are_remembered_are_no_more() -> None:
 def test_a_fire_that_was_to_stand_for_others_is_no_missed_instant() -> None:
     trigger = minutely(misfire="fire_once_now")
     late = TriggerProgress(START + 90 * SECOND)
-    misfire = misfired(trigger, late, None, now=START + 200 * SECOND, stands=True)
+    misfire = misfired(trigger, late, None, now=START + 200 * SECOND, coalesced=True)
     assert misfire.missed == (START + 2 * MINUTE, START + 3 * MINUTE)
 
 

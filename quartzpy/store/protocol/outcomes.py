@@ -63,6 +63,10 @@ class Reconciliation:
     holdings: Holdings
 
 
+NOT_FAILED = "a trigger asked for ERROR at the end of an execution that did not fail"
+"""The stored reason of a trigger that goes into ERROR after an execution without an error."""
+
+
 @dataclass(slots=True)
 class Completion:
     """An execution that has ended.

@@ -11,6 +11,7 @@ from quartzpy.keys import JobKey
 from quartzpy.progress import Progress
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
+from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.ram.pausing import pause_schedule
 from quartzpy.store.ram.rerun import follow, retry
 from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
@@ -112,7 +113,11 @@ def _end_trigger(tables: Tables, completion: Completion) -> None:
         for asked in list(job.triggers.values()) if job is not None and about_all else [row]:
             if asked is not None:
                 tables.move(asked, state)
-                asked.error = completion.error if state is TriggerState.ERROR else None
+                asked.error = (completion.error or NOT_FAILED) if state is TriggerState.ERROR else None
+    elif completion.instruction.deletes:
+        if row is not None:
+            tables.remove_trigger(row)
+        tables.drop_orphans([fired.job_key])
     elif completion.ends_its_trigger:
         # A declared trigger is kept when it has ended; otherwise the next sync would store it again.
         if row is not None and row.state is TriggerState.COMPLETE and row.owner is None:

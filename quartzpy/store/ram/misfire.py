@@ -51,7 +51,7 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
         row.progress,
         calendar,
         now=now,
-        stands=bool(row.coalesced_fire_times),
+        coalesced=bool(row.coalesced_fire_times),
         missed_policy=row.missed_policy,
     )
     progress, pending = misfire.to.progress, misfire.to.upcoming
@@ -59,7 +59,7 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
         tables.move(row, TriggerState.COMPLETE, progress=progress, upcoming=pending, missed_policy=Missed.MISFIRE)
     else:
         row.coalesced_fire_times = (
-            (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.one_stands_for_all else ()
+            (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.coalesces else ()
         )
         row.bare = replace(misfire.to.trigger, data=None)
         until = now if misfire.made_up else None

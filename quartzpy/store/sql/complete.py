@@ -16,6 +16,7 @@ from typing import Any
 from quartzpy.keys import JobKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.sql import failures
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
@@ -289,12 +290,30 @@ held AS (
 ),
 put AS (
     UPDATE $triggers t
-       SET trigger_state = held.state, fire_id = NULL, error = CASE held.state WHEN 'ERROR' THEN held.error END
+       SET trigger_state = held.state, fire_id = NULL,
+           error = CASE held.state WHEN 'ERROR' THEN coalesce(held.error, %(not_failed)s) END
       FROM held
      WHERE t.ctid = held.row
     RETURNING held.fire_id
 )
 DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id AND f.state = 'ACQUIRED'
+"""
+
+# The triggers that ended jobs asked to delete, with the claims on them. As above, only the generation that fired.
+DELETE_ASKED = """
+WITH gone AS (
+    DELETE FROM $triggers t
+     USING unnest(%(fire_ids)s::bigint[]) AS a(fire_id)
+      JOIN $executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_group = e.trigger_group AND o.trigger_name = e.trigger_name
+           AND o.generation = e.generation
+           FOR UPDATE SKIP LOCKED) AS held
+     WHERE t.ctid = held.row
+    RETURNING t.fire_id
+)
+DELETE FROM $fired_triggers f USING gone WHERE f.fire_id = gone.fire_id AND f.state = 'ACQUIRED'
 """
 
 # Locks non-durable jobs that seem to have no trigger left. One that is receiving a trigger is locked, and is skipped.
@@ -420,7 +439,7 @@ def sends(
 def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completion]) -> list[Send]:
     """Return the statements that only some completions need."""
     more = []
-    asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
+    asking = [c for c in completions if c.instruction.state is not None]
     if asking:
         more.append(
             session.send(
@@ -429,12 +448,16 @@ def _follow_ups(session: SqlSession, node: Node, completions: Sequence[Completio
                 fire_ids=[c.fired.fire_id for c in asking],
                 all=[c.instruction.is_about_all_triggers for c in asking],
                 states=[c.instruction.state for c in asking],
+                not_failed=NOT_FAILED,
             )
         )
+    deleting = [c.fired.fire_id for c in completions if c.instruction.deletes]
+    if deleting:
+        more.append(session.send(DELETE_ASKED, epoch=node.epoch, fire_ids=deleting))
     survived = [c.fired.fire_id for c in completions if c.fired.node_deaths and c.outcome is Outcome.SUCCEEDED]
     if survived:
         more.append(session.send(ACQUIT, epoch=node.epoch, fire_ids=survived))
-    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger}
+    ending = {(c.fired.job_group, c.fired.job_name) for c in completions if c.ends_its_trigger or c.instruction.deletes}
     more += orphans(session, ending)
     moving = [c for c in completions if c.moves_its_trigger()]
     if moving:

@@ -89,9 +89,9 @@ wanted AS (
                          %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
                          %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
                          %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
-                         %(made_up)s::bigint[], %(actions)s::text[], %(stands)s::bool[])
+                         %(made_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
         AS w(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, stands)
+             start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, coalesces)
 ),
 held AS MATERIALIZED (
     SELECT w.*, mine.*
@@ -114,7 +114,7 @@ moved AS (
        SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time,
            times_triggered = h.times_triggered, start_time = h.start_time, schedule = h.schedule::jsonb,
            upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
-           coalesced_fire_times = CASE WHEN h.stands
+           coalesced_fire_times = CASE WHEN h.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
            misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE {USUAL_RULE} END,
            catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
@@ -179,7 +179,7 @@ class _Late:
     generation: int
     calendar: Calendar | None
     revision: int | None
-    stands: bool
+    coalesced: bool
     """True if the late fire also represents others that were missed before it."""
     row: str
     missed_policy: Missed
@@ -216,7 +216,12 @@ def recover_misfires(
         try:
             one = _late(row)
             misfire = misfired(
-                one.trigger, one.progress, one.calendar, now=at, stands=one.stands, missed_policy=one.missed_policy
+                one.trigger,
+                one.progress,
+                one.calendar,
+                now=at,
+                coalesced=one.coalesced,
+                missed_policy=one.missed_policy,
             )
         except (UnsupportedKindError, UnknownTimeZoneError) as error:
             logger.warning("trigger %s.%s is left to other nodes: %s", row[1], row[2], error)
@@ -286,14 +291,14 @@ def _move(
             more=[one.has_more for one in misfires],
             made_up=[one.made_up for one in misfires],
             actions=[one.action for one in misfires],
-            stands=[one.one_stands_for_all for one in misfires],
+            coalesces=[one.coalesces for one in misfires],
         ),
     ]
 
 
 def _late(row: tuple[Any, ...]) -> _Late:
     _, group, name, job_group, job_name, *columns = row[:-9]
-    following, previous, times, generation, calendar, revision, stands, place, rule = row[-9:]
+    following, previous, times, generation, calendar, revision, coalesced, place, rule = row[-9:]
     # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
     columns[-1] = None
     trigger = rows.trigger(name, group, job_group, job_name, *columns)
@@ -303,7 +308,7 @@ def _late(row: tuple[Any, ...]) -> _Late:
         generation,
         rows.calendar_from_text(calendar) if calendar else None,
         revision,
-        stands,
+        coalesced,
         place,
         _TREATED.get(rule, Missed.MISFIRE),
     )

@@ -9,6 +9,7 @@ import pytest
 from quartzpy.job_data import encode
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import FiredTrigger
+from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.queries import HISTORY, ExecutionQuery
 from quartzpy.testing.store.harness import (
     HOUR,
@@ -28,6 +29,8 @@ from quartzpy.testing.store.harness import (
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
 
 TRIGGER_COMPLETE = CompletionInstruction.SET_TRIGGER_COMPLETE
+DELETE = CompletionInstruction.DELETE_TRIGGER
+TRIGGER_ERROR = CompletionInstruction.SET_TRIGGER_ERROR
 ALL_COMPLETE = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
 ALL_ERROR = CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
 
@@ -263,6 +266,77 @@ def test_claims_on_triggers_that_a_job_ends_are_dropped(store: Harness) -> None:
     assert not store.store.list_running()
 
 
+def test_a_job_can_delete_the_trigger_that_fired(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10), once("other", at(5)))
+    outcome = store.complete_asking(node, store.fire_one(node), DELETE)
+    assert store.states("every", "other") == ["gone", "WAITING"]
+    assert outcome.earliest_unblocked is not None
+    assert store.store.job(job_key()) is not None
+    assert not store.store.list_running()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_deleting_the_last_trigger_removes_a_job_that_is_not_durable(store: Harness, durable: bool) -> None:
+    node = store.node()
+    store.schedule(job(durable=durable), every(10))
+    store.complete_asking(node, store.fire_one(node), DELETE)
+    assert store.state("every") == "gone"
+    assert (store.store.job(job_key()) is not None) is durable
+
+
+def test_a_trigger_can_be_deleted_at_its_last_fire(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), once())
+    store.complete_asking(node, store.fire_one(node), DELETE)
+    assert store.state("once") == "gone"
+
+
+def test_a_claim_on_a_trigger_that_a_job_deletes_is_dropped(store: Harness) -> None:
+    a, b = store.node("a"), store.node("b")
+    store.schedule(job(durable=True), every(10))
+    fired = store.acquire(a).fired[0]
+    [claim] = store.acquire(b, look_ahead=HOUR, limit=1).acquired
+    store.complete_asking(a, fired, DELETE)
+    store.clock.advance(10 * SECOND)
+    assert not store.fire(b, [claim]).fired
+    assert not store.store.list_running()
+    assert store.state("every") == "gone"
+
+
+def test_an_execution_goes_on_when_another_of_its_trigger_deletes_it(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    first = store.fire_one(node)
+    store.clock.advance(10 * SECOND)
+    second = store.fire_one(node)
+    store.complete_asking(node, first, DELETE)
+    assert [row.fire_id for row in store.running()] == [second.fire_id]
+    assert not store.complete_asking(node, second, DELETE).fenced
+    assert [record.outcome for record in store.history()] == [Outcome.SUCCEEDED] * 2
+
+
+def test_a_job_can_put_the_trigger_that_fired_into_error(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial(), every(10), once("other", at(100)))
+    store.complete(node, store.fire_one(node), instruction=TRIGGER_ERROR, error="no such luck")
+    assert store.states("every", "other") == ["ERROR", "WAITING"]
+    record = store.store.trigger(key("every"))
+    assert record is not None
+    assert record.error == "no such luck"
+    assert store.store.reset_from_error(key("every")) == at(10)
+    assert store.state("every") == "WAITING"
+
+
+def test_a_trigger_in_error_has_a_reason_if_no_execution_failed(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    store.complete_asking(node, store.fire_one(node), TRIGGER_ERROR)
+    record = store.store.trigger(key("every"))
+    assert record is not None
+    assert record.error == NOT_FAILED
+
+
 # --- generations
 
 
@@ -283,6 +357,18 @@ def test_a_job_cannot_end_a_trigger_that_replaced_the_one_that_fired(store: Harn
     fired = store.fire_one(node)
     store.store.replace_trigger(key("every"), store.prepare(every(20, start=at(100)), job_key()))
     store.complete_asking(node, fired, TRIGGER_COMPLETE)
+    assert store.state("every") == "WAITING"
+
+
+@pytest.mark.parametrize("instruction", [DELETE, TRIGGER_ERROR])
+def test_a_trigger_that_was_replaced_meanwhile_is_neither_deleted_nor_put_into_error(
+    store: Harness, instruction: CompletionInstruction
+) -> None:
+    node = store.node()
+    store.schedule(job(), every(10))
+    fired = store.fire_one(node)
+    store.store.replace_trigger(key("every"), store.prepare(every(20, start=at(100)), job_key()))
+    store.complete_asking(node, fired, instruction)
     assert store.state("every") == "WAITING"
 
 
@@ -438,7 +524,7 @@ def test_a_fenced_completion_of_a_recovered_execution_leaves_its_recovery_alone(
     assert len(store.fire_due(b)) == 1
 
 
-@pytest.mark.parametrize("instruction", [TRIGGER_COMPLETE, ALL_COMPLETE])
+@pytest.mark.parametrize("instruction", [TRIGGER_COMPLETE, DELETE, TRIGGER_ERROR, ALL_COMPLETE])
 def test_a_fenced_completion_asks_for_nothing(store: Harness, instruction: CompletionInstruction) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(10))
