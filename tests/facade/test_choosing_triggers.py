@@ -17,8 +17,12 @@ from tests.facade.test_listeners import heard
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
-START = datetime.now(UTC) - SECOND
 seen: list[CompletedExecution] = []
+
+
+def due() -> datetime:
+    """Return an instant that is due now, and not yet misfired."""
+    return datetime.now(UTC) - SECOND
 
 
 class Told(Job):
@@ -54,11 +58,11 @@ def choosing(choice: Any) -> SimpleTrigger:
                 raise choice
             return execution.instruction if choice is None else choice
 
-    return Choosing("t", start_time=START, interval=HOUR, repeat_count=None)
+    return Choosing("t", start_time=due(), interval=HOUR, repeat_count=None)
 
 
 def run(scheduler: Scheduler, trigger: SimpleTrigger, data: dict[str, Any] | None = None, **options: Any) -> None:
-    other = SimpleTrigger("other", start_time=START + HOUR)
+    other = SimpleTrigger("other", start_time=due() + HOUR)
     scheduler.schedule_job(JobDetail(Told, "job", data=data, durable=True, **options), [trigger, other])
     assert scheduler.wait_until_recorded(1, 10 * SECOND)
 
@@ -84,7 +88,7 @@ def test_a_trigger_chooses_its_instruction(scheduler: Scheduler, choice: str | N
     assert states(scheduler) == left
     [execution] = seen
     assert (execution.outcome, execution.error, execution.result) == (Outcome.SUCCEEDED, None, 42)
-    assert (execution.times_triggered, execution.next_fire_time) == (1, START + HOUR)
+    assert (execution.times_triggered, execution.next_fire_time) == (1, execution.scheduled_fire_time + HOUR)
     assert execution.instruction is CompletionInstruction.NOOP
     assert [event.instruction for event in told] == [choice or "NOOP"]
 

@@ -203,12 +203,12 @@ def test_looking_changes_nothing(store: Harness) -> None:
     assert store.everything() == before
 
 
-def received(subscription: Subscription) -> set[Notification]:
-    """Return the first notifications that arrive within ten seconds."""
+def received(subscription: Subscription, wanted: Notification = Notification.CANCELLED) -> set[Notification]:
+    """Return the notifications that arrive until the wanted one is among them, or for ten seconds."""
     found: set[Notification] = set()
     for _ in range(20):
         found |= set(subscription.wait(0.5))
-        if found:
+        if wanted in found:
             break
     return found
 
