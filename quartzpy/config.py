@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import socket
@@ -16,7 +15,7 @@ from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
 from quartzpy.placement import DEFAULT_EXECUTOR
-from quartzpy.texts import quoted
+from quartzpy.texts import did_you_mean, quoted
 
 AUTO = "AUTO"
 DEFAULT_TABLE_PREFIX = "qrtz_"
@@ -403,7 +402,5 @@ class SchedulerConfig:
         known = {setting.name for setting in fields(cls)}
         for name in settings:
             if name not in known:
-                near = difflib.get_close_matches(name, sorted(known), n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(sorted(known))}"
-                raise SettingsError(f"{name} is not a setting{hint}")
+                raise SettingsError(f"{name} is not a setting; {did_you_mean(name, sorted(known), 'settings')}")
         return cls(**settings)

@@ -7,11 +7,10 @@ The names and types are those of the fields of `SchedulerConfig`, plus `url` for
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.instants import Converted, as_span
-from quartzpy.texts import quoted, reason
+from quartzpy.texts import did_you_mean, quoted, reason
 
 PREFIX = "QUARTZPY_"
 CONFIG_VARIABLE = "QUARTZPY_CONFIG"
@@ -70,7 +69,7 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             if text := environ[variable]:
                 found[setting] = _from_text(_TYPES[setting], text, variable)
         elif not _is_foreign(variable):
-            hint = _nearest(variable, [*_VARIABLES, CONFIG_VARIABLE])
+            hint = f"; {did_you_mean(variable, sorted([*_VARIABLES, CONFIG_VARIABLE]), 'settings')}"
             raise SettingsError(f"{variable} in the environment is not a setting{hint}")
     return found
 
@@ -90,7 +89,9 @@ def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     for setting, value in _table(Path(path)).items():
         if setting not in _TYPES:
             # The message omits the value: it may be a URL with its password, under a misspelt name.
-            raise SettingsError(f"{path}: {setting} is not a setting{_nearest(setting, _TYPES)}")
+            raise SettingsError(
+                f"{path}: {setting} is not a setting; {did_you_mean(setting, sorted(_TYPES), 'settings')}"
+            )
         found[setting] = _from_toml(_TYPES[setting], value, f"{path}: {setting}")
     return found
 
@@ -265,8 +266,3 @@ def _is_foreign(variable: str) -> bool:
     return (
         variable in _FOREIGN or variable.startswith(_FOREIGN_PREFIXES) or _SERVICE_LINK.fullmatch(variable) is not None
     )
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(sorted(known))}"

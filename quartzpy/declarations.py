@@ -19,7 +19,6 @@ in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name an
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 import typing
 from collections.abc import Collection, Mapping
@@ -35,7 +34,7 @@ from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail, JobTypes, job_types
 from quartzpy.retry import RetryPolicy
 from quartzpy.sync import Definitions
-from quartzpy.texts import quoted, reason
+from quartzpy.texts import did_you_mean, quoted, reason
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
@@ -198,7 +197,6 @@ def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
         raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
     for word in given:
         if word not in words:
-            near = difflib.get_close_matches(str(word), sorted(words), n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the words are {', '.join(sorted(words))}"
+            hint = did_you_mean(str(word), sorted(words), "words")
             raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
     return dict(given)

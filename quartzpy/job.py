@@ -6,7 +6,6 @@ the types that this process knows. Defining a subclass of `Job` registers it.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
@@ -39,7 +38,7 @@ from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import OverlapPolicy
-from quartzpy.texts import check_description, quoted
+from quartzpy.texts import check_description, did_you_mean, quoted
 from quartzpy.typed_data import as_mapping, checked_type, own_type
 
 if TYPE_CHECKING:
@@ -372,9 +371,7 @@ class JobDetail:
         known = sorted({one.name for one in fields(self)} - {"name", "group"})
         for name in changes:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"the names are {', '.join(known)}"
-                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else hint
+                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else did_you_mean(name, known, "names")
                 raise InvalidJobError(f"{name!r} is not a value of a job that can be changed; {hint}")
         # Both values express one limit, so the one that is given determines the other.
         limits: dict[str, Any] = {}
@@ -402,8 +399,7 @@ def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
         raise InvalidJobError(f"job_defaults: a mapping of values of JobDetail is needed (got {quoted(defaults)})")
     for name in defaults:
         if name not in DEFAULTABLE:
-            near = difflib.get_close_matches(str(name), DEFAULTABLE, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the names are {', '.join(DEFAULTABLE)}"
+            hint = did_you_mean(str(name), DEFAULTABLE, "names")
             raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
     try:
         JobDetail("job-defaults", "job-defaults", **defaults)

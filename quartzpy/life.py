@@ -360,7 +360,4 @@ def _seconds(span: Span, subject: str) -> float:
     Raises:
         SettingsError: `span` is not a span of time, or is negative.
     """
-    seconds = as_span(span, subject, SettingsError, longest=timedelta.max).total_seconds()
-    if seconds < 0:
-        raise SettingsError(f"{subject}: must be zero or more (got {span!r})")
-    return seconds
+    return as_span(span, subject, SettingsError, longest=timedelta.max).total_seconds()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 from quartzpy.errors import InvalidValueError
@@ -41,6 +43,13 @@ def reason(error: BaseException) -> str:
     except Exception:
         text = type(error).__name__
     return text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
+
+
+def did_you_mean(name: str, known: Iterable[str], names: str) -> str:
+    """Return the hint of an error about an unknown name: the nearest known one, or all of them, called `names`."""
+    candidates = list(known)
+    near = difflib.get_close_matches(name, candidates, n=1)
+    return f"did you mean {near[0]}?" if near else f"the {names} are {', '.join(candidates)}"
 
 
 def check_description(description: object, error: type[InvalidValueError], subject: str = "description") -> None:
