@@ -1,8 +1,8 @@
 """The steps of the store by themselves: the server's processor time, WAL and buffers of each statement.
 
 One batch after the other is acquired and completed, by one connection and without running jobs. Each statement of a
-flight is sent alone, and the processor time of its backend is read from `/proc` before and after it, so that the figures
-hardly depend on what else the machine does. Waiting for the disk and for locks is not part of them.
+flight is sent alone, and the processor time of its backend is read from `/proc` before and after it, so that the
+figures hardly depend on what else the machine does. Waiting for the disk and for locks is not part of them.
 """
 
 from __future__ import annotations
@@ -210,9 +210,9 @@ def main() -> None:
             drained(store, node, options.batch, 1)
             drained(store, node, options.batch, 1)
             for meter in meters:
-              with metered(meter):
-                for _ in range(options.empty):
-                    drained(store, node, options.batch, 1)
+                with metered(meter):
+                    for _ in range(options.empty):
+                        drained(store, node, options.batch, 1)
 
         with_store(dsn, look)
         report(

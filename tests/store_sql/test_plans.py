@@ -24,9 +24,10 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.sql import pages
-from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
+from quartzpy.store.sql.acquire import ACQUIRE, ACQUIRE_UNLIMITED
 from quartzpy.store.sql.complete import PURGE
 from quartzpy.store.sql.conninfo import session_settings
+from quartzpy.store.sql.due import NEXT_DUE
 from quartzpy.store.sql.misfire import MOVE
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
@@ -61,7 +62,7 @@ VALUES: dict[str, Any] = {
     "executors": ["default"],
     "workers": [LIMIT],
     "groups": [""],
-    "rooms": [LIMIT],
+    "group_slots": [LIMIT],
     "channel": "plans",
     "passed_over": [],
     "threshold": "60 s",
@@ -269,7 +270,9 @@ def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> Non
 
 
 @pytest.mark.parametrize("statistics", STATISTICS)
-@pytest.mark.parametrize("text", [ACQUIRE, NEXT_DUE], ids=["acquire", "next due"])
+@pytest.mark.parametrize(
+    "text", [ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE], ids=["acquire", "acquire without limits", "next due"]
+)
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],
     connect: Callable[[], psycopg.Connection[Any]],

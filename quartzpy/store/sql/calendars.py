@@ -17,7 +17,7 @@ from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlr
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.sql.listen import news
-from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
+from quartzpy.store.sql.misfire_rule import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
 
 # Returns no row if the calendar exists and may not be replaced.

@@ -3,12 +3,6 @@
 `LATE` reads a batch without the lock; the instructions are pure functions; `MOVE` writes the batch back in one flight,
 guarding each row by the values with which it was read, and records the misfires in `misfires`. Rows that have changed
 in the meantime are left to the next pass.
-
-A trigger that was resumed with a `missed` policy waits under the rule SKIP or ONCE, even if it is only slightly late:
-no step but this one takes it.
-
-A trigger that catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a
-missed fire is not judged twice. The fire that moves it past that instant restores its rule (`caught_up`).
 """
 
 from __future__ import annotations
@@ -26,29 +20,14 @@ from quartzpy.states import Missed
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.guard import GUARD
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
-
-
-# The regular rule of a trigger that was resumed with a `missed` policy, or is new.
-USUAL_RULE = """
-CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-     WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
-     WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-"""
-
-
-def caught_up(following: str, otherwise: str = "t.misfire_rule") -> str:
-    """Return the SQL, for SET, that ends a catch-up if `following`, the new next fire time, is after its end."""
-    return f"""\
-           misfire_rule = CASE WHEN t.catch_up_until < coalesce({following}, 'infinity')
-                               THEN CASE WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE {otherwise} END,
-           catch_up_until = CASE WHEN t.catch_up_until >= {following} THEN t.catch_up_until END"""
 
 
 LATE = """
@@ -162,12 +141,6 @@ MOST_LEFT = 10_000
 # The positions of these columns in a row of LATE.
 _GENERATION, _PLACE = -6, -2
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
-
-# No row: the epoch no longer exists.
-GUARD = """
-SELECT $now FROM $scheduler_state
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-"""
 
 
 @dataclass(frozen=True, slots=True)

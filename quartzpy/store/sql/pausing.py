@@ -18,7 +18,7 @@ from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
-from quartzpy.store.sql.misfire import USUAL_RULE
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
 

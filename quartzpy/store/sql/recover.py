@@ -20,10 +20,10 @@ from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, r
 from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
-from quartzpy.store.sql.fire import RELEASE_OTHERS
+from quartzpy.store.sql.guard import GUARD
+from quartzpy.store.sql.holdings import RELEASE_OTHERS
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
-from quartzpy.store.sql.misfire import GUARD
 from quartzpy.store.sql.rerun import RECOVERY, again, repeatable
 from quartzpy.store.sql.session import SqlSession, require_epoch
 

@@ -9,7 +9,7 @@ TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular m
 from __future__ import annotations
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.store.sql.misfire import USUAL_RULE
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 
 # A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
 MAX_KEY_LENGTH = 60
