@@ -70,7 +70,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
     remote = make_store(proxy.through(postgres_dsn))
     node = register(remote)
     acquire(remote, node)
-    store_due(store, "a", "b")
+    store_due(remote, "a", "b")
     proxy.cut_after = b"COMMIT"
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)

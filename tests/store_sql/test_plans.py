@@ -25,10 +25,10 @@ from quartzpy.store.queries import (
 )
 from quartzpy.store.sql import pages
 from quartzpy.store.sql.acquire import ACQUIRE, ACQUIRE_UNLIMITED
-from quartzpy.store.sql.complete import PURGE
 from quartzpy.store.sql.conninfo import session_settings
 from quartzpy.store.sql.due import NEXT_DUE
 from quartzpy.store.sql.misfire import MOVE
+from quartzpy.store.sql.purge import PURGE
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
 

@@ -17,13 +17,14 @@ from quartzpy.process_identity import own_process
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
-from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.guard import GUARD
 from quartzpy.store.sql.holdings import RELEASE_OTHERS
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
+from quartzpy.store.sql.orphans import orphans
+from quartzpy.store.sql.overlap import unblocked
 from quartzpy.store.sql.rerun import RECOVERY, again, repeatable
 from quartzpy.store.sql.session import SqlSession, require_epoch
 
@@ -90,7 +91,7 @@ released AS (
     RETURNING t.trigger_name
 ),
 {
-    freed(
+    unblocked(
         "SELECT DISTINCT job_group, job_name, concurrency_key FROM taken"
         " WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'"
     )

@@ -79,6 +79,7 @@ from quartzpy.store.sql import (
     pages,
     pausing,
     progress,
+    purge,
     recover,
     scheduling,
 )
@@ -352,7 +353,7 @@ class SqlJobStore:
     def purge_history(
         self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
     ) -> int:
-        return complete.purge(self._session, older_than, limit, ended_triggers or older_than)
+        return purge.purge(self._session, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 
