@@ -22,6 +22,12 @@ from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.store.sql.settling import SETTLE
 
+BACKLOG = 50
+"""The size of a full batch after which the next step expects to find more."""
+ANY_TIME = "-infinity"
+# The positions of these columns in a row of `claims.CLAIMED`.
+_AT, _SCHEDULED_TIME = 2, 9
+
 _FOLLOWING = """\
 t.job_group, t.job_name, t.concurrency_key,
                        t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
@@ -107,7 +113,7 @@ def acquire(
 
     def flight(text: str, *, reconciles: bool) -> _Flight:
         before = [session.send(SETTLE)] if reconciles else []
-        *_, taken, left = session.locked(*before, session.send(text, **values, **take), look)
+        *_, taken, left = session.locked(*before, session.send(text, **values, **take, since=ANY_TIME), look)
         return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows))
 
     reconciles = session.has_new
@@ -118,13 +124,30 @@ def acquire(
         if not seen.is_due(look_ahead):
             return seen.outcome()
         reconciles = session.has_new
+    if not reconciles and (since := session.expectation.backlog(slots)) is not None:
+        # At high load: what is left need not be looked up after each batch.
+        [taken] = session.locked(session.send(ACQUIRE_UNLIMITED, **values, **take, since=since), keeps_expectation=True)
+        if len(taken.rows) == limit:
+            return _outcome_of_backlog(session, slots, taken.rows)
+        [left] = session.read(look)
+        return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows)).outcome()
     everything = reconciles or session.expectation.limited_is_due(slots, look_ahead)
     done = flight(ACQUIRE if everything else ACQUIRE_UNLIMITED, reconciles=reconciles)
     if not done.taken and (
         (done.new is not None and not reconciles) or (not everything and done.limited_is_due(look_ahead))
     ):
         done = flight(ACQUIRE, reconciles=session.has_new)
+    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.new is None:
+        session.expectation.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
+
+
+def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    """Return a full batch: the next trigger is due when the last one was, as far as is known without a look."""
+    up_to = taken[-1][_SCHEDULED_TIME]
+    session.expectation.note_backlog(slots, up_to)
+    fired, acquired, skipped = by_outcome(taken)
+    return Acquisition(taken[-1][_AT], fired, acquired, up_to, skipped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ Most executions end without any effect on others; `plain_completions` ends those
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -23,6 +24,8 @@ from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.overlap import unblocked
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
+
+logger = logging.getLogger(__name__)
 
 
 def _executing(of: str, columns: str) -> str:
@@ -227,7 +230,8 @@ def _complete_with_lock(
     now, done, twice, earliest, _ = results[0].rows[0]
     is_counted = any(failures.counts(c) for c in completions)
     paused = tuple(JobKey(name, group) for group, name in results[1].rows) if is_counted else ()
-    plain_completions.report_twice(twice)
+    for fire_id in twice:
+        logger.error("the instant of fire %s was executed before; please report this", fire_id)
     if len(done) == len(completions):
         return CompletionOutcome(now, earliest_unblocked=earliest, paused=paused)
     missing = {c.fired.fire_id for c in completions}.difference(done)

@@ -22,7 +22,7 @@ def _is_in_time(now: str) -> str:
 def front(columns: str, *, and_of_each: str = "") -> str:
     """Return the query of the triggers that this node can take, locked, each with `columns` of `t` or of `node`.
 
-    Their fire times are at most `look_ahead` ahead. `and_of_each` joins more to each `t`.
+    Their fire times are at most `look_ahead` ahead, and not before `since`. `and_of_each` joins more to each `t`.
     """
     return f"""
     SELECT *
@@ -42,6 +42,7 @@ def front(columns: str, *, and_of_each: str = "") -> str:
                  WHERE t.sched_name = %(sched)s AND t.job_type = slots.job_type AND t.placement = slots.placement
                    AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
                    AND t.next_fire_time <= node.at + %(look_ahead)s::interval
+                   AND t.next_fire_time >= %(since)s::timestamptz
                    AND {_is_in_time("node.at")}
                  ORDER BY t.next_fire_time, t.priority DESC
                  LIMIT least(%(limit)s::int, slots.workers, slots.group_slots)

@@ -19,17 +19,17 @@ writes the rows of such an execution. The other transactions that do:
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
+import psycopg
+
+from quartzpy.errors import JobStoreError
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, Node
 from quartzpy.store.sql import failures
 from quartzpy.store.sql.completion_effects import refills
 from quartzpy.store.sql.session import SqlSession
-
-logger = logging.getLogger(__name__)
 
 COMPLETE_PLAIN = """
 WITH ended AS MATERIALIZED (
@@ -49,7 +49,7 @@ done AS (
      WHERE f.ctid = own.row
     RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.result
 ),
--- A second record of the same instant is refused by a unique index, and reported.
+-- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
 history AS (
     INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
@@ -58,10 +58,8 @@ history AS (
            epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
            result::jsonb
       FROM done
-        ON CONFLICT DO NOTHING
-    RETURNING fire_id
 )
-SELECT $now, ARRAY(SELECT fire_id FROM done), ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history)
+SELECT $now, ARRAY(SELECT fire_id FROM done)
 """
 
 
@@ -90,30 +88,32 @@ def divided(completions: Sequence[Completion]) -> tuple[list[Completion], list[C
     return plain, others
 
 
-def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tuple[datetime, list[Completion]]:
-    """End executions that are plain; return the time, and those that this epoch does not hold (any more)."""
-    ended, *_ = session.unlocked(
-        session.send(
-            COMPLETE_PLAIN,
-            epoch=node.epoch,
-            fire_ids=[c.fired.fire_id for c in plain],
-            started=[c.started_at for c in plain],
-            ended=[c.ended_at for c in plain],
-            outcomes=[c.outcome for c in plain],
-            errors=[c.error for c in plain],
-            results=[c.result for c in plain],
-        ),
-        *refills(session, plain),
-    )
-    now, done, twice = ended.rows[0]
-    report_twice(twice)
+def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tuple[datetime | None, list[Completion]]:
+    """End executions that are plain; return the time, and those that this epoch does not hold (any more).
+
+    If the history has a record of one of these instants already, which only a bug can cause, nothing is changed, and
+    all are returned: the statement under the lock records the others, and reports that one.
+    """
+    try:
+        ended, *_ = session.unlocked(
+            session.send(
+                COMPLETE_PLAIN,
+                epoch=node.epoch,
+                fire_ids=[c.fired.fire_id for c in plain],
+                started=[c.started_at for c in plain],
+                ended=[c.ended_at for c in plain],
+                outcomes=[c.outcome for c in plain],
+                errors=[c.error for c in plain],
+                results=[c.result for c in plain],
+            ),
+            *refills(session, plain),
+        )
+    except JobStoreError as error:
+        if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+            return None, list(plain)
+        raise
+    now, done = ended.rows[0]
     if len(done) == len(plain):
         return now, []
     found = set(done)
     return now, [c for c in plain if c.fired.fire_id not in found]
-
-
-def report_twice(fire_ids: Collection[int]) -> None:
-    """Report executions of instants of which the history has a record already."""
-    for fire_id in fire_ids:
-        logger.error("the instant of fire %s was executed before; please report this", fire_id)
