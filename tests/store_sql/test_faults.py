@@ -94,7 +94,7 @@ def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_
     remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
     node = register(remote)
     acquire(remote, node)
-    store_due(store, "a")
+    store_due(remote, "a")
     proxy.hold_back = b"COMMIT"
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)
@@ -114,7 +114,7 @@ def test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are
     remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
     node = register(remote)
     acquire(remote, node)
-    store_due(store, "a")
+    store_due(remote, "a")
     proxy.split_at = b"COMMIT\0"
     with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
         acquire(remote, node)

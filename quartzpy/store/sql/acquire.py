@@ -20,7 +20,7 @@ from quartzpy.store.sql.misfire_rule import caught_up
 from quartzpy.store.sql.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
-from quartzpy.store.sql.settling import SETTLE
+from quartzpy.store.sql.settling import RECONCILE_NEW
 
 BACKLOG = 50
 """The size of a full batch after which the next step expects to find more."""
@@ -42,6 +42,7 @@ _ALSO_DUE = """
 
 ACQUIRE = f"""
 WITH {NODE.lstrip()},
+-- The triggers that this node can take, in the columns that `overlap` asks for.
 candidates AS MATERIALIZED (
     SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
            due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
@@ -57,6 +58,7 @@ t.prev_fire_time AS previous_time, t.coalesced_fire_times,
 _NEXT = "CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END"
 ACQUIRE_UNLIMITED = f"""
 WITH {NODE.lstrip()},
+-- The triggers that this node can take.
 candidates AS MATERIALIZED ({front(_IS_DUE)}
 ),
 -- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
@@ -112,7 +114,7 @@ def acquire(
     look = session.send(NEXT_DUE, **values)
 
     def flight(text: str, *, reconciles: bool) -> _Flight:
-        before = [session.send(SETTLE)] if reconciles else []
+        before = [session.send(RECONCILE_NEW)] if reconciles else []
         *_, taken, left = session.locked(*before, session.send(text, **values, **take, since=ANY_TIME), look)
         return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows))
 

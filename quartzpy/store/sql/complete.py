@@ -22,7 +22,7 @@ from quartzpy.store.sql.completion_effects import effects
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.overlap import unblocked
-from quartzpy.store.sql.rerun import RETRY, again, repeatable
+from quartzpy.store.sql.rerun import RETRY, repeatable, rerun
 from quartzpy.store.sql.session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool,
     repeated, retry_at = "", "NULL"
     made_waiting = ["SELECT * FROM unblocked"]
     if retries:
-        retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
+        retried = rerun("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
         retry_at = "CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN $now + retry_after END"
         repeated = f"{retried} RETURNING trigger_state, next_fire_time),"
         made_waiting.append("SELECT * FROM retried")

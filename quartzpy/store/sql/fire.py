@@ -21,6 +21,7 @@ from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
 
 _REQUESTED = """
+-- The claims to fire, with the fire times that follow; each array comes as a text.
 requested AS (
     SELECT r.fire_id, r.following::timestamptz[] AS following, r.following_is_complete
       FROM unnest(%(fire_ids)s::bigint[], %(following)s::text[], %(complete)s::bool[])
@@ -64,11 +65,13 @@ started AS (
       FROM advanced WHERE f.fire_id = advanced.given_fire_id AND advanced.decision = 'FIRE'
 )"""
 _NOT_STARTED = """
+-- A fire that is skipped, or whose trigger waits for a slot, keeps no claim.
 unclaimed AS (
     DELETE FROM $fired_triggers f USING advanced
      WHERE f.fire_id = advanced.given_fire_id AND advanced.decision <> 'FIRE'
 )"""
 _UNLIMITED = """
+-- Nothing holds up a job without a limit.
 decisions AS (SELECT *, false AS fills_limit, 'FIRE'::text AS decision FROM candidates)"""
 
 FIRE = f"""

@@ -62,6 +62,7 @@ limited AS MATERIALIZED (
      CROSS JOIN LATERAL ({running("c")}) AS executions
      WHERE c.max_concurrent IS NOT NULL
 ),
+-- One decision for each candidate.
 decisions AS MATERIALIZED (
     -- Nothing holds up a job without a limit.
     SELECT c.*, 0::bigint AS running, 1::bigint AS rank, false AS fills_limit,

@@ -107,7 +107,7 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode 
 """
 
 # The same for triggers that users' transactions have committed since. Locked rows are reconciled later.
-SETTLE = f"""
+RECONCILE_NEW = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {USUAL_RULE},
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
