@@ -34,9 +34,10 @@ from quartzpy.paging import Page, Query
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
-from quartzpy.states import ExecutionState, JobMode, PublicState
+from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
+from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
@@ -53,6 +54,8 @@ __all__ = [
     "AsyncScheduler",
     "Calendar",
     "CalendarIntervalTrigger",
+    "CompletedExecution",
+    "CompletionInstruction",
     "Continuation",
     "CronCalendar",
     "CronExpression",

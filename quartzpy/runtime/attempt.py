@@ -395,6 +395,7 @@ class Attempt:
                     error=self._error,
                     result=None if self._context is None else self._context.result,
                     instruction=completion.instruction,
+                    coalesced_fire_times=fired.coalesced_fire_times or (fired.scheduled_fire_time,),
                 )
             )
             completion.instruction = CompletionInstruction(chosen)

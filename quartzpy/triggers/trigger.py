@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -290,8 +290,22 @@ class Trigger(ABC):
         instruction other than NOOP also prevents the retries of a failed execution. The node does not ask when the
         job's instance could not be created, or when the same execution continues later (`context.snooze`). Retries,
         recoveries and continuations are fired by triggers of their own, which are not of this kind.
+
+        A combination (`AnyOf`, `AllOf`, `Jitter`) asks the parts that caused the fire, in their order. Each part sees
+        the instruction that the part before it returned, and the last one decides.
         """
+        for part, seen in self._causes_of(execution):
+            chosen = part.execution_complete(replace(seen, instruction=execution.instruction))
+            execution = replace(execution, instruction=CompletionInstruction(chosen))
         return execution.instruction
+
+    def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
+        """Return the parts of this trigger that caused a fire, each with the execution as the part sees it.
+
+        This is a method of its own because `any_kind_chooses` must not count combinations: it would then be true in
+        every program, and each completion would read its trigger.
+        """
+        return ()
 
     @abstractmethod
     def after_misfire(
