@@ -156,6 +156,8 @@ def job(
     requires: Sequence[str] = (),
     continuations: Sequence[Continuation | JobKey | str] = (),
     description: str | None = None,
+    display_name: str | None = None,
+    capture_logs: str | int | None = None,
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 
 

@@ -33,12 +33,13 @@ from quartzpy.keys import (
     given_name,
     module_of,
 )
+from quartzpy.log_levels import checked_level
 from quartzpy.main_module import importable_name
 from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import OverlapPolicy
-from quartzpy.texts import check_description, did_you_mean, quoted
+from quartzpy.texts import check_description, check_display_name, did_you_mean, quoted
 from quartzpy.typed_data import as_mapping, checked_type, own_type
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _NOT_GIVEN: Any = object()
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
     *("retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
+    "capture_logs",
 )
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
@@ -230,6 +232,10 @@ class JobDetail:
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
+    - `display_name`: the name that people see, such as "Nightly report"; it need not be unique, and the key remains the
+      identity. `description` is a longer text.
+    - `capture_logs`: the level ("INFO") from which on the log lines of each execution are kept with its record in the
+      history; see `Scheduler.execution_log`. True means "INFO"; "OFF" or False overrides a default of the scheduler.
     - `pause_after_failures`: the triggers of the job's schedule are paused once this number of executions in a row have
       failed. An execution that is retried does not count before its last attempt has failed.
 
@@ -258,6 +264,8 @@ class JobDetail:
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     pause_after_failures: int | None = None
+    display_name: str | None = None
+    capture_logs: Converted[str | int | None, str | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -274,6 +282,8 @@ class JobDetail:
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
         check_description(self.description, InvalidJobError)
+        check_display_name(self.display_name, InvalidJobError)
+        given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
         given(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None

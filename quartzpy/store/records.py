@@ -143,6 +143,8 @@ class JobRecord:
     """The soonest next fire time among its triggers; those in ERROR or COMPLETE do not count."""
     previous_fire_time: datetime | None = None
     """The latest scheduled instant at which one of its triggers has fired."""
+    display_name: str | None = None
+    """The name that people see, if the job has one beside its key."""
 
     @property
     def state(self) -> JobMode:

@@ -105,7 +105,7 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
     client = make_client("shown")
     start = datetime(2090, 1, 1, tzinfo=UTC)
     given = SimpleTrigger("t", "g", start_time=start, misfire="fire_all", catch_up_max=9)
-    client.schedule_job(JobDetail(Quick, "job", "g", description="d"), given)
+    client.schedule_job(JobDetail(Quick, "job", "g", display_name="Quick one", description="d"), given)
 
     def shown(table: str, *options: str) -> str:
         done = quartzpy(table, "--dsn", postgres_dsn, "--name", "shown", *options)
@@ -122,6 +122,7 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
     assert datetime.fromisoformat(trigger["next"]) == start
     [job] = json.loads(shown("jobs", "--json"))
     assert (job["job"], job["type"], job["triggers"]) == ("g.job", "tests.cluster.app:Quick", 1)
+    assert job["display_name"] == "Quick one"
     assert json.loads(shown("running", "--json")) == []
     assert shown("nodes").split()[0] == "NODE"
     assert shown("why", "g.t").splitlines()[1:] == [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, every
+from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.states import PublicState
 from tests.facade import jobs
 
@@ -140,6 +141,18 @@ def test_a_class_that_is_decorated_otherwise_since_the_last_release_is_stored_so
 
 
 # --- which registration wins
+
+
+def test_a_display_name_is_compared_like_a_description(client: Scheduler) -> None:
+    trigger = SimpleTrigger("t", start_time=datetime.now(UTC) + HOUR)
+    client.schedule_job(JobDetail(jobs.Recorded, "report", display_name="Report"), trigger)
+    client.schedule_job(JobDetail(jobs.Recorded, "report", display_name="Report"), trigger)
+    other = JobDetail(jobs.Recorded, "report", display_name="Nightly report")
+    with pytest.raises(ObjectAlreadyExistsError, match="display_name is 'Report', not 'Nightly report'"):
+        client.schedule_job(other, trigger)
+    plan = client.sync([(other, trigger)], owner="program")
+    assert str(plan.changes[0]) == "~ job DEFAULT.report (display_name)"
+    assert client.modify_job("report", display_name=None).display_name is None
 
 
 def declared(description: str, expression: str) -> list[Any]:

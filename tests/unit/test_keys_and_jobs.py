@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -127,12 +128,33 @@ def test_what_cannot_be_a_job_is_refused(job: Any, error: type[Exception], messa
         ({"data": {"a": [1, {2}]}}, "data['a'][1]: set cannot be stored"),
         ({"data": [1]}, "data: must be a mapping"),
         ({"durable": "yes"}, "durable: must be True or False"),
+        ({"display_name": 5}, "display_name: must be one line of text, such as"),
+        ({"display_name": " "}, "display_name: must be one line of text, such as"),
+        ({"display_name": "two\nlines"}, "display_name: must be one line of text, such as"),
+        ({"display_name": "x" * 201}, "display_name: 201 characters, at most 200; a longer text is a description"),
+        ({"display_name": "a\0b"}, "display_name: the NUL character at position 1 cannot be stored"),
+        ({"capture_logs": "LOUD"}, "capture_logs: must be DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF (got 'LOUD')"),
+        ({"capture_logs": 25}, "capture_logs: must be DEBUG"),
     ],
 )
 def test_wrong_values_of_a_detail_name_the_value(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(errors.InvalidValueError) as caught:
         JobDetail(Plain, "x", **arguments)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("info", "INFO"), (logging.DEBUG, "DEBUG"), (True, "INFO"), (False, "OFF"), ("off", "OFF"), (None, None)],
+)
+def test_a_level_of_captured_logs_is_kept_as_its_name(given: Any, kept: str | None) -> None:
+    assert JobDetail(Plain, "x", capture_logs=given).capture_logs == kept
+
+
+def test_a_job_can_turn_off_the_capturing_of_logs_that_is_the_default() -> None:
+    default = {"capture_logs": "INFO"}
+    assert JobDetail(Plain, "x").with_defaults(default).capture_logs == "INFO"
+    assert JobDetail(Plain, "x", capture_logs=False).with_defaults(default).capture_logs == "OFF"
 
 
 def test_details_are_values() -> None:

@@ -282,6 +282,7 @@ def fire_row(
         timeout=job.timeout,
         pause_after_failures=job.pause_after_failures,
         continues=bool(job.continuations),
+        capture_logs=job.capture_logs,
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,

@@ -55,6 +55,7 @@ def _job_record(row: JobRow) -> JobRecord:
         load_job=partial(load_job, *row.loader()),
         trigger_count=len(row.triggers),
         mode=row.mode,
+        display_name=row.display_name,
         next_fire_time=min((at for at in following if at is not None), default=None),
         previous_fire_time=max((at for at in previous if at is not None), default=None),
     )

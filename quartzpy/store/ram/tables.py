@@ -128,6 +128,14 @@ class JobRow:
     def pause_after_failures(self) -> int | None:
         return self._detail.pause_after_failures
 
+    @property
+    def capture_logs(self) -> str | None:
+        return self._detail.capture_logs
+
+    @property
+    def display_name(self) -> str | None:
+        return self._detail.display_name
+
     def load(self) -> JobDetail:
         return load_job(self._detail, self.data)
 

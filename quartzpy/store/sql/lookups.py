@@ -20,7 +20,7 @@ from quartzpy.triggers.trigger import TriggerProgress
 JOB_COLUMNS = """
 j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.concurrency_key,
        j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.pause_after_failures,
-       j.job_data::text, j.continuations::text
+       j.job_data::text, j.continuations::text, j.display_name, j.capture_logs
 """
 JOBS = f"""
 SELECT {JOB_COLUMNS}

@@ -45,6 +45,25 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
     assert look.counts() == {"jobs": 0, "triggers": {}, "running": 0}
 
 
+def test_a_display_name_is_listed_and_changes_nothing_else(store: Harness) -> None:
+    node = store.node()
+    trigger = every(10)
+    store.schedule(job(durable=True, display_name="Nightly report"), trigger)
+    store.schedule(job("plain", durable=True))
+    assert [(one.key.name, one.display_name) for one in store.store.find_jobs(JobQuery(), 5)] == [
+        ("job", "Nightly report"),
+        ("plain", None),
+    ]
+    fired = store.fire_one(node)
+    before = store.store.trigger(trigger.key)
+    store.store.modify_job(job_key(), lambda one: one.with_values({"display_name": "Früh"}), keeps_data=True)
+    stored = store.store.job(job_key())
+    assert stored is not None
+    assert (stored.display_name, stored.description) == ("Früh", None)
+    assert store.store.trigger(trigger.key) == before
+    assert fired.job_detail.display_name == "Nightly report", "as it was at the fire"
+
+
 def test_public_states_are_quartzs(store: Harness) -> None:
     node = store.node()
     store.schedule(serial("serial"), every(10, "blocked"), once("paused_blocked", at(9)))

@@ -42,7 +42,9 @@ def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
     detail = job(
         "nightly",
         "billing",
+        display_name="Nightly report",
         description="a description",
+        capture_logs="INFO",
         data={"n": 1, "when": START, "nested": {"list": [1, None, "ü"]}},
         durable=True,
         requests_recovery=True,
