@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from quartzpy.cancellation import Cancellation
+from quartzpy.captured_logs import LogCapture
 from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
 from quartzpy.instants import Span, as_instant, as_span
@@ -31,6 +33,7 @@ from quartzpy.job_data import (
 )
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
 from quartzpy.progress import Progress
+from quartzpy.run_logger import RunLogger
 from quartzpy.states import Outcome
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
@@ -68,12 +71,14 @@ class JobExecutionContext:
         transaction: Callable[[], AbstractContextManager[Connection]],
         fenced_transaction: Callable[[], AbstractContextManager[Connection]],
         report_progress: Callable[[Progress], None],
+        log_capture: LogCapture | None = None,
         instance_id: str = "",
         refire_count: int = 0,
     ) -> None:
         self._transaction = transaction
         self._fenced_transaction = fenced_transaction
         self._report_progress = report_progress
+        self._log_capture = log_capture
         self._fired = fired
         self._is_lease_lost = is_lease_lost
         self._cancelled = cancelled
@@ -395,11 +400,22 @@ class JobExecutionContext:
         """
         return self._fenced_transaction()
 
+    @cached_property
+    def log(self) -> RunLogger:
+        """A logger for this execution: `context.log.info("sent %d", count)`.
+
+        It logs under the name of the module that defines the job, and its records have the attributes
+        `log_attributes`. If the job captures logs, its records are captured from every thread, even if the level of the
+        logger drops them.
+        """
+        return RunLogger(logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._log_capture)
+
     @property
     def log_attributes(self) -> dict[str, str | int]:
         """The attributes of quartzpy's log records about this execution: `job`, `trigger`, `fire_id` and `node`.
 
-        A job adds them to its own records with `logger.info("...", extra=context.log_attributes)`.
+        `context.log` adds them to its records. With another logger, a job passes them itself:
+        `logger.info("...", extra=context.log_attributes)`.
         """
         return {
             "job": str(self.job_key),

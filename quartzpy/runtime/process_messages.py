@@ -1,7 +1,7 @@
 """The messages between a node and its child processes: JSON, with typed values encoded like job data.
 
 The child sends READY when it can run jobs. The node sends RUN with an execution, STOP to cancel it, and END to end the
-child. The child answers each RUN with BEGUN and then DONE.
+child. The child answers each RUN with BEGUN and then DONE; in between it sends PROGRESS and LOG.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from quartzpy.store.protocol import FiredTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
-READY, RUN, BEGUN, PROGRESS, DONE, STOP, END = "ready", "run", "begun", "progress", "done", "stop", "end"
+READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"
 
 _LOADED = ("load_trigger", "load_job", "load_calendar")
 _STORED = [name for name in inspect.signature(FiredTrigger).parameters if name not in _LOADED]

@@ -42,6 +42,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
                 started_at=completion.started_at,
                 error=completion.error,
                 result_text=completion.result,
+                log_text=completion.log,
                 retry_at=now + completion.retry_after if completion.retry_after is not None and job else None,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -94,8 +95,9 @@ def _running(row: FiredRow) -> RunningRecord:
 def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
     fired = tables.fired.get(fire_id)
     if fired is not None:
-        return fired.record()
-    return next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
+        return replace(fired.record(), log_is_read=True)
+    found = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
+    return None if found is None else replace(found, log_is_read=True)
 
 
 def counts(tables: Tables) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nsmallest
@@ -101,7 +102,9 @@ def executions(
         return is_to_come, since_epoch if is_to_come else -since_epoch, -fire_id, group, name
 
     found = (record for record in records if _execution_matches(record, query))
-    return _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+    page = _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+    # As in the database, a page does not contain the log lines.
+    return [record if record.log_text is None else replace(record, log_text=None) for record in page]
 
 
 def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:

@@ -7,6 +7,7 @@ from types import ModuleType
 from quartzpy.testing.store import (
     acquire,
     calendars,
+    captured_logs,
     catch_up,
     checkin,
     complete,
@@ -39,6 +40,7 @@ from quartzpy.testing.store.pages import busy
 PARTS: tuple[ModuleType, ...] = (
     acquire,
     calendars,
+    captured_logs,
     catch_up,
     checkin,
     complete,
