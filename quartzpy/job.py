@@ -39,7 +39,7 @@ from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import OverlapPolicy
-from quartzpy.texts import check_description, check_display_name, did_you_mean, quoted
+from quartzpy.texts import check_description, did_you_mean, quoted
 from quartzpy.typed_data import as_mapping, checked_type, own_type
 
 if TYPE_CHECKING:
@@ -282,7 +282,8 @@ class JobDetail:
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
         check_description(self.description, InvalidJobError)
-        check_display_name(self.display_name, InvalidJobError)
+        if self.display_name is not None:
+            check_name(self.display_name, "display_name")
         given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
         given(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)

@@ -11,7 +11,6 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 
 MAX_DESCRIPTION_LENGTH = 1_000
-MAX_DISPLAY_NAME_LENGTH = 200
 _LONGEST_QUOTED = 200
 
 _repr = reprlib.Repr()
@@ -62,19 +61,6 @@ def check_description(description: object, error: type[InvalidValueError], subje
     if len(description) > MAX_DESCRIPTION_LENGTH:
         raise error(f"{subject}: {len(description)} characters, at most {MAX_DESCRIPTION_LENGTH}")
     check_storable(description, subject, error)
-
-
-def check_display_name(name: object, error: type[InvalidValueError]) -> None:
-    """Raise `error` unless a display name is None or one line of text that is visible and can be stored."""
-    if name is None:
-        return
-    if not isinstance(name, str) or not name.strip() or name.splitlines() != [name]:
-        raise error(f'display_name: must be one line of text, such as "Nightly report" (got {quoted(name)})')
-    if len(name) > MAX_DISPLAY_NAME_LENGTH:
-        raise error(
-            f"display_name: {len(name)} characters, at most {MAX_DISPLAY_NAME_LENGTH}; a longer text is a description"
-        )
-    check_storable(name, "display_name", error)
 
 
 def storable_text(text: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, WeeklyCalendar
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
 from quartzpy.cli.main import main
 from tests.cluster.app import Quick
 
@@ -135,6 +135,11 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
 Run = Callable[..., tuple[int, str, str]]
 
 
+class Telling(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.log.info("red: \x1b[31m\nsecond line")
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process; its exit status, and what it wrote."""
@@ -173,6 +178,27 @@ def test_a_mistyped_name_says_which_names_there_are_and_the_only_scheduler_is_fo
         assert (status, text) == (5, "")
         assert "no scheduler named 'biling'; did you mean billing? (known schedulers: billing, reports)" in complaint
     assert "job-of-reports" in run("triggers", "--name", "reports")[1]
+
+
+def test_the_log_lines_of_an_execution_are_printed(
+    postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
+) -> None:
+    client = make_client("logging")
+    options = ("--dsn", postgres_dsn, "--name", "logging")
+    client.start()
+    for name, level in (("captured", "INFO"), ("plain", None)):
+        client.schedule_job(JobDetail(Telling, name, capture_logs=level), SimpleTrigger(name))
+    assert client.wait_until_recorded(2, timedelta(seconds=20))
+    [captured] = client.executions(job="captured")
+    [plain] = client.executions(job="plain")
+    status, text, complaint = run("log", str(captured.fire_id), *options)
+    assert (status, complaint) == (0, "")
+    assert text.endswith("INFO tests.cli.test_commands: red: \\x1b[31m\nsecond line\n")
+    status, text, complaint = run("log", str(plain.fire_id), *options)
+    assert (status, text) == (0, "")
+    assert f"execution {plain.fire_id} has no log lines" in complaint
+    assert run("log", "999999999", *options)[0] == 5
+    assert run("log", "yesterday", *options)[0] == 2
 
 
 def test_an_error_is_one_line_and_overdue_triggers_are_told(
