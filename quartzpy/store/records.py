@@ -212,9 +212,10 @@ class ExecutionRecord:
     result_text: str | None = None
     retry_at: datetime | None = None
     """The instant of the next attempt, if the execution failed and its retry policy allows another one."""
-    log_text: str | None = field(default=None, repr=False)
-    log_is_read: bool = field(default=False, repr=False)
-    """True if the query has read `log_text`. Queries of several executions do not read it."""
+    log_text: str | None = field(default=None, repr=False, compare=False)
+    log_is_read: bool = field(default=False, repr=False, compare=False)
+    """True if the query has read `log_text`. Queries of several executions do not read it, so records are compared
+    without it."""
 
     @property
     def log(self) -> str | None:
