@@ -120,9 +120,14 @@ def _formatted(record: logging.LogRecord) -> str:
 _current: ContextVar[LogCapture | _Probe | None] = ContextVar("quartzpy_log_capture", default=None)
 
 
+def is_capturing() -> bool:
+    """Return True if the records that are logged in this context are captured."""
+    return _current.get() is not None
+
+
 @contextmanager
-def capturing(capture: LogCapture) -> Iterator[None]:
-    """Capture the records that are logged in this context."""
+def capturing(capture: LogCapture | None) -> Iterator[None]:
+    """Capture the records that are logged in this context; None captures none, inside another capture too."""
     _factories.ensure()
     token = _current.set(capture)
     try:

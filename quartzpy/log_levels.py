@@ -9,7 +9,8 @@ from quartzpy.texts import quoted
 
 OFF = "OFF"
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-_NUMBERS = {getattr(logging, name): name for name in _LEVELS}
+_BY_NAME: dict[str, int] = {name: getattr(logging, name) for name in _LEVELS}
+_BY_NUMBER = {number: name for name, number in _BY_NAME.items()}
 
 
 def checked_level(level: object, error: type[InvalidValueError]) -> str | None:
@@ -24,12 +25,12 @@ def checked_level(level: object, error: type[InvalidValueError]) -> str | None:
         return None
     if isinstance(level, bool):
         return "INFO" if level else OFF
-    name = _NUMBERS.get(level) if isinstance(level, int) else level
+    name = _BY_NUMBER.get(level) if isinstance(level, int) else level
     if isinstance(name, str) and name.upper() in (*_LEVELS, OFF):
         return name.upper()
     raise error(f"capture_logs: must be {', '.join(_LEVELS)} or {OFF} (got {quoted(level)})")
 
 
 def level_number(level: str | None) -> int | None:
-    """Return the number of a stored level; None if no lines are to be kept."""
-    return None if level is None or level == OFF else int(logging.getLevelNamesMapping()[level])
+    """Return the number of a stored level; None if no lines are to be kept, or if this release has no such level."""
+    return None if level is None else _BY_NAME.get(level)

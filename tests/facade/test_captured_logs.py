@@ -212,6 +212,23 @@ def test_the_harness_captures_too() -> None:
     assert (record.log or "").endswith("program: attempt 1")
 
 
+class Waits(Job):
+    """Runs another job, and waits for it."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        logger.info("before")
+        context.scheduler.trigger_job("inner").wait("1m")
+        logger.info("after")
+
+
+def test_a_job_that_waits_for_another_in_the_harness_has_only_its_own_lines() -> None:
+    scheduler = SchedulerHarness()
+    scheduler.schedule_job(JobDetail(Logs, "inner", durable=True))
+    scheduler.schedule_job(JobDetail(Waits, "job", capture_logs="INFO"), SimpleTrigger("t"))
+    scheduler.run_pending()
+    assert logs(scheduler) == [[], ["before", "after"]]
+
+
 # --- process workers
 
 
