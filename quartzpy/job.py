@@ -26,14 +26,12 @@ from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.keys import (
     DEFAULT_GROUP,
-    MAIN,
     UNNAMED,
     JobKey,
     check_name,
     given_name,
-    module_of,
 )
-from quartzpy.main_module import importable_name
+from quartzpy.main_module import import_path
 from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
@@ -128,17 +126,6 @@ class JobTypes:
 
 job_types = JobTypes()
 """The job types of this process."""
-
-
-def import_path(cls: type | Callable[..., Any]) -> str:
-    """Return the name under which another process can import a class or a function: "package.module:Name".
-
-    The module remains "__main__" if the program cannot be imported under a name; see `importable_name`.
-    """
-    module = module_of(cls)
-    if module == MAIN:
-        module = importable_name(cls.__module__)
-    return f"{module}:{cls.__qualname__}"
 
 
 class Job(ABC):

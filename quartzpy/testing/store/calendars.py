@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, ClassVar
 
 import pytest
 
+from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.states import TriggerState
@@ -45,7 +47,42 @@ def test_a_calendar_is_stored_found_and_removed(store: Harness) -> None:
     assert store.store.calendar_names() == ["another"]
 
 
-def test_a_calendar_that_is_stored_is_not_replaced_unless_that_is_said(store: Harness) -> None:
+@dataclass(frozen=True)
+class LeapDayCalendar(WholeDayCalendar):
+    """A calendar as an application derives it."""
+
+    kind: ClassVar[str] = "store-kit-leap-day"
+
+    month: int
+    since: date = date(1582, 10, 15)
+
+    def excludes_day(self, day: date) -> bool:
+        return day.month == self.month and day.day == 29 and day >= self.since
+
+
+@pytest.mark.parametrize(
+    "calendar", [LeapDayCalendar(2, time_zone="Asia/Tokyo"), WeeklyCalendar(base=LeapDayCalendar(2, date(2026, 1, 1)))]
+)
+def test_a_calendar_of_an_application_is_stored_and_used(store: Harness, calendar: BaseCalendar) -> None:
+    store.put_calendar(NAME, calendar)
+    assert store.store.calendars([NAME])[NAME].calendar == calendar
+    store.schedule(job(), hourly(), calendar=calendar)
+    node = store.node()
+    store.clock.advance(SECOND)
+    assert store.fire_one(node).calendar == calendar
+
+
+def test_a_calendar_of_an_application_whose_class_has_no_kind_is_refused(store: Harness) -> None:
+    @dataclass(frozen=True)
+    class Nameless(LeapDayCalendar):
+        pass
+
+    with pytest.raises(InvalidCalendarError, match="Nameless cannot be stored, because the class has no kind"):
+        store.put_calendar(NAME, Nameless(2))
+    assert store.store.calendar_names() == []
+
+
+def test_a_calendar_that_is_stored_is_not_replaced_without_replace(store: Harness) -> None:
     store.put_calendar(NAME, EVERY_DAY)
     before = store.store.calendars([NAME])[NAME]
     with pytest.raises(ObjectAlreadyExistsError, match="calendar 'workdays' exists already; pass replace=True"):
