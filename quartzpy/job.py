@@ -304,9 +304,12 @@ class JobDetail:
         if (self.disallow_concurrent is True and limit not in (None, 1)) or (
             self.disallow_concurrent is False and limit == 1
         ):
+            # Usually dataclasses.replace() has changed one of the two, which express the same limit.
             raise InvalidJobError(
-                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one"
-                " of them (detail.with_values({'max_concurrent': ...}) changes both)"
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}, because"
+                f" disallow_concurrent=True is a limit of 1; give one of them and set the other to None, as"
+                f" detail.with_values({{'max_concurrent': {limit}}}) and"
+                f" detail.with_values({{'disallow_concurrent': {self.disallow_concurrent}}}) do"
             )
         most = self.pause_after_failures
         if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
