@@ -1,6 +1,6 @@
 """Cron expressions in both dialects against the facts of Cronos' test suite.
 
-docs/conformance.md lists the facts on which quartzpy differs, with the reasons; `DIFFERENT` holds what it answers there.
+docs/conformance.md lists the facts on which quartzpy differs, with the reasons; `DIFFERENT` has its own answers.
 """
 
 from __future__ import annotations
