@@ -174,7 +174,7 @@ def test_a_mistyped_name_says_which_names_there_are_and_the_only_scheduler_is_fo
     assert "job-of-reports" in run("triggers", "--name", "reports")[1]
 
 
-def test_an_error_is_one_line_and_overdue_triggers_are_told(
+def test_an_error_is_one_line_and_overdue_triggers_are_reported(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
 ) -> None:
     client = make_client("overdue")
@@ -233,7 +233,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client:
     assert done.stderr == ""
 
 
-def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_once(
+def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     environment = {

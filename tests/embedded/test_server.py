@@ -109,7 +109,7 @@ def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
     wait_for(lambda: not alive(pid))
 
 
-def test_the_directory_of_a_temporary_server_goes_also_where_its_user_was_killed(directory: Path) -> None:
+def test_the_directory_of_a_temporary_server_is_removed_even_if_its_user_was_killed(directory: Path) -> None:
     user = User(directory, "removed=True")
     pid, _ = user.joined()
     user.kill()

@@ -39,7 +39,7 @@ def a_job(name: str = "job", **options: Any) -> JobDetail:
     return JobDetail(jobs.Recorded, name, **options)
 
 
-def test_jobs_run_while_the_loop_goes_on(make: Callable[..., AsyncScheduler]) -> None:
+def test_jobs_run_while_the_event_loop_runs(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         async with make() as scheduler:
             await scheduler.schedule_job(a_job(), SimpleTrigger("t"))

@@ -357,7 +357,7 @@ def test_no_thread_of_a_scheduler_outlives_it(make_scheduler: MakeScheduler) -> 
         assert not thread.is_alive(), thread.name
 
 
-def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler) -> None:
+def test_fires_missed_in_a_pause_are_skipped_or_coalesced(scheduler: Scheduler) -> None:
     scheduler.pause_trigger_group("paused")
     start = scheduler.nodes().now - timedelta(minutes=61)
     for name in ("let-go", "once", "by-instruction"):

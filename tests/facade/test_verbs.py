@@ -96,7 +96,7 @@ def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
     assert (list(client.jobs()), list(client.triggers())) == before
 
 
-def test_replacing_keeps_other_triggers_and_begins_the_replaced_one_anew(client: Scheduler) -> None:
+def test_replacing_keeps_other_triggers_and_restarts_the_replaced_one(client: Scheduler) -> None:
     client.schedule_job(job(), [later("a"), later("b")])
     client.schedule_job(job(description="new"), later("a", priority=9), replace=True)
     assert {trigger.name: trigger.priority for trigger in client.triggers_of_job(JobKey("job", "DEFAULT"))} == {
@@ -215,7 +215,7 @@ def test_groups_and_keys_by_matcher(client: Scheduler, matcher: str | GroupMatch
     assert client.job_group_names() == client.trigger_group_names() == ["abc", "abd", "xbc"]
 
 
-def test_what_does_not_exist_is_said(client: Scheduler) -> None:
+def test_an_error_names_what_does_not_exist(client: Scheduler) -> None:
     with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.absent is not stored"):
         client.trigger_job(JobKey("absent", "DEFAULT"))
     with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.absent is not stored"):

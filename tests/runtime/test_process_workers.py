@@ -86,7 +86,7 @@ def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: Process
     assert ended(shared, execution_of(jobs.ReturnsAsync)).result == first.result
 
 
-def test_the_context_in_the_child_is_that_of_the_node(shared: ProcessWorkers) -> None:
+def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers) -> None:
     calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
     execution = execution_of(
         JobDetail(

@@ -31,10 +31,7 @@ CURES = (
                 "                pass\n",
             ),
         ),
-        (
-            "tests/store_sql/test_faults.py"
-            "::test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged",
-        ),
+        ("tests/store_sql/test_faults.py::test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided",),
     ),
     Sabotage(
         "c3_release_forgets_what_it_did_not_release",
@@ -61,7 +58,7 @@ CURES = (
                 "            self._has_answer = True\n        self.run_as(epoch)\n",
             ),
         ),
-        ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_convicts_nobody",),
+        ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_does_not_make_a_node_look_dead",),
     ),
     Sabotage(
         "h1_claims_outlive_a_change_of_the_job",
@@ -182,7 +179,7 @@ CURES = (
                 '    if fate == "CLAIM":\n        load_trigger(None)\n',
             ),
         ),
-        ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_costs_no_other_anything",),
+        ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_does_not_affect_others",),
     ),
     Sabotage(
         "h6_spans_without_bounds",

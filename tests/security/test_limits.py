@@ -279,7 +279,7 @@ NEVER = [
 
 
 @pytest.mark.parametrize("make", NEVER)
-def test_an_expression_that_never_fires_is_told_at_once(client: Scheduler, make: Callable[[], CronTrigger]) -> None:
+def test_an_expression_that_never_fires_is_refused_at_once(client: Scheduler, make: Callable[[], CronTrigger]) -> None:
     client.schedule_job(detail(durable=True), SimpleTrigger("first", start_time=LATER))
     began = time.thread_time()
     with pytest.raises(errors.TriggerNeverFiresError, match=r"will never fire.*it was not stored"):

@@ -82,7 +82,7 @@ def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time
     assert remote.check_in(node, within=10).nodes
 
 
-def test_an_epoch_that_is_gone_costs_no_connection(store: SqlJobStore) -> None:
+def test_an_expired_epoch_costs_no_connection(store: SqlJobStore) -> None:
     node = register(store)
     store.leave(node)
     for _ in range(3):

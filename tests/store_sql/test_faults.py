@@ -88,7 +88,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
     assert len(store.find_executions(HISTORY, 10)) == 2
 
 
-def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged(
+def test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy, connect: Connect
 ) -> None:
     remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
@@ -107,7 +107,7 @@ def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_
     assert fired_names(acquire(remote, node)) == ["a"]
 
 
-def test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient(
+def test_a_half_received_round_trip_holds_the_lock_no_longer_than_the_lock_timeout(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
 ) -> None:
     """The server takes such a session for active: neither its statement timeout nor its idle timeout counts."""
@@ -154,7 +154,7 @@ def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_ba
     assert record.state == "WAITING"
 
 
-def test_a_flight_that_never_arrived_changed_nothing(
+def test_a_round_trip_that_never_arrived_changed_nothing(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
 ) -> None:
     remote = make_store(proxy.through(postgres_dsn))
@@ -389,7 +389,7 @@ def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_
 
 
 @pytest.mark.parametrize("lock", ["TRIGGER_ACCESS", "STATE_ACCESS"])
-def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_without_it(
+def test_a_deleted_lock_row_is_restored_and_no_step_runs_without_it(
     store: SqlJobStore, connect: Connect, caplog: pytest.LogCaptureFixture, lock: str
 ) -> None:
     node = register(store)

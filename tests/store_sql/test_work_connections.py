@@ -140,7 +140,7 @@ def test_a_persisting_job_whose_row_is_held_waits_for_it(
 
 
 @pytest.mark.parametrize("how", ["close", "commit", "rollback"])
-def test_a_block_that_ends_its_transaction_itself_is_told(store: SqlJobStore, how: str) -> None:
+def test_a_block_that_ends_its_transaction_itself_raises(store: SqlJobStore, how: str) -> None:
     node = register(store)
     fired = executing(store, node)
     work = store.begin_job_transaction()

@@ -256,7 +256,7 @@ def is_skipped_day(info: ZoneInfo, change: datetime) -> bool:
     return abs(after - before) > timedelta(hours=4)
 
 
-def test_a_rhythm_goes_on_through_both_passes_everywhere() -> None:
+def test_a_repeating_expression_continues_through_both_passes_in_all_zones() -> None:
     for zone in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Tehran"):
         for change in odd_instants(zone)[-4:]:
             expression = CronExpression("0 0/10 * * * ?", zone)

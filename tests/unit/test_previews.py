@@ -190,7 +190,7 @@ def test_another_schedule_is_another(one: Trigger, other: Trigger) -> None:
     assert not other.same_schedule(one)
 
 
-def test_a_trigger_that_a_misfire_began_anew_still_has_its_schedule() -> None:
+def test_a_trigger_that_a_misfire_restarted_still_has_its_schedule() -> None:
     given = every("10s", repeat_count=9, start_time=START)
     for moved_by in ("smart", "fire_now"):
         stored = replace(given, misfire=moved_by)

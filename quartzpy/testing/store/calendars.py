@@ -94,7 +94,7 @@ def test_a_calendar_that_is_stored_is_not_replaced_without_replace(store: Harnes
     assert after.revision > before.revision
 
 
-def test_what_is_no_calendar_is_refused(store: Harness) -> None:
+def test_a_value_that_is_not_a_calendar_is_refused(store: Harness) -> None:
     with pytest.raises(InvalidCalendarError, match="cannot be stored"):
         store.put_calendar(NAME, object())  # type: ignore[arg-type]
     assert store.store.calendar_names() == []
@@ -116,7 +116,7 @@ def test_the_triggers_of_a_calendar_are_found(named: Harness) -> None:
     assert named.store.find_triggers(TriggerQuery(calendar="absent"), None) == []
 
 
-def test_a_claim_and_a_fire_bring_their_calendar(named: Harness) -> None:
+def test_a_claim_and_a_fire_have_their_calendar(named: Harness) -> None:
     node = named.node()
     named.clock.advance(SECOND)
     fired = named.fire_one(node)
@@ -221,9 +221,7 @@ def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) 
 
 
 @pytest.mark.parametrize("state", ["WAITING", "PAUSED", "ERROR"])
-def test_a_trigger_that_the_calendar_leaves_nothing_is_complete_and_stays_with_its_job(
-    named: Harness, state: str
-) -> None:
+def test_a_trigger_without_included_fire_times_is_complete_and_stays_with_its_job(named: Harness, state: str) -> None:
     if state == "PAUSED":
         named.store.pause_triggers([key("hourly")])
     elif state == "ERROR":

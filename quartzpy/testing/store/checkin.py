@@ -206,7 +206,7 @@ def test_a_fire_that_reconciling_found_can_be_completed_like_any_other(store: Ha
     assert store.states("once", "other") == ["gone", "WAITING"]
 
 
-def test_reconciling_keeps_the_instants_that_a_fire_stands_for(store: Harness) -> None:
+def test_reconciling_keeps_the_coalesced_fire_times(store: Harness) -> None:
     node = store.node()
     store.schedule(job(max_concurrent=1, overlap_policy="buffer_one"), every(10))
     store.clock.advance(25 * SECOND)

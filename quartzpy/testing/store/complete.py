@@ -103,7 +103,7 @@ def test_a_concurrent_job_that_ends_releases_nothing(store: Harness) -> None:
     assert store.complete(node, store.fire_one(node)).earliest_unblocked is None
 
 
-def test_a_complete_trigger_goes_and_with_it_its_job(store: Harness) -> None:
+def test_a_complete_trigger_is_deleted_with_its_job(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once())
     fired = store.fire_one(node)
@@ -304,7 +304,7 @@ def test_a_claim_on_a_trigger_that_a_job_deletes_is_dropped(store: Harness) -> N
     assert store.state("every") == "gone"
 
 
-def test_an_execution_goes_on_when_another_of_its_trigger_deletes_it(store: Harness) -> None:
+def test_an_execution_continues_when_another_one_deletes_its_trigger(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10))
     first = store.fire_one(node)

@@ -166,7 +166,7 @@ def test_a_job_that_is_not_stored_does_not_run(store: Harness) -> None:
     assert waiting(store) == ["load"]
 
 
-def test_a_job_that_goes_with_its_last_trigger_is_followed(store: Harness) -> None:
+def test_a_job_that_is_deleted_with_its_last_trigger_has_its_continuations(store: Harness) -> None:
     node = store.node()
     store.schedule(job("load", durable=True))
     store.schedule(job("extract", continuations=["load"]), once())

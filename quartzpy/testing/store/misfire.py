@@ -103,7 +103,7 @@ def test_a_simple_trigger_fires_on_as_its_instruction_says(store: Harness, times
     assert store.state("every") == "gone"
 
 
-def test_after_fire_once_now_a_trigger_fires_once_and_goes_on_with_its_schedule(store: Harness) -> None:
+def test_after_fire_once_now_a_trigger_fires_once_and_continues_its_schedule(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="fire_once_now"))
     store.clock.advance(2.5 * HOUR)
@@ -124,7 +124,7 @@ def test_after_do_nothing_a_trigger_fires_at_its_next_time_only(store: Harness) 
     assert store.fire_one(node).scheduled_fire_time == START + 3 * HOUR
 
 
-def test_a_trigger_that_ignores_misfires_makes_up_for_every_one(store: Harness) -> None:
+def test_a_trigger_that_ignores_misfires_catches_up_on_each_fire(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="ignore"))
     store.clock.advance(2.5 * HOUR)
@@ -311,7 +311,7 @@ def covers(store: Harness, node: Node) -> list[datetime]:
     return list(fired.coalesced_fire_times)
 
 
-def test_one_fire_stands_for_all_that_was_missed(store: Harness) -> None:
+def test_one_fire_coalesces_all_missed_fires(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="fire_once_now"))
     missed = list(islice(CronTrigger(HOURLY, start_time=START, time_zone="UTC").fire_times(), 3))
@@ -331,7 +331,7 @@ def test_a_simple_trigger_covers_what_its_count_allows(store: Harness) -> None:
 
 
 @pytest.mark.parametrize("instruction", ["do_nothing", "ignore"])
-def test_nothing_stands_for_what_is_left_out_or_made_up_for(store: Harness, instruction: str) -> None:
+def test_skipped_and_caught_up_fires_are_not_coalesced(store: Harness, instruction: str) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire=instruction))
     store.clock.advance(2.5 * HOUR)
@@ -380,7 +380,7 @@ def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:
     assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
 
 
-def test_what_was_missed_is_told_with_the_outcome(store: Harness) -> None:
+def test_the_outcome_has_the_missed_fires(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="do_nothing"), every(600, times=2))
     store.clock.advance(1.5 * HOUR)
@@ -443,7 +443,7 @@ def test_notes_outlive_their_trigger_and_are_purged_with_the_history(store: Harn
     ]
 
 
-def test_a_fire_that_was_to_make_up_and_misfires_itself_makes_up_for_all(store: Harness) -> None:
+def test_a_coalesced_fire_that_misfires_itself_coalesces_all(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="fire_once_now"))
     store.clock.advance(1.5 * HOUR)
@@ -465,7 +465,7 @@ def test_what_a_replaced_trigger_missed_is_not_covered_by_the_new_one(store: Har
     assert covers(store, node) == []
 
 
-def test_more_than_is_remembered_is_said_to_be_more(store: Harness) -> None:
+def test_more_missed_fires_than_are_recorded_are_reported_as_more(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(1, misfire="reschedule_next_with_existing_count"))
     store.clock.advance(HOUR)

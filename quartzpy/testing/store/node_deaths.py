@@ -57,7 +57,7 @@ def test_a_job_that_is_not_recovered_counts_from_fire_to_fire(store: Harness) ->
 
 
 @pytest.mark.parametrize("persist_data", [False, True])
-def test_a_success_begins_the_count_anew(store: Harness, persist_data: bool) -> None:
+def test_a_success_resets_the_count(store: Harness, persist_data: bool) -> None:
     store.schedule(JobDetail("report", "job", persist_data=persist_data), every(10))
     for name in ("a", "b"):
         die_of_it(store, name)

@@ -203,7 +203,7 @@ def test_replacing_a_job_keeps_its_triggers(store: Harness) -> None:
     assert store.progress("changed").next_fire_time == at(50)
 
 
-def test_replacing_a_trigger_begins_it_anew(store: Harness) -> None:
+def test_replacing_a_trigger_restarts_it(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10))
     store.complete(node, store.fire_one(node))
@@ -369,7 +369,7 @@ def test_removing_triggers_names_those_that_were_there(store: Harness) -> None:
     assert store.store.delete_triggers([]) == set()
 
 
-def test_a_job_that_is_not_durable_goes_with_its_last_trigger(store: Harness) -> None:
+def test_a_job_that_is_not_durable_is_deleted_with_its_last_trigger(store: Harness) -> None:
     store.schedule(job(), once("a"), once("b"))
     store.schedule(job("kept", durable=True), once("c"))
     store.store.delete_triggers([key("a"), key("c")])
@@ -388,7 +388,7 @@ def test_removing_jobs_removes_their_triggers(store: Harness) -> None:
     assert store.store.delete_jobs([]) == {}
 
 
-def test_a_running_execution_goes_on_when_its_job_is_removed(store: Harness) -> None:
+def test_a_running_execution_continues_when_its_job_is_removed(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10))
     fired = store.fire_one(node)
