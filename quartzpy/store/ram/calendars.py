@@ -10,7 +10,8 @@ from quartzpy.errors import CalendarInUseError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
-from quartzpy.store.ram.tables import Tables, TriggerRow
+from quartzpy.store.ram.rows import TriggerRow
+from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 

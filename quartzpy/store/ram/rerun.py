@@ -24,7 +24,8 @@ from quartzpy.job_data import (
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.ram.concurrency import concurrency_key
-from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
+from quartzpy.store.ram.rows import FiredRow, JobRow, TriggerRow
+from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
