@@ -262,7 +262,7 @@ def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     process.stderr.close()
 
 
-def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(
+def test_a_node_abandons_its_jobs_after_the_drain_timeout_and_logs_them(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     from tests.cluster.app import Stubborn

@@ -116,7 +116,7 @@ def test_many_verbs_at_once_are_as_many_as_there_are_connections(make: Callable[
     asyncio.run(main())
 
 
-def test_a_long_wait_is_given_up_when_its_task_is_cancelled(make: Callable[..., AsyncScheduler]) -> None:
+def test_a_long_wait_ends_when_its_task_is_cancelled(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         scheduler = make()
         with pytest.raises(TimeoutError):

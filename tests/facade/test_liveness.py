@@ -200,7 +200,7 @@ class WrongClock(SystemClock):
         return super().now() + self._off
 
 
-def test_nodes_whose_clocks_are_an_hour_wrong_fire_at_the_right_instants_and_live(
+def test_nodes_whose_clocks_are_an_hour_wrong_fire_at_the_right_instants(
     make: Callable[..., Scheduler],
 ) -> None:
     client = make("client")

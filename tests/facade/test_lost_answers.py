@@ -152,7 +152,7 @@ def test_an_execution_whose_row_is_gone_is_cancelled(
     wait_until(lambda: context.lease_lost and context.cancelled)
 
 
-def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
+def test_a_claim_locked_by_a_transaction_is_released_when_that_ends(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any]
 ) -> None:
     scheduler = make(look_ahead="60s")
@@ -167,7 +167,7 @@ def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
     assert scheduler.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
 
 
-def test_a_due_trigger_that_a_transaction_holds_costs_few_passes(
+def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = make(look_ahead="60s")

@@ -77,7 +77,7 @@ def test_a_class_that_cannot_be_made(scheduler: Scheduler) -> None:
     assert (outcome, "not made" in error) == (Outcome.FAILED, True)
 
 
-def test_a_factory_whose_product_is_no_job(url: str, make_scheduler: Callable[..., Scheduler]) -> None:
+def test_a_factory_that_does_not_return_a_job_is_refused(url: str, make_scheduler: Callable[..., Scheduler]) -> None:
     scheduler = make_scheduler(job_factory=poison.no_execute)
     scheduler.start()
     outcome, error = ended(scheduler, poison.detail(poison.WrappedAsync))
@@ -135,7 +135,7 @@ def test_a_log_handler_that_raises_changes_nothing(scheduler: Scheduler) -> None
     assert (outcome, "ValueError: wrong" in error) == (Outcome.FAILED, True)
 
 
-def test_a_failure_is_logged_with_its_exception_and_whose_it_is(
+def test_a_failure_is_logged_with_its_exception_and_its_job(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended(scheduler, poison.detail(poison.Poison, data={"body": "raises"}))

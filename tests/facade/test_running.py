@@ -138,7 +138,7 @@ def test_a_refired_attempt_tells_its_own_run_time(scheduler: Scheduler) -> None:
     assert None not in times
 
 
-def test_each_refire_asks_for_a_veto(scheduler: Scheduler) -> None:
+def test_a_veto_is_possible_at_each_refire(scheduler: Scheduler) -> None:
     class Veto(TriggerListener):
         def veto_job_execution(self, context: JobExecutionContext) -> bool:
             return context.refire_count == 5
@@ -300,7 +300,7 @@ def test_shutdown_waits_for_what_runs(scheduler: Scheduler) -> None:
     assert scheduler.shutdown(), "once more does no harm"
 
 
-def test_shutdown_gives_up_after_its_timeout_and_tells_the_jobs(scheduler: Scheduler) -> None:
+def test_shutdown_ends_after_its_timeout_and_asks_the_jobs_to_stop(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Waiting, "job"), SimpleTrigger("t"))
     context = jobs.next_run()
     scheduler.shutdown(wait=True, timeout=timedelta(milliseconds=200))

@@ -210,7 +210,7 @@ def test_a_serial_job_that_begins_meanwhile_still_runs_alone(scheduler: Schedule
     assert jobs.next_run().trigger_key.name == "inside"
 
 
-def test_an_open_transaction_holds_up_no_other_trigger(scheduler: Scheduler, engine: Engine) -> None:
+def test_an_open_transaction_blocks_no_other_trigger(scheduler: Scheduler, engine: Engine) -> None:
     often = SimpleTrigger("often", interval=timedelta(milliseconds=50), repeat_count=None)
     slow = SimpleTrigger("slow", interval=timedelta(milliseconds=50), repeat_count=None)
     scheduler.schedule_jobs([(a_job(name="often"), [often]), (a_job(name="slow"), [slow])])

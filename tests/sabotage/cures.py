@@ -43,10 +43,7 @@ CURES = (
                 "    _, still_claimed = require_epoch(node, left)\n    return frozenset()\n",
             ),
         ),
-        (
-            "tests/store_sql/test_faults.py"
-            "::test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back",
-        ),
+        ("tests/store_sql/test_faults.py::test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released",),
     ),
     Sabotage(
         "c4_the_thread_that_checks_in_does_the_rest",
@@ -73,7 +70,9 @@ CURES = (
                 "SET {COPIES}\n",
             ),
         ),
-        ("tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",),
+        (
+            "tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_is_stored_with_other_values[postgresql-other0]",
+        ),
     ),
     Sabotage(
         "h2_only_known_errors_end_an_attempt",

@@ -79,13 +79,13 @@ FEATURES = (
                 "ON e.fire_id = a.fire_id",
             ),
         ),
-        (f"{_CONTRACT}::test_a_fenced_completion_asks_for_nothing[postgresql-SET_TRIGGER_ERROR]",),
+        (f"{_CONTRACT}::test_the_instruction_of_a_fenced_completion_is_ignored[postgresql-SET_TRIGGER_ERROR]",),
     ),
     Sabotage(
         "every_outcome_continues",
         "a job runs after another one whatever the outcome of that was",
         (Edit(f"{_SQL}.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
-        (f"{_CONTRACT}::test_outcomes_choose_what_follows[postgresql]",),
+        (f"{_CONTRACT}::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
     ),
     Sabotage(
         "debounced_calls_pile_up",

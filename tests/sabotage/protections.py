@@ -121,7 +121,7 @@ PROTECTIONS = (
                 "                        and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_looking",),
+        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
     ),
     Sabotage(
         "a_zombie_frees_blocked_triggers",

@@ -292,7 +292,7 @@ def every(seconds: int) -> CalendarIntervalTrigger:
     return CalendarIntervalTrigger(interval=seconds, unit=IntervalUnit.SECOND)
 
 
-def test_triggers_that_are_put_into_one_another_and_never_agree_are_given_up_together() -> None:
+def test_nested_triggers_that_never_agree_share_one_search_limit() -> None:
     """Each level needs as many tries as the ones below together: they must not multiply without end."""
     at_once = timedelta(0)
     whole = AllOf("t", start_time=LATER, threshold=at_once, triggers=(every(2), every(7)))

@@ -139,7 +139,7 @@ def test_trouble_of_the_store_is_no_completions_fault(
     assert set(recorded(store).values()) == {"SUCCEEDED"}
 
 
-def test_a_row_that_somebody_holds_holds_up_no_other_completion(
+def test_a_locked_row_blocks_no_other_completion(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOCKED_ROW_REST", 0.0)

@@ -79,7 +79,7 @@ def test_broken_rows_are_found_and_repaired(stored: SqlJobStore, connect: Connec
     assert stored.repair() == Repairs()
 
 
-def test_a_claim_keeps_its_copies_until_it_is_given_back(stored: SqlJobStore, connect: Connect) -> None:
+def test_a_claim_keeps_its_copies_until_it_is_released(stored: SqlJobStore, connect: Connect) -> None:
     node = register(stored)
     user = connect()
     user.execute(FIRED.format(state="ACQUIRED").encode())

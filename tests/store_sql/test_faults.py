@@ -64,7 +64,7 @@ def fired_names(took: Acquisition) -> list[str]:
     return sorted(one.trigger_name for one in took.fired)
 
 
-def test_a_commit_whose_answer_was_lost_is_found_by_looking(
+def test_a_commit_whose_answer_was_lost_is_found_by_a_query(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
 ) -> None:
     remote = make_store(proxy.through(postgres_dsn))
@@ -132,7 +132,7 @@ def register_patiently(store: SqlJobStore, name: str) -> Node:
     raise AssertionError("the lock is held for ever")
 
 
-def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back(
+def test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released(
     store: SqlJobStore, connect: Connect
 ) -> None:
     node = register(store)
@@ -330,7 +330,7 @@ def test_states_are_words_that_the_tables_check(store: SqlJobStore, connect: Con
         connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED'")
 
 
-def test_a_late_trigger_that_cannot_be_handled_here_holds_up_no_other(
+def test_a_late_trigger_that_this_node_cannot_compute_blocks_no_other(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     node = register(store)
@@ -412,7 +412,7 @@ def test_a_deleted_lock_row_is_restored_and_no_step_runs_without_it(
     assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
 
 
-def test_what_cannot_be_stored_in_time_says_so(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
+def test_storing_that_takes_too_long_raises(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
     """Also where the connection was given up in the middle of a flight."""
     store = make_store()
     store._connections._seconds = 0.3

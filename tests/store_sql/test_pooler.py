@@ -111,7 +111,7 @@ def test_without_the_setting_the_error_says_what_to_do(pooler: Pooler, postgres_
     scheduler.shutdown()
 
 
-def test_a_way_around_the_pooler_brings_the_news(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_direct_connection_beside_the_pooler_receives_notifications(pooler: Pooler, postgres_dsn: str) -> None:
     through = pooler.through(postgres_dsn)
     slow = {**QUICK, "idle_wait": "30s"}
     with Scheduler(through, pooled=True, listen_url=postgres_dsn, **slow) as node:

@@ -163,7 +163,7 @@ def test_exactly_as_many_as_are_remembered_are_no_more() -> None:
     assert (len(misfire.missed), misfire.has_more) == (MOST_MISSED, False)
 
 
-def test_a_fire_that_was_to_stand_for_others_is_no_missed_instant() -> None:
+def test_a_coalescing_fire_is_no_missed_fire() -> None:
     trigger = minutely(misfire="fire_once_now")
     late = TriggerProgress(START + 90 * SECOND)
     misfire = misfired(trigger, late, None, now=START + 200 * SECOND, coalesced=True)

@@ -95,7 +95,7 @@ def test_every_search_ends_where_the_calendar_excludes_all_fire_times(trigger: T
 
 
 @pytest.mark.parametrize("trigger", [CronTrigger("0/2 * * * * ?"), every("2s")])
-def test_the_search_ends_where_trigger_and_calendar_take_turns(trigger: Trigger) -> None:
+def test_the_search_ends_if_trigger_and_calendar_never_agree(trigger: Trigger) -> None:
     assert trigger.anchored(START).started(CronCalendar("0/2 * * * * ?")).next_fire_time is None
 
 

@@ -228,7 +228,7 @@ def test_reconciling_releases_claims_whose_answer_was_lost(store: Harness) -> No
     assert names(store.fire(node, claims).fired) == ["known"]
 
 
-def test_reconciling_drops_claims_whose_trigger_went_another_way(store: Harness) -> None:
+def test_reconciling_drops_claims_whose_trigger_has_changed(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(1)))
     claims = store.acquire(node, look_ahead=HOUR).acquired

@@ -29,7 +29,7 @@ def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
     return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, None)
 
 
-def test_an_ended_execution_gives_up_its_claim_and_enters_the_history(store: Harness) -> None:
+def test_an_ended_execution_releases_its_claim_and_enters_the_history(store: Harness) -> None:
     node = store.node("a")
     store.schedule(job(), every(10))
     fired = store.fire_one(node)
@@ -102,7 +102,7 @@ def test_a_complete_trigger_is_deleted_with_its_job(store: Harness) -> None:
     assert store.store.job(job_key()) is None
 
 
-def test_a_durable_job_stays_when_its_last_trigger_goes(store: Harness) -> None:
+def test_a_durable_job_stays_when_its_last_trigger_is_deleted(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True), once())
     store.complete(node, store.fire_one(node))
@@ -314,7 +314,7 @@ def test_instants_are_appended_only_to_the_generation_they_were_computed_from(st
     assert store.upcoming("every") == before
 
 
-def test_a_horizon_that_reached_the_end_is_known_to_have(store: Harness) -> None:
+def test_fire_times_that_reach_the_end_of_the_schedule_are_marked_complete(store: Harness) -> None:
     node = store.node()
     store.schedule_exhausted(job(), every(10, times=3))
     [fired] = store.fire(node, store.acquire(node).acquired).fired
@@ -356,7 +356,7 @@ def test_a_fenced_completion_of_a_recovered_execution_leaves_its_recovery_alone(
 
 
 @pytest.mark.parametrize("instruction", [TRIGGER_COMPLETE, DELETE, TRIGGER_ERROR, ALL_COMPLETE])
-def test_a_fenced_completion_asks_for_nothing(store: Harness, instruction: CompletionInstruction) -> None:
+def test_the_instruction_of_a_fenced_completion_is_ignored(store: Harness, instruction: CompletionInstruction) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(10))
     fired = store.fire_one(a)
@@ -374,7 +374,7 @@ def test_only_the_epoch_that_fired_can_complete(store: Harness) -> None:
     assert not store.complete(a, fired).fenced
 
 
-def test_of_a_batch_only_what_is_fenced_is_lost(store: Harness) -> None:
+def test_of_a_batch_only_the_fenced_completions_are_lost(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(durable=True), once("mine"))
     mine = store.fire_one(a)
@@ -384,7 +384,7 @@ def test_of_a_batch_only_what_is_fenced_is_lost(store: Harness) -> None:
     assert store.states("mine", "theirs") == ["gone", "COMPLETE"]
 
 
-def test_completing_again_what_was_completed_changes_nothing(store: Harness) -> None:
+def test_completing_an_execution_again_changes_nothing(store: Harness) -> None:
     node = store.node()
     store.schedule(job(persist_data=True), every(10))
     fired = store.fire_one(node)

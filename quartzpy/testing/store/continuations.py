@@ -63,7 +63,7 @@ def test_a_job_runs_once_after_each_success_with_the_result_as_data(store: Harne
         store.clock.set(at(100 * (n + 1)))
 
 
-def test_outcomes_choose_what_follows(store: Harness) -> None:
+def test_the_outcome_decides_which_jobs_run_after_it(store: Harness) -> None:
     node = store.node()
     schedule(store, "load", ON_FAILURE)
     store.complete(node, store.fire_one(node), outcome=Outcome.FAILED, error="no source")

@@ -53,7 +53,7 @@ def test_a_late_trigger_that_was_blocked_fires_at_once_when_it_is_released(store
     assert names([store.fire_one(node)]) == ["every"]
 
 
-def test_ended_triggers_go_with_the_history(store: Harness) -> None:
+def test_ended_triggers_are_purged_with_the_history(store: Harness) -> None:
     node = store.node()
     store.schedule(job("ended"), every(10, "ended"))
     store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
@@ -71,7 +71,7 @@ def test_ended_triggers_go_with_the_history(store: Harness) -> None:
     assert store.store.job(job_key("declared")) is not None
 
 
-def test_ended_triggers_go_also_where_the_history_is_kept_for_ever(store: Harness) -> None:
+def test_ended_triggers_are_purged_even_if_the_history_is_kept_for_ever(store: Harness) -> None:
     node = store.node()
     store.schedule(job("ended"), every(10, "ended"))
     store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)

@@ -130,7 +130,7 @@ def test_a_trigger_that_ignores_misfires_catches_up_on_each_fire(store: Harness)
     assert not store.fire_due(node)
 
 
-def test_what_is_late_within_the_threshold_has_not_misfired(store: Harness) -> None:
+def test_a_fire_within_the_threshold_has_not_misfired(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(3600))
     store.clock.advance(THRESHOLD)
@@ -138,7 +138,7 @@ def test_what_is_late_within_the_threshold_has_not_misfired(store: Harness) -> N
     assert store.fire_one(node).scheduled_fire_time == START
 
 
-def test_what_is_later_than_the_threshold_is_either_misfired_or_fired_but_never_neither(
+def test_a_fire_beyond_the_threshold_is_either_misfired_or_fired(
     store: Harness,
 ) -> None:
     node = store.node()
@@ -269,7 +269,7 @@ def test_a_misfire_keeps_the_generation_and_what_was_counted(store: Harness) -> 
     assert store.progress("cron").previous_fire_time == START
 
 
-def test_calendars_are_asked_when_a_misfire_is_handled(store: Harness) -> None:
+def test_the_calendar_is_applied_when_a_misfire_is_handled(store: Harness) -> None:
     weekend = WeeklyCalendar(excluded_days=frozenset({DayOfWeek.MONDAY}), time_zone="UTC")
     store.put_calendar("no-mondays", weekend)
     node = store.node()

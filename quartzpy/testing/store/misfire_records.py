@@ -75,7 +75,7 @@ def test_what_is_covered_is_bounded(store: Harness) -> None:
 # --- misfire records
 
 
-def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:
+def test_each_handled_misfire_is_recorded(store: Harness) -> None:
     node = store.node("a")
     store.schedule(job(group="reports"), cron(misfire="fire_once_now", misfire_threshold=MINUTE))
     store.clock.advance(2.5 * HOUR)
@@ -120,7 +120,7 @@ def test_the_outcome_has_the_missed_fires(store: Harness) -> None:
         (once("t"), "FIRED_ONCE"),
     ],
 )
-def test_the_note_says_what_became_of_the_trigger(store: Harness, trigger: Trigger, action: str) -> None:
+def test_the_record_has_the_action_of_the_misfire(store: Harness, trigger: Trigger, action: str) -> None:
     node = store.node()
     store.schedule(job(), trigger)
     store.clock.advance(1.5 * HOUR)
@@ -130,7 +130,7 @@ def test_the_note_says_what_became_of_the_trigger(store: Harness, trigger: Trigg
     assert noted.misfire == trigger.misfire
 
 
-def test_notes_come_latest_first_of_one_trigger_or_all(store: Harness) -> None:
+def test_records_of_misfires_come_latest_first_for_one_trigger_or_all(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron("a", misfire="do_nothing"), cron("b", misfire="do_nothing"))
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_notes_come_latest_first_of_one_trigger_or_all(store: Harness) -> None:
     assert store.store.find_misfires(MisfireQuery(trigger_key=key("c")), 9) == []
 
 
-def test_notes_outlive_their_trigger_and_are_purged_with_the_history(store: Harness) -> None:
+def test_records_of_misfires_outlive_their_trigger_until_the_history_is_purged(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="do_nothing"))
     for _ in range(4):

@@ -34,7 +34,7 @@ def test_a_job_that_nodes_die_of_is_set_to_error_with_the_reason(store: Harness)
     assert not store.fire_due(store.node("d"))
 
 
-def test_what_was_to_be_recovered_runs_once_somebody_resets_it(store: Harness) -> None:
+def test_an_execution_to_recover_runs_once_its_trigger_is_reset(store: Harness) -> None:
     store.schedule(job(requests_recovery=True, durable=True), once())
     for name in ("a", "b", "c"):
         die_of_it(store, name)

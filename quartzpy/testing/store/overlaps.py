@@ -178,7 +178,7 @@ def test_one_that_waits_is_freed_when_the_node_dies(store: Harness) -> None:
     assert store.fire_one(b).scheduled_fire_time == at(30)
 
 
-def test_a_claim_that_is_skipped_gives_up_one_instant_and_no_other(store: Harness) -> None:
+def test_skipping_a_claim_skips_one_fire_and_no_other(store: Harness) -> None:
     """Every fire time is accounted for: each that passes in the meantime is skipped by itself, or fires."""
     node = store.node()
     store.schedule(job(**BUFFER), once("first"), once("waits", at(1)))

@@ -301,7 +301,7 @@ def test_a_trigger_that_nothing_holds_is_repaired(store: Harness, state: Trigger
     assert not store.store.recover(node, []).changed_anything
 
 
-def test_a_complete_trigger_whose_last_fire_is_nowhere_goes(store: Harness) -> None:
+def test_a_complete_trigger_whose_last_fire_is_lost_is_deleted(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(100)))
     store.set_state(key("once"), TriggerState.COMPLETE)

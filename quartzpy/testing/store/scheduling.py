@@ -36,7 +36,7 @@ def entry(store: Harness, detail: JobDetail | None, *triggers: Trigger, of: str 
     return JobEntry(detail, [store.prepare(trigger, bound) for trigger in triggers])
 
 
-def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
+def test_a_stored_job_is_read_back_unchanged(store: Harness) -> None:
     detail = job(
         "nightly",
         "billing",
@@ -76,7 +76,7 @@ def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
         ),
     ],
 )
-def test_a_stored_trigger_comes_back_as_it_was(store: Harness, trigger: Trigger) -> None:
+def test_a_stored_trigger_is_read_back_unchanged(store: Harness, trigger: Trigger) -> None:
     prepared = store.prepare(trigger, job_key())
     assert store.schedule(job(), trigger) == prepared.progress.next_fire_time
     record = store.store.trigger(trigger.key)
@@ -99,7 +99,7 @@ def test_storing_nothing_is_possible(store: Harness) -> None:
     assert store.store.store_jobs([], replace=False) is None
 
 
-def test_what_the_caller_does_to_the_data_afterwards_changes_nothing(store: Harness) -> None:
+def test_changing_the_data_after_storing_changes_nothing(store: Harness) -> None:
     data = {"list": [1]}
     store.schedule(job(data=data), once(data=data))
     data["list"].append(2)
@@ -126,7 +126,7 @@ def test_every_new_trigger_has_a_generation_of_its_own(store: Harness) -> None:
 # --- refusals change nothing
 
 
-def test_a_job_key_that_is_taken_is_refused(store: Harness) -> None:
+def test_a_job_key_that_exists_is_refused(store: Harness) -> None:
     store.schedule(job(durable=True))
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.job"):
@@ -134,7 +134,7 @@ def test_a_job_key_that_is_taken_is_refused(store: Harness) -> None:
     assert store.everything() == before
 
 
-def test_a_trigger_key_that_is_taken_is_refused(store: Harness) -> None:
+def test_a_trigger_key_that_exists_is_refused(store: Harness) -> None:
     store.schedule(job(), once())
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.once"):
@@ -219,7 +219,7 @@ def test_replacing_what_does_not_exist_stores_it(store: Harness) -> None:
     assert store.state("once") == "WAITING"
 
 
-def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> None:
+def test_a_replaced_job_type_decides_which_nodes_claim_its_triggers(store: Harness) -> None:
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
@@ -311,14 +311,14 @@ def test_a_serial_job_that_is_deleted_and_stored_again_while_it_runs_is_blocked(
 # --- replacing a trigger by another
 
 
-def test_a_trigger_is_put_in_the_place_of_another(store: Harness) -> None:
+def test_a_trigger_replaces_another_one(store: Harness) -> None:
     store.schedule(job(), once("old"), once("kept", at(100)))
     new = store.prepare(every(10, "new", start=at(5)), job_key())
     assert store.store.replace_trigger(key("old"), new) == at(5)
     assert store.states("old", "new", "kept") == ["gone", "WAITING", "WAITING"]
 
 
-def test_a_trigger_is_put_in_the_place_of_itself(store: Harness) -> None:
+def test_a_trigger_replaces_itself(store: Harness) -> None:
     store.schedule(job(), once())
     old = store.generation("once")
     store.store.replace_trigger(key("once"), store.prepare(once(when=at(5)), job_key()))
@@ -327,14 +327,14 @@ def test_a_trigger_is_put_in_the_place_of_itself(store: Harness) -> None:
     assert store.store.job(job_key()) is not None
 
 
-def test_nothing_is_put_in_the_place_of_what_is_not_stored(store: Harness) -> None:
+def test_a_trigger_that_is_not_stored_cannot_be_replaced(store: Harness) -> None:
     store.schedule(job(durable=True))
     before = store.everything()
     assert store.store.replace_trigger(key("absent"), store.prepare(once(), job_key())) is None
     assert store.everything() == before
 
 
-def test_a_place_that_a_third_trigger_has_is_refused(store: Harness) -> None:
+def test_a_replacement_with_the_key_of_a_third_trigger_is_refused(store: Harness) -> None:
     store.schedule(job(), once("old"), once("third"))
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError):
@@ -360,7 +360,7 @@ def test_a_replacement_is_paused_where_its_group_is(store: Harness) -> None:
 @pytest.mark.parametrize(
     "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"overlap_policy": "skip"}, {"execution_group": "heavy"}]
 )
-def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other: dict[str, str]) -> None:
+def test_a_claim_is_void_once_its_job_is_stored_with_other_values(store: Harness, other: dict[str, str]) -> None:
     """A node that claimed a job of one type must not fire it as another type, which it may not know."""
     node = store.node()
     store.schedule(job(durable=True), once(when=at(5)))
@@ -378,7 +378,7 @@ def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other:
     assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
 
 
-def test_a_claim_stands_where_its_job_says_the_same_of_it(store: Harness) -> None:
+def test_a_claim_stays_valid_if_its_job_is_stored_unchanged(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True), once(when=at(5)))
     took = store.acquire(node, look_ahead=10 * SECOND)
@@ -410,7 +410,7 @@ def test_a_job_is_modified_as_it_is_stored_then(store: Harness) -> None:
 
 
 @pytest.mark.parametrize("value", [1e22, 1.5e300, -1e16, 5e-324, 0.1, 2**8191, 1.0])
-def test_a_number_comes_back_as_what_it_was(store: Harness, value: float) -> None:
+def test_a_number_is_read_back_unchanged(store: Harness, value: float) -> None:
     store.schedule(job(durable=True, data={"n": value}))
     found = store.job_data(job_key())["n"]
     assert (type(found), found) == (type(value), value)
