@@ -3,6 +3,7 @@
 from quartzpy import cron
 from quartzpy.async_scheduler import AsyncScheduler
 from quartzpy.calendars.annual import AnnualCalendar
+from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.cron import CronCalendar
 from quartzpy.calendars.daily import DailyCalendar
@@ -52,6 +53,7 @@ __all__ = [
     "AnnualCalendar",
     "AnyOf",
     "AsyncScheduler",
+    "BaseCalendar",
     "Calendar",
     "CalendarIntervalTrigger",
     "CompletedExecution",
@@ -109,6 +111,7 @@ __all__ = [
     "TriggerListener",
     "TriggeredExecution",
     "WeeklyCalendar",
+    "WholeDayCalendar",
     "at",
     "cron",
     "disallow_concurrent_execution",

@@ -26,15 +26,13 @@ from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.keys import (
     DEFAULT_GROUP,
-    MAIN,
     UNNAMED,
     JobKey,
     check_name,
     given_name,
-    module_of,
 )
 from quartzpy.log_levels import checked_level
-from quartzpy.main_module import importable_name
+from quartzpy.main_module import import_path
 from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
@@ -130,17 +128,6 @@ class JobTypes:
 
 job_types = JobTypes()
 """The job types of this process."""
-
-
-def import_path(cls: type | Callable[..., Any]) -> str:
-    """Return the name under which another process can import a class or a function: "package.module:Name".
-
-    The module remains "__main__" if the program cannot be imported under a name; see `importable_name`.
-    """
-    module = module_of(cls)
-    if module == MAIN:
-        module = importable_name(cls.__module__)
-    return f"{module}:{cls.__qualname__}"
 
 
 class Job(ABC):
@@ -328,9 +315,12 @@ class JobDetail:
         if (self.disallow_concurrent is True and limit not in (None, 1)) or (
             self.disallow_concurrent is False and limit == 1
         ):
+            # Usually dataclasses.replace() has changed one of the two, which express the same limit.
             raise InvalidJobError(
-                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one"
-                " of them (detail.with_values({'max_concurrent': ...}) changes both)"
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}, because"
+                f" disallow_concurrent=True is a limit of 1; give one of them and set the other to None, as"
+                f" detail.with_values({{'max_concurrent': {limit}}}) and"
+                f" detail.with_values({{'disallow_concurrent': {self.disallow_concurrent}}}) do"
             )
         most = self.pause_after_failures
         if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any
 
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.errors import (
@@ -75,7 +76,7 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | Non
     return {
         "fire_id": fired.fire_id,
         "type_name": job_class.type_name,
-        "modules": [job_class.__module__, type(trigger).__module__],
+        "modules": [cls.__module__ for cls in (job_class, type(trigger), *_calendar_classes(calendar))],
         "package_main": _package_main(),
         "stored": encode(stored),
         "trigger": {
@@ -87,6 +88,10 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | Non
         "job": encode({"detail": replace(fired.job_detail, job=fired.job_type, data=None)}),
         "calendar": None if calendar is None else calendar_to_json(calendar),
     }
+
+
+def _calendar_classes(calendar: Calendar | None) -> list[type]:
+    return [type(layer) for layer in calendar.chain()] if isinstance(calendar, BaseCalendar) else []
 
 
 def import_modules(written: dict[str, Any]) -> None:

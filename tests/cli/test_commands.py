@@ -201,7 +201,7 @@ def test_the_log_lines_of_an_execution_are_printed(
     assert run("log", "yesterday", *options)[0] == 2
 
 
-def test_an_error_is_one_line_and_overdue_triggers_are_told(
+def test_an_error_is_one_line_and_overdue_triggers_are_reported(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
 ) -> None:
     client = make_client("overdue")
@@ -260,7 +260,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client:
     assert done.stderr == ""
 
 
-def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_once(
+def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     environment = {
@@ -289,7 +289,7 @@ def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_onc
     process.stderr.close()
 
 
-def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(
+def test_a_node_abandons_its_jobs_after_the_drain_timeout_and_logs_them(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     from tests.cluster.app import Stubborn

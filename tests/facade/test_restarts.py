@@ -179,7 +179,7 @@ def test_the_first_registration_wins_where_that_is_wished(client: Scheduler) -> 
     ("old", "new"),
     [("2.9.1", "2.10"), (3, 4), ("1.0rc1", "1.0"), ("2.0", "2.0.1"), ("2025-01-31", "2025-02-01"), (9, "10"), (1.5, 2)],
 )
-def test_an_older_version_changes_nothing_and_says_so(
+def test_an_older_version_changes_nothing_and_reports_it(
     client: Scheduler, old: Any, new: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.sync(declared("old", "0 0 1 * * ?"), owner="billing", version=old)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -160,6 +161,23 @@ def test_a_job_can_turn_off_the_capturing_of_logs_that_is_the_default() -> None:
 def test_details_are_values() -> None:
     assert JobDetail(Plain, "x", data={"a": 1}) == JobDetail(Plain, "x", data={"a": 1})
     assert len({JobDetail(Plain, "x", data={"a": 1}), JobDetail(Plain, "x", data={"a": 1})}) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"max_concurrent": 3}, "detail.with_values({'max_concurrent': 3})"),
+        ({"disallow_concurrent": False}, "detail.with_values({'disallow_concurrent': False})"),
+    ],
+)
+def test_one_of_the_two_values_of_a_limit_cannot_be_replaced_alone(change: dict[str, Any], line: str) -> None:
+    detail = JobDetail(Stateful, "x")
+    with pytest.raises(errors.InvalidJobError, match="disallow_concurrent=True is a limit of 1") as caught:
+        replace(detail, **change)
+    assert line in str(caught.value)
+    [other] = {"max_concurrent", "disallow_concurrent"} - change.keys()
+    assert replace(detail, **change, **{other: None}) == detail.with_values(change)
+    assert detail.max_concurrent == 1
 
 
 def test_a_concurrency_key_is_a_limit_of_one_for_each_value_where_no_other_is_given() -> None:

@@ -20,7 +20,8 @@ from quartzpy.store.protocol import (
     Notification,
     SkippedTrigger,
 )
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
+from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_job, load_trigger
+from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 

@@ -12,7 +12,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState
 from quartzpy.store.protocol import NO_NOTE
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_trigger
+from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_trigger
+from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 
 

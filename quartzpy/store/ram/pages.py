@@ -22,7 +22,8 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.ram.lookups import trigger_record
-from quartzpy.store.ram.tables import JobRow, Tables, TriggerRow, load_job
+from quartzpy.store.ram.rows import JobRow, TriggerRow, load_job
+from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)

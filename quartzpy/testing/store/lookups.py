@@ -242,7 +242,7 @@ def asked_by_the_next_fire(store: Harness, node: Node, fired: FiredTrigger) -> N
 
 
 @pytest.mark.parametrize("ask", [asked_by_a_user, asked_by_the_next_fire])
-def test_who_subscribes_is_told_of_a_request_to_stop(
+def test_a_subscriber_is_notified_of_a_request_to_stop(
     store: Harness, ask: Callable[[Harness, Node, FiredTrigger], None]
 ) -> None:
     subscription = store.store.subscribe()
