@@ -10,10 +10,11 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from quartzpy.captured_logs import capturing, is_capturing
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import (
     InvalidJobError,
@@ -58,6 +59,7 @@ TRUST_REST = 0.05
 NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
 STOPPED = (JobCancelledError, asyncio.CancelledError)
 """The errors with which a cancelled execution ends."""
+_NOT_CAPTURED = nullcontext()
 
 
 class Attempt:
@@ -73,6 +75,7 @@ class Attempt:
         self._vetoed = False
         self._context: JobExecutionContext | None = None
         self._committed: Completion | None = None
+        self._capture = runner.log_capture_of(execution)
 
     # --- before the job
 
@@ -151,7 +154,9 @@ class Attempt:
         if job is None:
             return None
         try:
-            return self._runner.context_for(self._execution, job, self._transaction, self._fenced_transaction)
+            return self._runner.context_for(
+                self._execution, job, self._transaction, self._fenced_transaction, self._capture
+            )
         except BaseException as error:
             self._error = error
             return None
@@ -161,7 +166,7 @@ class Attempt:
     def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
         epoch = self._execution.epoch
         try:
-            with surrounding(self._runner.middleware, context):
+            with self._capturing(), surrounding(self._runner.middleware, context):
                 # The lease may have expired while listeners and middleware ran.
                 if not epoch.wait_until_trusted():
                     raise LeaseLostError(NOT_BEGUN)
@@ -177,7 +182,7 @@ class Attempt:
         epoch = self._execution.epoch
         self._error = None
         try:
-            with surrounding(self._runner.middleware, context):
+            with self._capturing(), surrounding(self._runner.middleware, context):
                 # The lease may have expired while the coroutine waited for its turn on the loop.
                 while not epoch.trusted:
                     if epoch.lost:
@@ -191,6 +196,10 @@ class Attempt:
         except BaseException as error:
             # SystemExit and KeyboardInterrupt of a job must not stop the loop.
             self._error = error
+
+    def _capturing(self) -> AbstractContextManager[None]:
+        # The test harness can run a job inside another one, whose log must not have the lines of both.
+        return capturing(self._capture) if self._capture is not None or is_capturing() else _NOT_CAPTURED
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
         """Await, on the event loop, an awaitable that a plain `execute` returned, as a decorated `async def` does."""
@@ -289,7 +298,14 @@ class Attempt:
 
     def _completion(self) -> Completion:
         ended_at = max(self._runner.store_time.now(), self._started_at)
-        return Completion(self._fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result())
+        return Completion(
+            self._fired,
+            self._started_at,
+            ended_at,
+            Outcome.SUCCEEDED,
+            result=self._result(),
+            log=self._execution.log_text,
+        )
 
     def _result(self) -> str | None:
         """Return the result as JSON for the history. A result that cannot be stored gives None, and no error."""
@@ -395,6 +411,7 @@ class Attempt:
                     error=self._error,
                     result=None if self._context is None else self._context.result,
                     instruction=completion.instruction,
+                    coalesced_fire_times=fired.coalesced_fire_times or (fired.scheduled_fire_time,),
                 )
             )
             completion.instruction = CompletionInstruction(chosen)

@@ -90,7 +90,7 @@ def commands() -> list[str]:
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
-def test_two_nodes_share_the_ticks_and_one_goes_on(shell: Shell) -> None:
+def test_two_nodes_share_the_ticks_and_one_continues_alone(shell: Shell) -> None:
     write_files("tutorial/first-cluster.md", shell.directory)
     shell.run(command_of_the_lesson("quartzpy db upgrade"))
     first = shell.start("python app.py", "first")

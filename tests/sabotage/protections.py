@@ -10,16 +10,16 @@ PROTECTIONS = (
     Sabotage(
         "no_lock_on_acquire",
         "nodes claim without holding TRIGGER_ACCESS",
-        (
-            Edit(f"{_SQL}.acquire", "*_, took, left = session.locked(", "*_, took, left = session.unlocked("),
-            Edit(f"{_SQL}.acquire", "_, took, left = session.locked(", "_, took, left = session.unlocked("),
-        ),
+        (Edit(f"{_SQL}.acquire", "*_, taken, left = session.locked(", "*_, taken, left = session.unlocked("),),
         ("tests/store_sql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
     ),
     Sabotage(
         "no_fence_on_complete",
         "a completion counts whichever epoch sends it",
-        (Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),),
+        (
+            Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),
+            Edit(f"{_SQL}.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
+        ),
         ("tests/contract/test_contract.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
     ),
     Sabotage(
@@ -51,7 +51,7 @@ PROTECTIONS = (
                 "window=self._config.checkin_interval",
             ),
         ),
-        ("tests/facade/test_liveness.py::test_connections_that_the_network_swallowed_convict_nobody",),
+        ("tests/facade/test_liveness.py::test_connections_lost_in_the_network_do_not_make_a_node_look_dead",),
     ),
     Sabotage(
         "no_unbroken_evidence",
@@ -94,7 +94,7 @@ PROTECTIONS = (
         ),
         (
             "tests/store_sql/test_faults.py"
-            "::test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient",
+            "::test_a_half_received_round_trip_holds_the_lock_no_longer_than_the_lock_timeout",
         ),
     ),
     Sabotage(
@@ -121,7 +121,7 @@ PROTECTIONS = (
                 "                        and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_looking",),
+        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
     ),
     Sabotage(
         "a_zombie_frees_blocked_triggers",
@@ -129,9 +129,9 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.complete",
-                '{freed("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
+                '{unblocked("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
                 ' WHERE max_concurrent IS NOT NULL")}',
-                "{freed(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
+                "{unblocked(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
                 ' FROM unnest(%(z_groups)s::text[], %(z_names)s::text[]) AS z(job_group, job_name)")}',
             ),
             Edit(

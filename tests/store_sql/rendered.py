@@ -27,7 +27,7 @@ from quartzpy.store.sql.session import names
 
 COMMAND = "python -m tests.store_sql.rendered"
 GOLDEN = Path(__file__).with_name("golden")
-_PLAIN = {"asks": False, "stores": False, "retries": False, "counts": False, "continues": False}
+_PLAIN = {"asks": False, "stores": False, "retries": False, "counts": False, "continues": False, "captures": False}
 STATEMENTS = {
     "lock": locks.LOCK,
     "acquire": acquire.ACQUIRE,

@@ -72,7 +72,7 @@ def _later() -> datetime:
     return datetime(2090, 1, 1, tzinfo=UTC)
 
 
-def test_a_jobs_own_transactions_are_told_the_time_zone_and_no_limit(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_jobs_own_transactions_have_the_time_zone_and_no_timeout(pooler: Pooler, postgres_dsn: str) -> None:
     with Scheduler(pooler.through(postgres_dsn), pooled=True, **QUICK) as scheduler:
         job = JobDetail(InItsTransaction, "job", persist_data=True, durable=True)
         scheduler.schedule_job(job, SimpleTrigger("t"))
@@ -104,14 +104,14 @@ def test_each_transaction_has_our_limits(
     user.execute("ROLLBACK")
 
 
-def test_without_being_told_it_says_what_to_do(pooler: Pooler, postgres_dsn: str) -> None:
+def test_without_the_setting_the_error_says_what_to_do(pooler: Pooler, postgres_dsn: str) -> None:
     scheduler = Scheduler(pooler.through(postgres_dsn), start_timeout="100ms", **QUICK)
     with pytest.raises(StoreUnavailableError, match="pooled=True"):
         scheduler.start()
     scheduler.shutdown()
 
 
-def test_a_way_around_the_pooler_brings_the_news(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_direct_connection_beside_the_pooler_receives_notifications(pooler: Pooler, postgres_dsn: str) -> None:
     through = pooler.through(postgres_dsn)
     slow = {**QUICK, "idle_wait": "30s"}
     with Scheduler(through, pooled=True, listen_url=postgres_dsn, **slow) as node:
@@ -124,7 +124,9 @@ def test_a_way_around_the_pooler_brings_the_news(pooler: Pooler, postgres_dsn: s
         client.shutdown()
 
 
-def test_nobody_listens_where_nothing_is_heard(make_store: Callable[..., SqlJobStore], postgres_dsn: str) -> None:
+def test_no_listener_runs_where_notifications_do_not_arrive(
+    make_store: Callable[..., SqlJobStore], postgres_dsn: str
+) -> None:
     assert make_store(pooled=True).subscribe() is None
     listening = make_store(pooled=True, listen_url=postgres_dsn).subscribe()
     assert listening is not None

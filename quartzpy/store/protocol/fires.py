@@ -86,6 +86,7 @@ class FiredTrigger:
         pause_after_failures: int | None = None,
         continues: bool = False,
         max_concurrent: int | None = None,
+        capture_logs: str | None = None,
     ) -> None:
         self.fire_id = fire_id
         self.trigger_group = trigger_group
@@ -113,6 +114,7 @@ class FiredTrigger:
         self.pause_after_failures = pause_after_failures
         self.continues = continues
         self.max_concurrent = max_concurrent
+        self.capture_logs = capture_logs
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar

@@ -106,6 +106,8 @@ def job(
     pause_after_failures: int | None,
     data: str | None,
     continuations: str | None,
+    display_name: str | None,
+    capture_logs: str | None,
 ) -> JobDetail:
     """Build a job from its columns."""
     where = placement_from_text(placement)
@@ -128,6 +130,8 @@ def job(
         requires=where.requires,
         data=job_data.decode(data) or None,
         continuations=continuations_from_text(continuations),
+        display_name=display_name,
+        capture_logs=capture_logs,
     )
 
 
@@ -158,6 +162,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
         coalesced_fire_times, node_deaths, pause_after_failures, key_entry, continuations,
+        display_name, capture_logs,
     ) = row  # fmt: skip
     load_trigger = partial(
         trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
@@ -193,6 +198,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         pause_after_failures=pause_after_failures,
         continues=continuations is not None,
         max_concurrent=max_concurrent,
+        capture_logs=capture_logs,
         retry=retry,
         timeout=timeout,
         persists_data=persists_data,
@@ -205,6 +211,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
             job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
             key_entry, placement,
             persists_data,
-            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations,
+            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations, display_name,
+            capture_logs,
         ),
     )  # fmt: skip

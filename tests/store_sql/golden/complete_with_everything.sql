@@ -1,8 +1,8 @@
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[])
-        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+                         %(retries)s::interval[], %(results)s::text[], %(logs)s::text[])
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result, log)
 ),
 requests AS MATERIALIZED (
     SELECT a.fire_id, about.trigger_group, about.trigger_name
@@ -111,16 +111,16 @@ done AS (
 NOT EXISTS (SELECT FROM qrtz_job_details j
              WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
 ) AND e.fire_id NOT IN (SELECT fire_id FROM must_wait) AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result, e.log
 ),
 -- A second record of the same instant is refused by a unique index, and reported.
 history AS (
     INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
-        trigger_data, result, retry_at)
+        trigger_data, result, retry_at, log)
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
            epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END
+           result::jsonb, CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END, log
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id
