@@ -226,11 +226,22 @@ def complete(
     return _complete_with_lock(session, node, others, wakes_others=wakes_others)
 
 
+def _makes_triggers_due(completion: Completion) -> bool:
+    """Return whether an end may store, release or move a trigger, so that another one is due next."""
+    return (
+        completion.fired.max_concurrent is not None
+        or completion.fired.continues
+        or completion.retry_after is not None
+        or completion.instruction is not CompletionInstruction.NOOP
+        or completion.moves_its_trigger()
+    )
+
+
 def _complete_with_lock(
     session: SqlSession, node: Node, completions: Sequence[Completion], *, wakes_others: bool
 ) -> CompletionOutcome:
     flight = sends(session, node, completions, wakes_others=wakes_others)
-    results = session.locked(*flight)
+    results = session.locked(*flight, keeps_expectation=not any(map(_makes_triggers_due, completions)))
     now, done, twice, earliest, _ = results[0].rows[0]
     is_counted = any(failures.counts(c) for c in completions)
     paused = tuple(JobKey(name, group) for group, name in results[1].rows) if is_counted else ()
