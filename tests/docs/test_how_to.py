@@ -327,9 +327,15 @@ def test_the_errors_of_the_troubleshooting_page_exist() -> None:
         assert hasattr(quartzpy.errors, name), name
 
 
+def shell_lines(text: str) -> str:
+    """The blocks of bash and the indented blocks of a page."""
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.S | re.M)
+    return "\n".join([*blocks, *re.findall(r"^    .*$", text, re.M)])
+
+
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.stem)
 def test_commands_on_the_pages_exist(page: Path) -> None:
-    for line in re.findall(r"^(?:    |\$ )(quartzpy [a-z].+)$", page.read_text(), re.M):
+    for line in re.findall(r"^(?:    )?(quartzpy [a-z].+)$", shell_lines(page.read_text()), re.M):
         if "[" not in line and "..." not in line and "|" not in line:
             check_command(shlex.split(line.removesuffix("&"), comments=True))
 
