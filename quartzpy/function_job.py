@@ -14,6 +14,7 @@ from quartzpy.instants import Span
 from quartzpy.job import Job, JobDetail, import_path
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.other_names import FUNCTION_NAMES, Hinted
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.texts import quoted
 
@@ -147,6 +148,7 @@ def job(
     max_concurrent: int | None = None,
     overlap_policy: str = "block",
     concurrency_key: str | None = None,
+    rate_limit: RateLimit | str | None = None,
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Any
 
 from quartzpy.clock import Clock
@@ -21,6 +22,7 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.progress import Progress
+from quartzpy.rate_limit import RateLimit
 from quartzpy.states import (
     PAUSED_STATES,
     ExecutionState,
@@ -33,7 +35,7 @@ from quartzpy.states import (
 )
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, PauseNote, StoredCalendar
 from quartzpy.store.ram.concurrency import concurrency_key
-from quartzpy.store.ram.index import DueIndex, Entry, MisfireRule
+from quartzpy.store.ram.index import RATE_LIMITED, DueIndex, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -67,6 +69,35 @@ class _Epochs:
 _EPOCHS = _Epochs()
 
 
+class Admission(Enum):
+    """The part of a job's rate limit in the next fire of a trigger."""
+
+    ASKED = auto()
+    """The limit is asked before the trigger fires."""
+    ADMITTED = auto()
+    """The limit allows the trigger to fire in the present step."""
+    LATE = auto()
+    """The trigger is late, and not because of the limit: the misfire step decides."""
+
+
+_RULES = {
+    Admission.ASKED: RATE_LIMITED,
+    Admission.ADMITTED: _NEVER_LATE,
+    Admission.LATE: _LATE_AT_ONCE,
+}
+
+
+@dataclass(slots=True)
+class RateRow:
+    """The state of the rate limit of a job for one value of its concurrency key; see `RateLimit`."""
+
+    tat: datetime | None = None
+    queued_until: datetime | None = None
+    """The last turn that was given to a trigger."""
+    queued_interval: timedelta | None = None
+    """The interval between turns at that time."""
+
+
 class JobRow:
     """A job. Its data is stored as text, so that a job that mutates its data does not change the stored value."""
 
@@ -84,6 +115,7 @@ class JobRow:
         "node_deaths",
         "overlap_policy",
         "owner",
+        "rate_limit",
         "retry",
         "triggers",
     )
@@ -104,6 +136,7 @@ class JobRow:
         self.dispatch_key = DispatchKey(self.job_type, detail.placement.as_text())
         self.owner: str | None = None
         self.retry = detail.retry.as_text() if detail.retry else None
+        self.rate_limit: RateLimit | None = detail.rate_limit
         self.data = encode(detail.data)
         self.continuations = as_continuations(detail.continuations)
         self._detail = replace(detail, job=self.job_type, data=None)
@@ -150,6 +183,7 @@ class TriggerRow:
 
     __slots__ = (
         "_usual_rule",
+        "admission",
         "attempt",
         "bare",
         "catch_up_until",
@@ -166,6 +200,7 @@ class TriggerRow:
         "owner",
         "pause",
         "progress",
+        "rate_limited_until",
         "schedule_hash",
         "state",
         "upcoming",
@@ -190,6 +225,8 @@ class TriggerRow:
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE
+        self.admission = Admission.ASKED
+        self.rate_limited_until: datetime | None = None
         self.state = TriggerState.COMPLETE
         self.progress = progress
         self.upcoming = upcoming
@@ -216,12 +253,21 @@ class TriggerRow:
         only the misfire step takes it."""
         if self.missed_policy is not Missed.MISFIRE:
             return _LATE_AT_ONCE
+        if self.job.rate_limit is not None:
+            return _RULES[self.admission]
         return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
+
+    @property
+    def bucket(self) -> tuple[JobKey, str]:
+        """The job and the concurrency key, for which a rate limit holds."""
+        return self.job.key, self.concurrency_key
 
     @property
     def entry(self) -> Entry:
         at = self.progress.next_fire_time
         assert at is not None
+        if self.rate_limited_until is not None and self.rule is RATE_LIMITED:
+            at = max(at, self.rate_limited_until)
         return Entry(at, -self.bare.priority, self.key.group, self.key.name)
 
 
@@ -319,6 +365,7 @@ class Tables:
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
+        self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
@@ -423,6 +470,7 @@ class Tables:
         if missed_policy is not None:
             row.missed_policy = missed_policy
             row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
+        row.admission = Admission.ASKED
         row.state = state
         row.fire_id = fire_id
         if progress is not None:
@@ -433,17 +481,32 @@ class Tables:
             row.upcoming = upcoming
         self._enter(row)
 
+    def set_admission(self, row: TriggerRow, admission: Admission) -> None:
+        """Change the part of the rate limit in the next fire of a waiting trigger."""
+        self._exit(row)
+        row.admission = admission
+        self._enter(row)
+
+    def hold_back(self, row: TriggerRow, until: datetime) -> None:
+        """Let a waiting trigger wait for its rate limit until this instant."""
+        self._exit(row)
+        row.rate_limited_until = until
+        self._enter(row)
+
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Replace a job's definition; re-index its triggers, and void the claims that the old definition allowed."""
-        was = (job.dispatch_key, job.limit, job.overlap_policy)
+        was = (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
         had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.rule, row.entry)
         job.become(detail)
+        if job.rate_limit != was[-1]:
+            for row in job.triggers.values():
+                row.rate_limited_until = None
         for row in waiting:
             self.due.add(job.dispatch_key, row.rule, row.entry)
-        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy)
+        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
         if had_key is not None or job.concurrency_key is not None:
             for row in job.triggers.values():
                 key = concurrency_key(job.concurrency_key, job.data, row.data)
