@@ -1,12 +1,12 @@
-"""Rate limits in the acquire step, in the same transaction and round trip. A scheduler without such jobs sends nothing.
+"""Rate limits in the acquire step, in its transaction and round trip. A scheduler without such jobs sends none of this.
 
 The triggers of a job with a rate limit have the misfire rule RATE_LIMIT, under which `ACQUIRE` takes none. `ADMIT` runs
-before it and gives those that the limit admits the rule IGNORE; `ACQUIRE` takes them like others; `SPEND` runs after it,
-charges the limit for those that were fired or claimed, and restores the rule of the rest. So a trigger is admitted only
-within one transaction, and a claim is charged even if it is released and never fires.
+before it and gives those that the limit admits the rule IGNORE. `ACQUIRE` takes them like any others. `SPEND` runs
+after it, charges the limit for those that were fired or claimed, and restores the rule of the rest. So a trigger is
+admitted only within one transaction, and a claim is charged even if it is released and never fires.
 
-`ADMIT` passes the admitted triggers to `SPEND` in a setting of the transaction. A trigger that the limit holds back gets
-the instant at which its turn will come (`rate_limited_until`), and no step looks at it before: however many wait, a step
+`ADMIT` passes the admitted triggers to `SPEND` in a setting of the transaction. A trigger that is held back gets the
+instant at which its turn will come (`rate_limited_until`), and no step looks at it before: however many wait, a step
 reads only those whose turn it is. That instant orders the queue; only the TAT decides whether a trigger fires. A bucket
 is a job and a value of its concurrency key. `quartzpy.rate_limit` describes the algorithm.
 
@@ -126,7 +126,8 @@ queued AS (
     INSERT INTO $rate_limits AS r (sched_name, {_BUCKET}, tat, queued_until, queued_interval)
     SELECT %(sched)s, {_BUCKET}, coalesce(b.tat, '-infinity'), last.turn, last.gap
       FROM buckets b
-      LEFT JOIN (SELECT {_BUCKET}, max(turn) AS turn, max(gap) AS gap FROM turns WHERE is_new GROUP BY {_BUCKET}) AS last
+      LEFT JOIN (
+        SELECT {_BUCKET}, max(turn) AS turn, max(gap) AS gap FROM turns WHERE is_new GROUP BY {_BUCKET}) AS last
      USING ({_BUCKET})
      WHERE b.is_bounded OR last.turn IS NOT NULL
         ON CONFLICT (sched_name, {_BUCKET}) DO UPDATE
@@ -172,7 +173,7 @@ DELETE FROM $rate_limits
  WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM $rate_limits
      WHERE sched_name = %(sched)s AND tat <= $now AND (queued_until IS NULL OR queued_until <= $now)
-     ORDER BY tat LIMIT 100))
+     ORDER BY tat LIMIT 100 FOR UPDATE SKIP LOCKED))
 """
 
 # The earliest instant at which a rate limit is to be asked about a trigger that this node can run.

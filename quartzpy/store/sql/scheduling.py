@@ -163,7 +163,7 @@ CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
 _PROGRESS = (
     *("trigger_state", "next_fire_time", "prev_fire_time", "upcoming", "upcoming_is_complete", "times_triggered"),
     *("start_time", "generation", "coalesced_fire_times", "attempt", "fire_id", "error", "held_by_mode"),
-    *("paused_at", "paused_by", "pause_reason", "rate_limited_until"),
+    *("paused_at", "paused_by", "pause_reason"),
 )
 _KEPT = {
     "trigger_state": f"CASE WHEN t.concurrency_key = excluded.concurrency_key THEN t.trigger_state ELSE {_UNHELD} END",
@@ -215,6 +215,9 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
        placement = excluded.placement, rate_limit = excluded.rate_limit,
+       rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
+                                    = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
+                                 THEN t.rate_limited_until END,
        concurrency_key = excluded.concurrency_key, description = excluded.description, kind = excluded.kind,
        end_time = excluded.end_time, priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
