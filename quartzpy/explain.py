@@ -100,7 +100,8 @@ def _waiting(seen: Situation) -> list[str]:
         ]
     trigger = seen.trigger.trigger
     threshold = trigger.misfire_threshold or seen.misfire_threshold
-    if late > threshold and not trigger.ignores_misfires:
+    waited = late if held_until is None else min(late, seen.now - held_until)
+    if waited > threshold and not trigger.ignores_misfires:
         rule = f"its misfire instruction, {trigger.misfire}, will decide what becomes of this fire"
         return [f"It is {_span(late)} late, which is a misfire (more than {_span(threshold)}): {rule}.", *_takers(seen)]
     return [f"It has been due for {_span(late)}, and no node has claimed it yet.", *_takers(seen)]

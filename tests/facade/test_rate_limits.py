@@ -81,3 +81,15 @@ def test_it_is_told_when_a_held_back_trigger_fires(client: Scheduler) -> None:
     [said, *_] = client.why(held.key)
     assert "the rate limit of its job (1 per day) holds it back. Rate limit: next at " in said
     assert (started + timedelta(days=1)).strftime("%Y-%m-%dT") in said
+
+
+def test_a_raised_limit_wakes_the_nodes(client: Scheduler) -> None:
+    index = JobDetail(jobs.Recorded, "index", durable=True, rate_limit="1/day")
+    client.add_job(index)
+    client.start()
+    client.trigger_job("index").wait(20)
+    held = client.trigger_job("index")
+    eventually(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
+    client.modify_job("index", rate_limit="10/s")
+    # Sooner than a node looks by itself.
+    assert held.wait(10).outcome == "SUCCEEDED"

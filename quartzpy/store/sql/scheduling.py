@@ -518,6 +518,9 @@ def _store_triggers(
     # The other triggers keep their state.
     began = [row.key for row in stored if not row.is_kept]
     last = _settle_jobs(session, changed) if session.decides_at_once else []
+    if changed:
+        # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
+        last.append(news(session))
     if settles_later:
         last += [news(session)] if prepared else []
     elif many:

@@ -77,7 +77,7 @@ def held_by_mode(row: str) -> str:
 _KEY = key_of("t.job_data", "j")
 IS_OTHER_KEY = f"t.concurrency_key <> {_KEY}"
 # The misfire rule of a trigger once its job is `j`.
-_RULE = """
+RULE_OF_JOB = """
 CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
      WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
@@ -86,7 +86,7 @@ CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
 """
 COPIES = (
     "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
-    f" placement = j.placement, concurrency_key = {_KEY}, rate_limit = j.rate_limit, misfire_rule = {_RULE},"
+    f" placement = j.placement, concurrency_key = {_KEY}, rate_limit = j.rate_limit, misfire_rule = {RULE_OF_JOB},"
     " rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END"
 )
 """The SQL, for SET, that copies what a trigger has of its job `j`."""
