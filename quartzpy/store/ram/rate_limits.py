@@ -58,7 +58,8 @@ def admit(
         rows.sort(key=_in_order)
         free = _available(tables, rows[0], now)
         conforming += rows[:free]
-        _hold_back(tables, bucket, rows[free:], now, free)
+        if free < slots[rows[0].job.dispatch_key]:
+            _hold_back(tables, bucket, rows[free:], now, free)
     admitted = []
     taken: Counter[DispatchKey] = Counter()
     for row in sorted(conforming, key=_in_order):

@@ -35,8 +35,9 @@ _BUCKET = "job_group, job_name, concurrency_key"
 # `gap` is the emission interval. `free` is the number of fires that conform now, and `opens` the instant of the next
 # one after them. A trigger is late if the limit would have admitted it longer ago than its misfire threshold: then the
 # misfire step decides about it. Triggers that are held back for the first time queue behind all others of their bucket;
-# one whose turn has come without a fire stays in front. `queued_until` is void if the limit has changed since, and the
-# TAT is bounded: it is later than the limit allows if the limit was raised or the database's clock was set back.
+# one whose turn has come without a fire stays in front. Nothing is held back where the node has fewer slots than the
+# limit admits fires. `queued_until` is void if the limit has changed since, and the TAT is bounded: it is later than
+# the limit allows if the limit was raised or the database's clock was set back.
 ADMIT = f"""
 WITH node AS MATERIALIZED (
     SELECT $now AS at FROM $scheduler_state
@@ -105,7 +106,7 @@ chosen AS (
 excess AS (
     SELECT j.*, row_number() OVER (PARTITION BY {_BUCKET}, is_new ORDER BY place) AS nth,
            count(*) FILTER (WHERE NOT is_new) OVER (PARTITION BY {_BUCKET}) AS before_new
-      FROM judged j WHERE NOT is_late AND place > free
+      FROM judged j WHERE NOT is_late AND place > free AND free < slots
 ),
 turns AS MATERIALIZED (
     SELECT e.*, CASE WHEN is_new THEN greatest(queued_until, opens + gap * (before_new - 1)) + gap * nth
