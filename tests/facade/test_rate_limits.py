@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -83,7 +84,8 @@ def test_it_is_told_when_a_held_back_trigger_fires(client: Scheduler) -> None:
     assert (started + timedelta(days=1)).strftime("%Y-%m-%dT") in said
 
 
-def test_a_raised_limit_wakes_the_nodes(client: Scheduler) -> None:
+def test_a_raised_limit_wakes_the_node_of_the_caller(make_scheduler: Callable[..., Scheduler]) -> None:
+    client = make_scheduler(idle_wait="60s")
     index = JobDetail(jobs.Recorded, "index", durable=True, rate_limit="1/day")
     client.add_job(index)
     client.start()
@@ -91,5 +93,4 @@ def test_a_raised_limit_wakes_the_nodes(client: Scheduler) -> None:
     held = client.trigger_job("index")
     eventually(lambda: "rate limit" in client.why(held.key)[0], "the trigger to be held back")
     client.modify_job("index", rate_limit="10/s")
-    # Sooner than a node looks by itself.
     assert held.wait(10).outcome == "SUCCEEDED"

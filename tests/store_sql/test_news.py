@@ -131,3 +131,14 @@ def test_a_subscription_whose_connection_was_cut_says_so(
     with pytest.raises(StoreUnavailableError):
         list(map(news.wait, [SOON] * 10))
     news.close()
+
+
+def test_a_rate_limit_that_changes_is_announced_because_triggers_may_fire_sooner(
+    store: SqlJobStore, news: Subscription
+) -> None:
+    limited = JobDetail("known", "limited", durable=True, rate_limit="1/day")
+    store.store_jobs([JobEntry(limited, [])], replace=True)
+    store.store_jobs([JobEntry(limited, [])], replace=True)
+    assert not news.wait(NEVER)
+    store.modify_job(limited.key, lambda job: job.with_values({"rate_limit": "10/s"}), keeps_data=True)
+    assert news.wait(SOON)

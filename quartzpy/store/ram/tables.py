@@ -504,7 +504,6 @@ class Tables:
         if job.rate_limit != was[-1]:
             for row in job.triggers.values():
                 row.rate_limited_until = None
-            self.notifications.add(Notification.SCHEDULED)
         for row in waiting:
             self.due.add(job.dispatch_key, row.rule, row.entry)
         is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
