@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,10 +23,11 @@ NOW = datetime.now(UTC)
 
 
 @pytest.fixture
-def news(store: SqlJobStore) -> Subscription:
+def news(store: SqlJobStore) -> Iterator[Subscription]:
     found = store.subscribe()
     assert found is not None
-    return found
+    yield found
+    found.close()
 
 
 def put(store: SqlJobStore, name: str, after: timedelta, job_type: str = "known") -> None:
