@@ -20,6 +20,7 @@ from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.sql import failures
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.rate_limits import PRUNE
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
 
@@ -513,7 +514,8 @@ def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_t
         triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
     if not history and not triggers:
         return 0
-    results = session.unlocked(*history, *triggers)
+    # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
+    results = session.unlocked(*history, *triggers, session.send(PRUNE))
     gone = [key for result in results[len(history) :] for key in result.rows]
     if gone:
         session.unlocked(*orphans(session, [(group, name) for group, name in gone]))

@@ -30,7 +30,7 @@ SELECT pg_notify(%(channel)s, 'scheduled')
  WHERE w.at <= $now
     OR NOT EXISTS (SELECT FROM $triggers t
                     WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type AND t.placement = j.placement
-                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE') AND t.trigger_state = 'WAITING'
+                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE', 'RATE_LIMIT') AND t.trigger_state = 'WAITING'
                       AND t.next_fire_time > $now AND t.next_fire_time <= w.at
                       AND t.xmin <> pg_current_xact_id()::xid)
 HAVING count(*) > 0
