@@ -99,6 +99,7 @@ def test_a_timeout_of_ages_costs_no_other_its_own(scheduler: Scheduler) -> None:
     assert scheduler.wait_until_recorded(1, SOON)
     [execution] = scheduler.executions()
     assert (execution.outcome, "JobTimeoutError" in (execution.error or "")) == (Outcome.FAILED, True)
+    poison.go_on.set()
 
 
 @pytest.mark.parametrize("fails", [False, True])
