@@ -24,7 +24,7 @@ from quartzpy.errors import (
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 MakeScheduler = Callable[..., Scheduler]
 
 

@@ -336,7 +336,7 @@ def test_a_thread_of_a_node_that_is_killed_comes_back(make: Callable[..., Schedu
     for number, name in enumerate(names, 1):
         kill(scheduler, name)
         scheduler.schedule_job(JobDetail(Told, f"told-{number}"), SimpleTrigger(f"t{number}"))
-        until(lambda: scheduler.executions().count() == number, what=f"the job after the death of {name}")
+        assert scheduler.wait_until_recorded(number, timedelta(seconds=20)), f"no job ran after the death of {name}"
         assert {one.outcome for one in scheduler.executions()} == {Outcome.SUCCEEDED}
     stay_the_same(scheduler, epochs(scheduler), LEASE)
 

@@ -15,7 +15,7 @@ from quartzpy.runtime import job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 
 
 @pytest.fixture(autouse=True)
