@@ -17,7 +17,7 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import NAME, register
 
-SOON = 5.0
+SOON = 20.0
 NEVER = 0.15
 NOW = datetime.now(UTC)
 

@@ -131,6 +131,15 @@ NOT EXISTS (SELECT FROM $job_details j
 
 
 @cache
+def _between(instant: str) -> str:
+    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock.
+
+    Estimates of two nodes differ by up to a round trip. Without the limits, the history could show that an execution
+    began before the previous one of a serial job had ended.
+    """
+    return f"least(greatest({instant}, fired_time), $now)"
+
+
 def complete_statement(
     *, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool, captures: bool = False
 ) -> str:
@@ -180,8 +189,8 @@ history AS (
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result, retry_at{log})
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, {retry_at}{log}
+           epoch, fired_time, scheduled_time, {_between("started_at")}, {_between("ended_at")}, outcome, error, attempt,
+           trigger_data, result::jsonb, {retry_at}{log}
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id
