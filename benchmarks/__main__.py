@@ -17,7 +17,19 @@ from benchmarks.figures import Result
 from benchmarks.machine import ROOT, machine
 from benchmarks.peers.known import PEERS
 from benchmarks.report import Run
-from benchmarks.scenarios import contention, cost, distance, latency, several_nodes, size, soak, throughput
+from benchmarks.scenarios import (
+    contention,
+    cost,
+    distance,
+    fire_times,
+    latency,
+    memory_store,
+    several_nodes,
+    size,
+    soak,
+    throughput,
+    transactions,
+)
 from benchmarks.server import running_server
 
 Scenario = Callable[[Bench], Result]
@@ -30,6 +42,9 @@ SCENARIOS: dict[str, Scenario] = {
     "size": size.run,
     "cost": cost.run,
     "contention": contention.run,
+    "transactions": transactions.run,
+    "fire-times": fire_times.run,
+    "memory-store": memory_store.run,
     "soak": soak.run,
 }
 RESULTS = ROOT / "benchmarks" / "results"

@@ -37,7 +37,7 @@ class Spread:
         )
 
 
-class ContestantFailed(Exception):
+class ContestantError(Exception):
     """A contestant could not be measured; the others go on without it."""
 
 
@@ -54,7 +54,7 @@ def interleaved(rounds: int, contestants: Mapping[str, Callable[[], float]]) -> 
         for name in names[shift:] + names[:shift]:
             try:
                 values[name].append(contestants[name]())
-            except ContestantFailed as error:
+            except ContestantError as error:
                 notes.append(f"{name} was left out: {error}")
                 del values[name]
     return {name: Spread(tuple(measured)) for name, measured in values.items()}, notes
@@ -142,17 +142,15 @@ def rounded(value: float) -> str:
     return f"{value:.3g}"
 
 
-def rate_table(
-    title: str, spreads: Mapping[str, Spread], settings: Mapping[str, str], *, against: str | None = None
-) -> Table:
+def rate_table(title: str, spreads: Mapping[str, Spread], settings: Mapping[str, str]) -> Table:
     """Return a table of rates: the median, the range, the ratio to the first contestant, and the settings."""
-    base = spreads[against] if against in spreads else next(iter(spreads.values()))
+    first = next(iter(spreads.values()))
     rows = [
         (
             name,
             rounded(spread.median),
             f"{rounded(spread.least)} to {rounded(spread.most)}",
-            f"{spread.ratio(base):.2f}",
+            f"{spread.ratio(first):.2f}",
             settings.get(name, ""),
         )
         for name, spread in spreads.items()

@@ -31,7 +31,7 @@ class Start(NamedTuple):
         return (self.started - self.scheduled) * 1000
 
 
-class NodeFailed(Exception):
+class NodeError(Exception):
     """A node's process ended before it was asked to."""
 
 
@@ -104,7 +104,7 @@ class NodeProcess:
     def _answer(self) -> Any:
         assert self._process.stdout is not None
         if not (line := self._process.stdout.readline()):
-            raise NodeFailed(f"the node ended with status {self._process.wait()}")
+            raise NodeError(f"the node ended with status {self._process.wait()}")
         return json.loads(line)
 
 

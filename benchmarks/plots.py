@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from benchmarks.figures import Chart
 
@@ -25,7 +26,7 @@ def draw(chart: Chart, directory: Path) -> Path:
     from matplotlib.ticker import ScalarFormatter
 
     # Text stays text, and identifiers do not depend on chance.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": chart.name, "font.size": 10}
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": chart.name, "font.size": 10}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         axes = figure.subplots()

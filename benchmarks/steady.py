@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta
 from benchmarks.drains import client
 from benchmarks.figures import percentile, rounded
 from benchmarks.jobs import NoteStart
-from benchmarks.nodes import NodeProcess, Start
+from benchmarks.nodes import NodeProcess
+from benchmarks.server import Server
 from quartzpy import JobDetail, SimpleTrigger
 
 STEADY = "steady"
+# The time in which the triggers are stored, so that the first of them are not late already.
+LEAD = timedelta(seconds=2)
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 
-def store_steady(url: str, rate: int, *, begin: datetime | None = None) -> None:
+def store_steady(url: str, rate: int, begin: datetime) -> None:
     """Store triggers that fire once a second each, so many that one fires every 1/`rate` seconds."""
-    begin = datetime.now(UTC) if begin is None else begin
     triggers = [
         SimpleTrigger(
             f"{STEADY}-{number}",
@@ -31,12 +33,24 @@ def store_steady(url: str, rate: int, *, begin: datetime | None = None) -> None:
         scheduler.schedule_job(JobDetail(NoteStart, STEADY, durable=True), triggers)
 
 
-def starts_during(node: NodeProcess, seconds: float, *, warm_up: float = 0.0) -> list[Start]:
-    """Return the starts that a node's jobs note during so many seconds, after a warm-up."""
-    time.sleep(warm_up)
+def lateness_ms(
+    server: Server, url: str, node: NodeProcess, rate: int, *, warm_up: float, seconds: float
+) -> list[float]:
+    """Start a node with triggers that fire at a steady rate; return how late their jobs start after a warm-up."""
+    begin = datetime.now(UTC) + LEAD
+    store_steady(url, rate, begin)
+    server.settle(url)
+    node.start()
+    rest = (begin - datetime.now(UTC)).total_seconds()
+    time.sleep(max(rest, 0.0) + warm_up)
     node.starts()
     time.sleep(seconds)
-    return [start for start in node.starts() if start.job == STEADY]
+    return steady_lateness_ms(node)
+
+
+def steady_lateness_ms(node: NodeProcess) -> list[float]:
+    """Return the lateness of the steady jobs since the last call."""
+    return [start.late_ms for start in node.starts() if start.job == STEADY]
 
 
 def percentile_cells(lateness_ms: list[float]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from benchmarks.peers.peer import PeerFailed, rate_of
+from benchmarks.peers.peer import PeerError, rate_of
 from benchmarks.server import Server
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -64,7 +64,7 @@ class PythonPeer:
         return rate_of([str(self._python), "-P", str(PROGRAMS / f"{self.program}.py"), plain, str(count)])
 
     def lateness_ms(self, server: Server, url: str, rate: int, warm_up: float, seconds: float) -> list[float]:
-        raise PeerFailed("it has no program that measures lateness")
+        raise PeerError("it has no program that measures lateness")
 
 
 PGQUEUER = PythonPeer(

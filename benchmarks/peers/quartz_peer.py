@@ -1,4 +1,4 @@
-"""Quartz itself, driven by the programs in `quartz/`, which javac compiles against the libraries of Debian's packages."""
+"""Quartz itself, driven by the programs in `quartz/`, which javac compiles against Debian's packages."""
 
 from __future__ import annotations
 

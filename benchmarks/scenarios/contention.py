@@ -10,7 +10,7 @@ from benchmarks.drains import client
 from benchmarks.figures import Goal, Result, Table, percentile
 from benchmarks.jobs import BURN_SECONDS, Burn
 from benchmarks.nodes import nodes
-from benchmarks.steady import PERCENTILE_COLUMNS, percentile_cells, starts_during, store_steady
+from benchmarks.steady import PERCENTILE_COLUMNS, lateness_ms, percentile_cells
 from quartzpy import JobDetail, SimpleTrigger
 
 RATE = 100
@@ -48,6 +48,7 @@ def run(bench: Bench) -> Result:
 
 def _lateness(bench: Bench, *, burning: str | None, switch_interval: float | None = None) -> list[float]:
     """Return how late other triggers' jobs start while a job keeps an executor's interpreter busy."""
+    scale = bench.scale
     url = bench.new_database()
     options: dict[str, Any] = {"executors": {POOL: "processes:1"}} if burning == POOL else {}
     if burning is not None:
@@ -58,9 +59,6 @@ def _lateness(bench: Bench, *, burning: str | None, switch_interval: float | Non
                 JobDetail(Burn, "burn", executor=burning, disallow_concurrent=True, durable=True), often
             )
     with nodes(url, switch_interval=switch_interval, **options) as (node,):
-        store_steady(url, RATE)
-        bench.server.settle(url)
-        node.start()
-        starts = starts_during(node, bench.scale.burn_seconds, warm_up=bench.scale.warm_up_seconds)
+        values = lateness_ms(bench.server, url, node, RATE, warm_up=scale.warm_up_seconds, seconds=scale.burn_seconds)
     bench.server.drop(url)
-    return [start.late_ms for start in starts]
+    return values

@@ -15,6 +15,8 @@ from benchmarks.scenarios.soak import store_endless
 from quartzpy import JobDetail, SimpleTrigger
 
 PASS_INTERVAL = "2ms"
+IDLE_WORKERS = 10
+"""The default."""
 
 
 def run(bench: Bench) -> Result:
@@ -64,7 +66,7 @@ def _idle(bench: Bench) -> tuple[float, float | None, float]:
     """Return the share of a core, in per cent, of an idle node and of its server, and the node's memory."""
     url = bench.new_database()
     bench.server.settle(url)
-    with nodes(url) as (node,):
+    with nodes(url, workers=IDLE_WORKERS) as (node,):
         node.start()
         time.sleep(bench.scale.warm_up_seconds)
         server, ours, began = bench.server.cpu_seconds, node.cpu_seconds, time.monotonic()

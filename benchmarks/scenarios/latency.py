@@ -6,11 +6,11 @@ import time
 
 from benchmarks.bench import Bench
 from benchmarks.drains import client
-from benchmarks.figures import Chart, ContestantFailed, Goal, Line, Result, Table, percentile
+from benchmarks.figures import Chart, ContestantError, Goal, Line, Result, Table, percentile
 from benchmarks.jobs import NoteStart
 from benchmarks.nodes import nodes, wait_for
 from benchmarks.peers import Peer
-from benchmarks.steady import PERCENTILE_COLUMNS, distribution, percentile_cells, starts_during, store_steady
+from benchmarks.steady import PERCENTILE_COLUMNS, distribution, lateness_ms, percentile_cells
 from quartzpy import JobDetail, SimpleTrigger
 
 P50_MS, P99_MS, SCHEDULED_P50_MS = 1.0, 5.0, 5.0
@@ -26,7 +26,7 @@ def run(bench: Bench) -> Result:
             label = f"{peer.name}, {rate}/s"
             try:
                 theirs[label] = _peer_lateness(bench, peer, rate)
-            except ContestantFailed as error:
+            except ContestantError as error:
                 notes.append(f"{label} was left out: {error}")
     measured = {**{f"quartzpy, {rate:,}/s": values for rate, values in ours.items()}, **theirs}
     goals = []
@@ -61,13 +61,13 @@ def run(bench: Bench) -> Result:
 
 def _lateness(bench: Bench, rate: int) -> list[float]:
     url = bench.new_database()
+    scale = bench.scale
     with nodes(url) as (node,):
-        store_steady(url, rate)
-        bench.server.settle(url)
-        node.start()
-        starts = starts_during(node, bench.scale.latency_seconds, warm_up=bench.scale.warm_up_seconds)
+        values = lateness_ms(
+            bench.server, url, node, rate, warm_up=scale.warm_up_seconds, seconds=scale.latency_seconds
+        )
     bench.server.drop(url)
-    return [start.late_ms for start in starts]
+    return values
 
 
 def _peer_lateness(bench: Bench, peer: Peer, rate: int) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 from benchmarks.bench import Bench
 from benchmarks.drains import drain
@@ -46,7 +47,7 @@ def run(bench: Bench) -> Result:
             GROWTH,
             waits[_label(count)].ratio(waits[_label(before)]),
         )
-        for before, count in zip(counts, counts[1:], strict=False)
+        for before, count in pairwise(counts)
     ]
 
     def points(spreads: dict[str, Spread]) -> tuple[tuple[float, float], ...]:

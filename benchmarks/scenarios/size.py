@@ -23,7 +23,7 @@ from benchmarks.figures import (
 )
 from benchmarks.jobs import Nothing
 from benchmarks.nodes import nodes
-from benchmarks.steady import PERCENTILE_COLUMNS, percentile_cells, starts_during, store_steady
+from benchmarks.steady import PERCENTILE_COLUMNS, lateness_ms, percentile_cells, steady_lateness_ms, store_steady
 from quartzpy import CronTrigger, JobDetail, JobKey, SimpleTrigger, Trigger
 
 RATE = 1_000
@@ -150,11 +150,9 @@ def _drain_beside(bench: Bench, url: str) -> float:
 
 
 def _lateness(bench: Bench, url: str) -> list[float]:
+    scale = bench.scale
     with nodes(url) as (node,):
-        store_steady(url, RATE)
-        node.start()
-        starts = starts_during(node, bench.scale.latency_seconds, warm_up=bench.scale.warm_up_seconds)
-    return [start.late_ms for start in starts]
+        return lateness_ms(bench.server, url, node, RATE, warm_up=scale.warm_up_seconds, seconds=scale.latency_seconds)
 
 
 def _misfires(bench: Bench) -> Result:
@@ -177,7 +175,7 @@ def _misfires(bench: Bench) -> Result:
             scheduler.schedule_job(JobDetail(Nothing, "missed", durable=True), triggers)
         bench.server.settle(url)
         # They are due for the first time soon after the node starts with the misfires before it.
-        store_steady(url, MISFIRE_RATE, begin=datetime.now(UTC) + timedelta(milliseconds=300))
+        store_steady(url, MISFIRE_RATE, datetime.now(UTC) + timedelta(milliseconds=300))
         began = time.monotonic()
         node.start()
         with bench.server.connect(url) as connection:
@@ -190,10 +188,9 @@ def _misfires(bench: Bench) -> Result:
                 # Counting costs the server time, so it is done rarely.
                 time.sleep(0.25)
         seconds = time.monotonic() - began
-        late = [start.late_ms for start in node.starts()]
-        if len(late) < MISFIRE_RATE:
-            # Few misfires are worked off before enough other triggers were due.
-            late += [start.late_ms for start in starts_during(node, 1.0)]
+        # If the misfires are few, they are worked off before enough other triggers were due.
+        time.sleep(max(0.0, 1.5 - seconds))
+        late = steady_lateness_ms(node)
     bench.server.drop(url)
     return Result(
         "size",
