@@ -16,6 +16,8 @@ class Scale:
     rounds: int = 5
     drained: int = 20_000
     """The number of due triggers of one drain."""
+    warm_up_runs: int = 500
+    """The number of jobs that each node runs before a drain is measured."""
     peer_share: float = 1.0
     """The share of its own number of jobs that a peer runs."""
     delays_ms: tuple[float, ...] = (0.0, 0.5, 1.35, 5.0)
@@ -28,14 +30,15 @@ class Scale:
     warm_up_seconds: float = 3.0
     scheduled_now: int = 200
     """The number of jobs that are scheduled one by one for an idle node."""
-    few: int = 1_000
-    many: int = 1_000_000
+    stored: tuple[int, ...] = (1_000, 100_000, 1_000_000)
     size_rounds: int = 3
     misfires: int = 100_000
     not_takeable: int = 100_000
     idle_seconds: float = 20.0
     load_seconds: float = 20.0
     burn_seconds: float = 20.0
+    switch_intervals: tuple[float, ...] = (0.005, 0.001, 0.0002)
+    """The switch intervals of the interpreter, in seconds."""
     soak_seconds: float = 1_200.0
     soak_triggers: int = 5_000
     memory_fires: int = 50_000
@@ -53,13 +56,14 @@ QUICK = Scale(
     latency_seconds=2.0,
     warm_up_seconds=1.0,
     scheduled_now=20,
-    many=20_000,
+    stored=(1_000, 20_000),
     size_rounds=1,
     misfires=5_000,
     not_takeable=5_000,
     idle_seconds=3.0,
     load_seconds=2.0,
     burn_seconds=2.0,
+    switch_intervals=(0.005,),
     soak_seconds=6.0,
     soak_triggers=2_000,
     memory_fires=5_000,

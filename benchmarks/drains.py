@@ -17,8 +17,6 @@ from quartzpy import Job, JobDetail, Scheduler, SimpleTrigger
 DUE_SINCE = timedelta(minutes=10)
 INTERVAL = timedelta(hours=12)
 TIMEOUT_SECONDS = 300.0
-WARM_UP = 500
-"""The number of jobs that each node runs first, so that connections, statements and threads are there."""
 RECORDED = "SELECT count(*) FROM qrtz_executions WHERE job_name = '{job}'"
 SECONDS = (
     "SELECT extract(epoch FROM max(ended_at)) - {released} FROM qrtz_executions"
@@ -48,9 +46,12 @@ def store_due(url: str, job: type[Job], count: int, *, recurring: bool, name: st
         scheduler.schedule_job(JobDetail(job, name, durable=True, **options), triggers)
 
 
-def warm_up(url: str, ready: list[NodeProcess]) -> None:
-    """Let nodes that are in standby run some jobs, and put them back into standby."""
-    count = WARM_UP * len(ready)
+def warm_up(bench: Bench, url: str, ready: list[NodeProcess]) -> None:
+    """Let nodes that are in standby run some jobs, and put them back into standby.
+
+    After that their connections, statements and threads are there.
+    """
+    count = bench.scale.warm_up_runs * len(ready)
     store_due(url, Nothing, count, recurring=True, name="warm-up")
     _release(ready, count)
     for node in ready:
@@ -94,7 +95,7 @@ def drain(
     count = bench.scale.drained if count is None else count
     url = bench.new_database()
     with nodes(url if delayed is None else delayed(url), node_count, **settings) as ready:
-        warm_up(url, ready)
+        warm_up(bench, url, ready)
         store_due(url, job, count, recurring=recurring)
         bench.server.settle(url)
         seconds = seconds_to_drain(bench.server, url, ready, count)

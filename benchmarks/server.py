@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ class Server:
 
     def new_database(self, *, with_tables: bool = True, template: str | None = None) -> str:
         """Create a database, empty, with quartzpy's tables or as a copy of another one, and return its URL."""
-        name = f"quartzpy_benchmark_{next(self._numbers)}"
+        name = f"quartzpy_benchmark_{os.getpid()}_{next(self._numbers)}"
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
             statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(str(make_url(template).database)))

@@ -13,8 +13,6 @@ from benchmarks.server import Server
 from quartzpy import JobDetail, SimpleTrigger
 
 STEADY = "steady"
-# The time in which the triggers are stored, so that the first of them are not late already.
-LEAD = timedelta(seconds=2)
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 
@@ -37,7 +35,8 @@ def lateness_ms(
     server: Server, url: str, node: NodeProcess, rate: int, *, warm_up: float, seconds: float
 ) -> list[float]:
     """Start a node with triggers that fire at a steady rate; return how late their jobs start after a warm-up."""
-    begin = datetime.now(UTC) + LEAD
+    # The triggers are stored before, so the first of them are not late already.
+    begin = datetime.now(UTC) + timedelta(seconds=1 + rate / 1000)
     store_steady(url, rate, begin)
     server.settle(url)
     node.start()

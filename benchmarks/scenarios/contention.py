@@ -16,13 +16,12 @@ from quartzpy import JobDetail, SimpleTrigger
 RATE = 100
 ADDED_P99_MS = 20.0
 POOL = "cpu"
-SWITCH_INTERVALS = (0.005, 0.001, 0.0002)
 
 
 def run(bench: Bench) -> Result:
     measured = {"without it": _lateness(bench, burning=None)}
     measured["in the process pool"] = _lateness(bench, burning=POOL)
-    for interval in SWITCH_INTERVALS:
+    for interval in bench.scale.switch_intervals:
         name = f"on a thread, switch interval {interval * 1000:g} ms"
         measured[name] = _lateness(bench, burning="default", switch_interval=interval)
     alone, pooled = (percentile(measured[name], 99) for name in ("without it", "in the process pool"))

@@ -39,7 +39,7 @@ def run(bench: Bench) -> Result:
     program = [sys.executable, "-m", "benchmarks.scenarios.memory_store"]
     measured = {
         count: result_of([*program, str(count), str(scale.memory_fires), str(scale.size_rounds)], cwd=str(ROOT))
-        for count in (scale.few, scale.many)
+        for count in (scale.stored[0], scale.stored[-1])
     }
     few, many = (statistics.median(found["per_second"]) for found in measured.values())
     rows = tuple(
@@ -55,7 +55,7 @@ def run(bench: Bench) -> Result:
     columns = ("triggers", "fires per second (median)", "range", "seconds to store", "MiB")
     return Result(
         "memory-store",
-        goals=[Goal(f"fires with {scale.many:,} triggers, of those with {scale.few:,}", 0.9, many / few)],
+        goals=[Goal(f"fires with {scale.stored[-1]:,} triggers, of those with {scale.stored[0]:,}", 0.9, many / few)],
         tables=[Table("The in-memory store, without jobs and threads", columns, rows)],
         figures={f"{count:,} triggers": found for count, found in measured.items()},
     )

@@ -79,30 +79,39 @@ def _store(url: str, triggers: list[Trigger]) -> float:
 def _stored(bench: Bench) -> Result:
     """Compare throughput and latency with few and with many stored triggers, and measure the storing."""
     scale = bench.scale
-    few, many = bench.new_database(), bench.new_database()
-    _store(few, _simple(scale.few))
-    seconds = _store(many, _simple(scale.many))
-    cron_count = max(scale.many // 10, 1)
+    few, many = scale.stored[0], scale.stored[-1]
+    labels = {count: f"{count:,} stored" for count in scale.stored}
+    urls = {labels[count]: bench.new_database() for count in scale.stored}
+    seconds = {count: _store(urls[label], _simple(count)) for count, label in labels.items()}
+    cron_count = max(many // 10, 1)
     other = bench.new_database()
     cron_seconds = _store(other, _cron(cron_count))
     bench.server.drop(other)
-    urls = {f"{scale.few:,} stored": few, f"{scale.many:,} stored": many}
     for url in urls.values():
         bench.server.settle(url)
     rates, notes = interleaved(
-        scale.size_rounds, {name: partial(_drain_beside, bench, url) for name, url in urls.items()}
+        scale.size_rounds, {label: partial(_drain_beside, bench, url) for label, url in urls.items()}
     )
-    lateness = {name: _lateness(bench, url) for name, url in urls.items()}
-    first, last = rates.values()
-    middle = [percentile(values, 50) for values in lateness.values()]
+    lateness = {labels[count]: _lateness(bench, urls[labels[count]]) for count in (few, many)}
     for url in urls.values():
         bench.server.drop(url)
+    first, last = rates[labels[few]], rates[labels[many]]
+    middle = {label: percentile(values, 50) for label, values in lateness.items()}
+    points = tuple((float(count), rates[label].median) for count, label in labels.items())
+    stored_rows = [
+        (f"{count:,} simple triggers", rounded(spent), rounded(count / spent)) for count, spent in seconds.items()
+    ]
+    stored_rows.append((f"{cron_count:,} cron triggers", rounded(cron_seconds), rounded(cron_count / cron_seconds)))
     return Result(
         "size",
         goals=[
-            Goal(f"throughput with {scale.many:,} stored triggers, of that with {scale.few:,}", 0.9, last.ratio(first)),
-            Goal(f"p50 of latency with {scale.few:,}, of that with {scale.many:,}", 0.9, middle[0] / middle[1]),
-            Goal(f"{scale.many:,} triggers stored by one call, per second", 10_000, scale.many / seconds),
+            Goal(f"throughput with {many:,} stored triggers, of that with {few:,}", 0.9, last.ratio(first)),
+            Goal(
+                f"p50 of latency with {few:,} stored triggers, of that with {many:,}",
+                0.9,
+                middle[labels[few]] / middle[labels[many]],
+            ),
+            Goal(f"{many:,} triggers stored by one call, per second", 10_000, many / seconds[many]),
         ],
         tables=[
             rate_table("Recurring triggers drained beside stored ones", rates, {}),
@@ -111,35 +120,32 @@ def _stored(bench: Bench) -> Result:
                 ("", *PERCENTILE_COLUMNS),
                 tuple((name, *percentile_cells(values)) for name, values in lateness.items()),
             ),
-            Table(
-                "Triggers stored by one call",
-                ("", "seconds", "per second"),
-                (
-                    (f"{scale.many:,} simple triggers", rounded(seconds), rounded(scale.many / seconds)),
-                    (f"{cron_count:,} cron triggers", rounded(cron_seconds), rounded(cron_count / cron_seconds)),
-                ),
-            ),
+            Table("Triggers stored by one call", ("", "seconds", "per second"), tuple(stored_rows)),
         ],
         charts=[
             Chart(
-                "size", "Throughput by stored triggers", "stored triggers", "fires per second",
-                (Line("quartzpy", ((scale.few, first.median), (scale.many, last.median))),), log_x=True,
+                "size",
+                "Throughput by stored triggers",
+                "stored triggers",
+                "fires per second",
+                (Line("quartzpy", points),),
+                log_x=True,
             )
         ],
         notes=notes,
         figures={
             "beside stored triggers": {name: list(spread.values) for name, spread in rates.items()},
             "late beside stored triggers, ms": lateness,
-            "storing, s": {"simple": seconds, "cron": cron_seconds},
+            "storing, s": {**{f"{count} simple": spent for count, spent in seconds.items()}, "cron": cron_seconds},
         },
-    )  # fmt: skip
+    )
 
 
 def _drain_beside(bench: Bench, url: str) -> float:
     """Return the fires per second of a node in a database that holds other triggers, which stay."""
     name = f"drained-{time.monotonic_ns()}"
     with nodes(url) as ready:
-        warm_up(url, ready)
+        warm_up(bench, url, ready)
         store_due(url, Nothing, bench.scale.drained, recurring=True, name=name)
         bench.server.settle(url)
         seconds = seconds_to_drain(bench.server, url, ready, bench.scale.drained, name)
@@ -217,7 +223,7 @@ def _not_takeable(bench: Bench) -> Result:
     def blocked_drain() -> float:
         url = bench.new_database()
         with nodes(url) as ready:
-            warm_up(url, ready)
+            warm_up(bench, url, ready)
             # Stored first, so they have been due for longer than all others.
             store_due(url, Nothing, count, recurring=True, name="not-takeable", requires=["absent"])
             store_due(url, Nothing, bench.scale.drained, recurring=True)
