@@ -112,12 +112,12 @@ class Server:
         """Return the number of bytes ever written to the server's write-ahead log."""
         return int(self.one(url, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"))
 
-    def commits(self, url: str) -> int:
-        """Return the number of transactions of a database that were committed."""
+    def transactions(self, url: str) -> int:
+        """Return the number of transactions of a database that have ended."""
         with self.connect(url) as connection:
             connection.execute("SELECT pg_stat_force_next_flush()")
             row = connection.execute(
-                "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
             ).fetchone()
         assert row is not None
         return int(row[0])

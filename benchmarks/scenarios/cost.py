@@ -10,7 +10,7 @@ from benchmarks.drains import client
 from benchmarks.figures import Goal, Result, Table, rounded
 from benchmarks.jobs import Nothing
 from benchmarks.nodes import nodes, wait_for
-from benchmarks.scenarios.size import MISFIRES_LEFT, STORM_TIMEOUT
+from benchmarks.scenarios.misfires import LEFT, THRESHOLD, TIMEOUT_SECONDS
 from benchmarks.scenarios.soak import store_endless
 from quartzpy import JobDetail, SimpleTrigger
 
@@ -55,9 +55,9 @@ def _empty_pass(bench: Bench) -> float | None:
     with nodes(url, idle_wait=PASS_INTERVAL) as (node,):
         node.start()
         time.sleep(bench.scale.warm_up_seconds)
-        before, commits = bench.server.cpu_seconds, bench.server.commits(url)
+        before, earlier = bench.server.cpu_seconds, bench.server.transactions(url)
         time.sleep(bench.scale.idle_seconds)
-        after, passes = bench.server.cpu_seconds, bench.server.commits(url) - commits
+        after, passes = bench.server.cpu_seconds, bench.server.transactions(url) - earlier
     bench.server.drop(url)
     return None if before is None or after is None or not passes else (after - before) * 1000 / passes
 
@@ -116,10 +116,10 @@ def _after_storm(bench: Bench) -> float:
         scheduler.schedule_job(JobDetail(Nothing, "missed", durable=True), triggers)
     del triggers
     bench.server.settle(url)
-    with nodes(url, misfire_threshold="60s") as (node,):
+    with nodes(url, misfire_threshold=THRESHOLD) as (node,):
         node.start()
-        wait_for(lambda: bench.server.one(url, MISFIRES_LEFT) == 0, STORM_TIMEOUT, "the misfires", every=0.5)
-        wait_for(lambda: node.runs >= bench.scale.misfires, STORM_TIMEOUT, "a run for each misfire", every=0.5)
+        wait_for(lambda: bench.server.one(url, LEFT) == 0, TIMEOUT_SECONDS, "the misfires", every=0.5)
+        wait_for(lambda: node.runs >= bench.scale.misfires, TIMEOUT_SECONDS, "a run for each misfire", every=0.5)
         time.sleep(bench.scale.warm_up_seconds)
         memory = node.resident_mebibytes
     bench.server.drop(url)

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 
 from benchmarks.bench import Bench
-from benchmarks.figures import Goal, Result, Table, rounded
+from benchmarks.figures import Result, Table, rounded
 from benchmarks.plots import HOW_TO_INSTALL
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
@@ -158,7 +158,6 @@ def run(bench: Bench) -> Result:
     repeats = 2 * bench.scale.rounds
     mix: list[tuple[str, ...]] = []
     hard_ones: list[tuple[str, ...]] = []
-    goals: list[Goal] = []
     figures: dict[str, dict[str, float]] = {}
     notes: list[str] = []
     peers = _peers(notes)
@@ -174,13 +173,11 @@ def run(bench: Bench) -> Result:
             slower = statistics.median(theirs[line] / ours[text] for text, line in MIX)
             figures[f"{name}, {zone}"] = theirs
             mix.append((f"{name}, {zone}", *_cells(theirs), f"{rounded(slower)} times"))
-            goals.append(Goal(f"{name} in {zone}: times slower than quartzpy (median of the mix)", 1.0, slower))
         slowest = {text: hard(text, zone, repeats) for text in HARD}
         figures[f"hard ones, {zone}"] = slowest
         hard_ones += [(f"`{text}`", zone, rounded(spent)) for text, spent in slowest.items()]
     return Result(
         "fire-times",
-        goals=goals,
         tables=[
             Table(
                 "Microseconds for a fire time, a mix of 20 expressions", ("", "median", "most", "slower"), tuple(mix)
