@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from benchmarks.peers.peer import rate_of, result_of
+from benchmarks.peers.peer import PeerError, rate_of, result_of
 from benchmarks.peers.python_peers import cache
 from benchmarks.server import Server
 
@@ -47,6 +47,8 @@ class Quartz:
 
     def lateness_ms(self, server: Server, url: str, rate: int, warm_up: float, seconds: float) -> list[float]:
         result = result_of([*self._java("Latency", url), str(rate), str(warm_up), str(seconds)])
+        if not result["lateness_ms"]:
+            raise PeerError(f"no job started within {seconds:g} s at {rate} fires/s")
         return [float(value) for value in result["lateness_ms"]]
 
     def _java(self, program: str, url: str) -> list[str]:

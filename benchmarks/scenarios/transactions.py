@@ -11,6 +11,7 @@ from benchmarks.drains import client
 from benchmarks.figures import Result, Table
 from benchmarks.jobs import NoteStart, Nothing
 from benchmarks.nodes import nodes, wait_for
+from benchmarks.scenarios.latency import GAP_SECONDS
 from benchmarks.steady import PERCENTILE_COLUMNS, lateness_ms, percentile_cells
 from quartzpy import JobDetail, JobKey, SimpleTrigger
 
@@ -36,21 +37,21 @@ def run(bench: Bench) -> Result:
 
 def _commit_to_start(bench: Bench) -> list[float]:
     url = bench.new_database()
-    delays = []
     engine = sqlalchemy.create_engine(url)
     with nodes(url) as (node,), client(url) as scheduler:
         scheduler.schedule_job(JobDetail(NoteStart, "inside", durable=True))
         node.start()
+        committed = []
         for _ in range(bench.scale.scheduled_now):
-            already = node.runs
             with engine.connect() as connection:
                 scheduler.using(connection).trigger_job(JobKey("inside"))
                 connection.commit()
-            committed = time.time()
-            wait_for(lambda already=already: node.runs > already, 30, "the start", every=0.005)  # type: ignore[misc]
-            delays += [(start.started - committed) * 1000 for start in node.starts()]
-            # The node shall be idle again, not on its way from the job before.
-            time.sleep(0.02)
+            committed.append(time.time())
+            time.sleep(GAP_SECONDS)
+        wait_for(lambda: node.runs == len(committed), 30, "the last start")
+        # Each job has started before the next one was committed, unless the machine stood still.
+        starts = sorted(start.started for start in node.starts())
+        delays = [(start - commit) * 1000 for start, commit in zip(starts, committed, strict=True)]
     engine.dispose()
     bench.server.drop(url)
     return delays
