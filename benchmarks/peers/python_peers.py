@@ -87,7 +87,7 @@ PYTHON_PEERS = (
         "apscheduler3",
         "apscheduler3",
         ("apscheduler>=3.11,<4", "sqlalchemy>=2.0", "psycopg[binary]>=3.2"),
-        "SQLAlchemy job store, 50 threads; one node only, as it has no cluster",
+        "SQLAlchemy job store, 10 threads; one node only, as it has no cluster",
         4_000,
     ),
     PythonPeer(

@@ -13,7 +13,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 
-WORKERS = 50
+WORKERS = 10
 TIMEOUT = 300.0
 
 _runs = itertools.count(1)
