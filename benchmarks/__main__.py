@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 import traceback
@@ -10,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from sqlalchemy import make_url
 
 from benchmarks import report
 from benchmarks.bench import FULL, QUICK, Bench, Scale
@@ -71,12 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scale,
         url=options.url,
         with_peers=not options.no_peers,
-        command=" ".join(["python -m benchmarks", *words]),
+        command=command_of(words, options.url),
         started=started,
         directory=directory,
     )
     print(f"\n{directory}/report.md, results.json and the charts are written.")
     return 1 if run.failures else 0
+
+
+def command_of(words: Sequence[str], url: str | None) -> str:
+    """Return the command for the report, without the password of the server's URL."""
+    command = shlex.join(["python", "-m", "benchmarks", *words])
+    if url is None:
+        return command
+    return command.replace(url, make_url(url).render_as_string(hide_password=True))
 
 
 def measure(

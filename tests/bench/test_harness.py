@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import SCENARIOS, main, measure
+from benchmarks.__main__ import SCENARIOS, command_of, main, measure
 from benchmarks.bench import QUICK, Bench, Scale
 from benchmarks.contestants import ceiling
 from benchmarks.drains import drain
@@ -72,6 +72,17 @@ def test_a_scenario_that_fails_is_reported_and_the_others_run(postgres_server: S
     assert run.failures == {"broken": "ValueError: broken"}
     assert [result.scenario for result in run.results] == ["sound"]
     assert "The scenario failed: ValueError: broken" in (tmp_path / "report.md").read_text()
+
+
+def test_the_report_names_the_command_without_the_password() -> None:
+    url = "postgresql://bench:secret@db:5432/main"
+    assert command_of(["soak", "--url", url], url) == (
+        "python -m benchmarks soak --url postgresql://bench:***@db:5432/main"
+    )
+    assert command_of(["soak", f"--url={url}"], url) == (
+        "python -m benchmarks soak --url=postgresql://bench:***@db:5432/main"
+    )
+    assert command_of(["--quick"], None) == "python -m benchmarks --quick"
 
 
 def test_a_quick_run_is_smaller_in_everything_that_takes_time() -> None:
