@@ -28,7 +28,7 @@ class Quartz:
         "clustered JDBC store, HikariCP with 20 connections, threadCount 50, batchTriggerAcquisitionMaxCount 50,"
         " acquireTriggersWithinLock"
     )
-    drained = 3_000
+    drained = 2_000
     fires_at_instants = True
 
     def missing(self) -> str | None:

@@ -16,6 +16,7 @@ from quartzpy import JobDetail, SimpleTrigger
 RATE = 100
 ADDED_P99_MS = 20.0
 POOL = "cpu"
+BURNT = "SELECT count(*) FROM qrtz_executions WHERE job_name = 'burn' AND outcome = 'SUCCEEDED'"
 
 
 def run(bench: Bench) -> Result:
@@ -59,5 +60,8 @@ def _lateness(bench: Bench, *, burning: str | None, switch_interval: float | Non
             )
     with nodes(url, switch_interval=switch_interval, **options) as (node,):
         values = lateness_ms(bench.server, url, node, RATE, warm_up=scale.warm_up_seconds, seconds=scale.burn_seconds)
+    burnt = bench.server.one(url, BURNT)
     bench.server.drop(url)
+    if burning is not None and not burnt:
+        raise RuntimeError(f"the CPU-bound job did not succeed once in the executor {burning!r}")
     return values

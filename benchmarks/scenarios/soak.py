@@ -18,6 +18,8 @@ HISTORY_RETENTION = "2m"
 SAMPLES = 60
 ENDS_AT = 0.95
 DEAD_ROWS_GROW_AT_MOST = 1.5
+# Autovacuum looks for dead rows once a minute, so a shorter soak says nothing about them.
+LONG_ENOUGH_SECONDS = 300.0
 
 
 def store_endless(url: str, count: int) -> None:
@@ -77,7 +79,8 @@ def run(bench: Bench) -> Result:
         goals=[
             Goal(f"rate at the end of {total / 60:.3g} min at full rate, of that at the beginning", ENDS_AT,
                  final / first),
-            Goal("most dead rows in the last third, times the middle third", DEAD_ROWS_GROW_AT_MOST, growth,
+            Goal("most dead rows in the last third, times the middle third", DEAD_ROWS_GROW_AT_MOST,
+                 growth if total >= LONG_ENOUGH_SECONDS else None,
                  at_most=True),
         ],
         tables=[Table(f"{total / 60:.3g} minutes at full rate", ("", "at the beginning", "at the end"), rows)],

@@ -162,6 +162,7 @@ def test_the_json_holds_all_values_and_the_verdicts(run: Run, tmp_path: Path) ->
     assert stored["results"][0]["figures"] == {"values": [1.0, 2.0]}
     assert [goal["is_met"] for goal in stored["results"][0]["goals"]] == [False, None]
     assert stored["machine"] == {"cores": 2}
+    assert (tmp_path / "out" / "example.svg").exists() == plots.can_draw()
 
 
 def test_without_matplotlib_the_report_says_how_to_install_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
