@@ -8,7 +8,7 @@ in the same flight, tells that they are due. So a wrong expectation costs a seco
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from quartzpy.store.sql.due import NEXT_DUE, front
 from quartzpy.store.sql.guard import NODE
 from quartzpy.store.sql.misfire_rule import caught_up
 from quartzpy.store.sql.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
+from quartzpy.store.sql.rate_limits import around
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.store.sql.settling import RECONCILE_NEW
@@ -113,32 +114,41 @@ def acquire(
     slots = (tuple(values["job_types"]), tuple(values["placements"]), tuple(values["passed_over"]))
     look = session.send(NEXT_DUE, **values)
 
-    def flight(text: str, *, reconciles: bool) -> _Flight:
-        before = [session.send(RECONCILE_NEW)] if reconciles else []
-        *_, taken, left = session.locked(*before, session.send(text, **values, **take, since=ANY_TIME), look)
-        return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows))
+    def flight(text: str) -> _Flight:
+        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
+        claim = session.send(text, **values, **take, since=ANY_TIME)
+        limits = session.has_rate_limits
+        *results, left = session.locked(*reconcile, *(around(session, claim) if limits else [claim]), look)
+        taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
+        return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows, turn))
 
-    reconciles = session.has_new
-    if not reconciles and not session.expectation.is_due(slots, look_ahead):
-        # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds nothing.
-        [left] = session.read(look)
-        seen = _noted(session, slots, _Flight(require_epoch(node, left)))
-        if not seen.is_due(look_ahead):
-            return seen.outcome()
-        reconciles = session.has_new
-    if not reconciles and (since := session.expectation.backlog(slots)) is not None:
-        # At high load: what is left need not be looked up after each batch.
-        [taken] = session.locked(session.send(ACQUIRE_UNLIMITED, **values, **take, since=since), keeps_expectation=True)
-        if len(taken.rows) == limit:
-            return _outcome_of_backlog(session, slots, taken.rows)
-        [left] = session.read(look)
-        return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows)).outcome()
-    everything = reconciles or session.expectation.limited_is_due(slots, look_ahead)
-    done = flight(ACQUIRE if everything else ACQUIRE_UNLIMITED, reconciles=reconciles)
-    if not done.taken and (
-        (done.new is not None and not reconciles) or (not everything and done.limited_is_due(look_ahead))
-    ):
-        done = flight(ACQUIRE, reconciles=session.has_new)
+    if not session.has_new and not session.has_rate_limits:
+        if not session.expectation.is_due(slots, look_ahead):
+            # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
+            # nothing.
+            [left] = session.read(look)
+            seen = _noted(session, slots, _Flight(require_epoch(node, left)))
+            if not seen.is_due(look_ahead):
+                return seen.outcome()
+        elif (since := session.expectation.backlog(slots)) is not None:
+            # At high load: what is left need not be looked up after each batch.
+            claim = session.send(ACQUIRE_UNLIMITED, **values, **take, since=since)
+            [taken] = session.locked(claim, keeps_expectation=True)
+            if len(taken.rows) == limit:
+                return _outcome_of_backlog(session, slots, taken.rows)
+            [left] = session.read(look)
+            return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows)).outcome()
+    applied = session.has_new, session.has_rate_limits
+    everything = any(applied) or session.expectation.limited_is_due(slots, look_ahead)
+    done = flight(ACQUIRE if everything else ACQUIRE_UNLIMITED)
+    needed = session.has_new, session.has_rate_limits
+    is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
+    if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
+        # Triggers that this step has not looked at may be due already.
+        applied = needed
+        done = flight(ACQUIRE)
+    if session.has_rate_limits and not applied[1]:
+        done = replace(done, turn=done.now)
     if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.new is None:
         session.expectation.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
     return done.outcome()
@@ -154,10 +164,11 @@ def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tu
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """The answer of `NEXT_DUE`, and the rows of the statement before it."""
+    """The answer of `NEXT_DUE`, the rows of the statement before it, and the next turn by a rate limit."""
 
     left: tuple[Any, ...]
     taken: Sequence[tuple[Any, ...]] = ()
+    turn: datetime | None = None
 
     @property
     def now(self) -> datetime:
@@ -171,21 +182,23 @@ class _Flight:
         return new
 
     def is_due(self, look_ahead: timedelta) -> bool:
-        """Return whether a trigger is left that is due, or that has yet to be reconciled."""
-        return self.new is not None or (self.left[2] is not None and self.left[2] <= self.now + look_ahead)
+        """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
+        return (
+            self.new is not None or self.left[4] or (self.left[2] is not None and self.left[2] <= self.now + look_ahead)
+        )
 
     def limited_is_due(self, look_ahead: timedelta) -> bool:
         """Return whether a trigger of a job with a limit is left that is due."""
         return self.left[3] is not None and self.left[3] <= self.now + look_ahead
 
     def outcome(self) -> Acquisition:
-        now, new, soonest, _, *placed = self.left
+        now, new, soonest, _, _, *placed = self.left
         fired, acquired, skipped = by_outcome(self.taken)
         return Acquisition(
             now,
             fired,
             acquired,
-            min((at for at in (new, soonest) if at is not None), default=None),
+            min((at for at in (new, soonest, self.turn) if at is not None), default=None),
             skipped,
             {DispatchKey(*dispatch_key) for dispatch_key in zip(*placed, strict=True)},
         )
@@ -194,5 +207,6 @@ class _Flight:
 def _noted(session: SqlSession, slots: Hashable, done: _Flight) -> _Flight:
     """Keep what the next acquire step may expect."""
     session.has_new = done.new is not None
+    session.has_rate_limits = done.left[4]
     session.expectation.note(slots, done.now, done.left[2], done.left[3])
     return done

@@ -50,7 +50,7 @@ claimed AS MATERIALIZED (
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
            j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.coalesced,
            j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
-           j.continuations::text AS continuations, j.display_name, j.capture_logs
+           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
       FROM advanced t
      CROSS JOIN LATERAL (
         SELECT * FROM $job_details o

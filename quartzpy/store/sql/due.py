@@ -76,7 +76,9 @@ placed AS (
 SELECT node.at,
        -- triggers that users' transactions have stored, and that no step has reconciled yet
        (SELECT min(n.next_fire_time) FROM $triggers n WHERE n.sched_name = %(sched)s AND n.misfire_rule = 'NEW'),
-       known.soonest, known.soonest_limited, ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
+       known.soonest, known.soonest_limited,
+       EXISTS (SELECT FROM $job_details WHERE sched_name = %(sched)s AND rate_limit IS NOT NULL),
+       ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
   FROM node
  CROSS JOIN LATERAL (
     SELECT min(first_of_key.next_fire_time) AS soonest,

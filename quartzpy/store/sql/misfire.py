@@ -35,7 +35,7 @@ WITH node AS MATERIALIZED (SELECT $now AS at)
 SELECT node.at, late.*
   FROM node
  CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS known(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('SKIP'), ('ONCE')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
@@ -95,7 +95,7 @@ moved AS (
            upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{{}}') || l.missed::timestamptz[])[:{MOST_MISSED}] END,
-           misfire_rule = CASE WHEN l.made_up > 0 THEN 'IGNORE' ELSE {USUAL_RULE} END,
+           misfire_rule = CASE WHEN l.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
            catch_up_until = CASE WHEN l.made_up > 0 THEN %(at)s::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quartzpy.store.sql.orphans import orphans
+from quartzpy.store.sql.rate_limits import PRUNE
 from quartzpy.store.sql.session import SqlSession
 
 # Triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again.
@@ -49,7 +50,8 @@ def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_t
         triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
     if not history and not triggers:
         return 0
-    results = session.unlocked(*history, *triggers)
+    # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
+    results = session.unlocked(*history, *triggers, session.send(PRUNE))
     ended = [key for result in results[len(history) :] for key in result.rows]
     if ended:
         session.unlocked(*orphans(session, [(group, name) for group, name in ended]))

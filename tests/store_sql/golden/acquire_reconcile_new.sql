@@ -1,11 +1,12 @@
 UPDATE qrtz_triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = 
-CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+CASE WHEN s.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+     WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
 ,
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
-       placement = s.placement, concurrency_key = s.new_key
+       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit
   FROM (SELECT o.row, j.*, 
 CASE WHEN j.concurrency_key IS NULL THEN ''
      ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
@@ -92,7 +93,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p
                  LIMIT 500
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.job_data
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
+                   d.job_data
               FROM qrtz_job_details d
              WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1) AS j) AS s

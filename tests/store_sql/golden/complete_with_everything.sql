@@ -61,13 +61,13 @@ followers AS MATERIALIZED (
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.concurrency_key, o.job_data
+               o.rate_limit, o.concurrency_key, o.job_data
           FROM qrtz_job_details o
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
 repeatable AS MATERIALIZED (
-    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode
+    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
       FROM (
     SELECT e.fire_id, f.job_group, f.job_name FROM ended e 
      CROSS JOIN LATERAL (
@@ -75,7 +75,7 @@ repeatable AS MATERIALIZED (
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
      WHERE e.retry_after IS NOT NULL) AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode FROM qrtz_job_details o
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode FROM qrtz_job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
@@ -141,11 +141,13 @@ unblocked AS (
 ),
 retried AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, held_by_mode,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
            'simple',
            '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN 
@@ -159,7 +161,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_na
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
-           clock_timestamp() + f.retry_after, true, clock_timestamp() + f.retry_after, f.priority, 'ignore', 'IGNORE', f.attempt + (f.outcome = 'FAILED')::int,
+           clock_timestamp() + f.retry_after, true, clock_timestamp() + f.retry_after, f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, f.attempt + (f.outcome = 'FAILED')::int,
            jsonb_build_object(
         'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
         'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
@@ -169,11 +172,13 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_na
         ON CONFLICT DO NOTHING RETURNING trigger_state, next_fire_time),
 continued AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, held_by_mode,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
            'simple',
            '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN 
@@ -187,7 +192,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_na
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
-           clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore', 'IGNORE', 1,
+           clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1,
            jsonb_build_object(
         'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
         'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,

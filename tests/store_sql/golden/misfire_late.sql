@@ -2,7 +2,7 @@ WITH node AS MATERIALIZED (SELECT clock_timestamp() AS at)
 SELECT node.at, late.*
   FROM node
  CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS known(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('SKIP'), ('ONCE')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,

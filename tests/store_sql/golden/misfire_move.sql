@@ -39,8 +39,9 @@ moved AS (
            upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
-           misfire_rule = CASE WHEN l.made_up > 0 THEN 'IGNORE' ELSE 
-CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+           misfire_rule = CASE WHEN l.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE 
+CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+     WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
  END,

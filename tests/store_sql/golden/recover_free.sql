@@ -9,10 +9,10 @@ abandoned AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 ),
 repeatable AS MATERIALIZED (
-    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode
+    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
       FROM (SELECT * FROM abandoned WHERE runs_again) AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode FROM qrtz_job_details o
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode FROM qrtz_job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 ),
@@ -34,7 +34,7 @@ followers AS MATERIALIZED (
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.concurrency_key, o.job_data
+               o.rate_limit, o.concurrency_key, o.job_data
           FROM qrtz_job_details o
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -78,11 +78,13 @@ unblocked AS (
 ),
 reruns AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, held_by_mode,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS', 'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
            'simple',
            '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN 
@@ -96,7 +98,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_na
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
-           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore', 'IGNORE', f.attempt,
+           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, f.attempt,
            jsonb_build_object(
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
         'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
@@ -109,11 +112,13 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_na
 ),
 continued AS (
     INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, held_by_mode,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
            'simple',
            '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN 
@@ -127,7 +132,8 @@ EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_na
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
-           clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore', 'IGNORE', 1,
+           clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1,
            jsonb_build_object(
         'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
         'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,

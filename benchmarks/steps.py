@@ -8,6 +8,7 @@ figures hardly depend on what else the machine does. Waiting for the disk and fo
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +21,8 @@ from unittest import mock
 
 import psycopg
 
-from benchmarks.bench_drain import Nothing
-from benchmarks.harness import database, report, server_version, vacuum
+from benchmarks.jobs import Nothing
+from benchmarks.server import Server, running_server
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.config import SchedulerConfig
 from quartzpy.runtime.fire_requests import refill_of
@@ -32,8 +33,8 @@ from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
 from quartzpy.store.sql.store import SqlJobStore
 
 NAME = "bench"
-TYPE = "benchmark-nothing"
-assert Nothing is not None
+JOB_TYPE = "benchmark-nothing"
+"""The type of `Nothing`."""
 _TABLES = ("qrtz_triggers", "qrtz_fired_triggers", "qrtz_executions", "qrtz_job_details")
 
 
@@ -105,13 +106,17 @@ def title(sql: str) -> str:
     return (comment[1] if comment else f"{first[:30]} {' '.join(names[:3])}").strip()
 
 
+def report(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
 @contextmanager
 def metered(meter: Meter) -> Iterator[None]:
     with mock.patch.object(connections, "fly", meter.fly):
         yield
 
 
-def fill(dsn: str, count: int, *, recurring: bool, ahead: timedelta) -> None:
+def fill(server: Server, dsn: str, count: int, *, recurring: bool, ahead: timedelta) -> None:
     client = Scheduler(dsn, name=NAME, misfire_threshold="1d")
     client.clear()
     due = datetime.now(UTC) + ahead
@@ -121,12 +126,12 @@ def fill(dsn: str, count: int, *, recurring: bool, ahead: timedelta) -> None:
         [SimpleTrigger(f"t{n}", start_time=due + n * timedelta(microseconds=10), **interval) for n in range(count)],
     )
     client.shutdown()
-    vacuum(dsn)
+    server.settle(dsn)
 
 
 def drained(store: SqlJobStore, node: Node, batch: int, most: int) -> int:
     """Acquire and complete batches until nothing is due or `most` triggers have fired; return how many fired."""
-    openings = [AvailableSlots(TYPE)]
+    openings = [AvailableSlots(JOB_TYPE)]
     day = timedelta(days=365)
     fires = 0
     while fires < most:
@@ -161,15 +166,17 @@ def with_store(dsn: str, work: Callable[[SqlJobStore, Node], None]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dsn")
+    parser.add_argument("--url", help="the server to use; default: an embedded one")
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--batch", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=10, help="fires of each recurring trigger")
     parser.add_argument("--empty", type=int, default=500, help="passes that find nothing")
     options = parser.parse_args()
-    with database(options.dsn) as dsn, psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as observer:
+    with running_server(options.url) as server:
+        dsn = server.new_database()
+        observer = server.connect(dsn)
         for recurring in (True, False):
-            fill(dsn, options.count, recurring=recurring, ahead=-timedelta(hours=24))
+            fill(server, dsn, options.count, recurring=recurring, ahead=-timedelta(hours=24))
             meter = Meter(observer)
             fires = 0
 
@@ -192,7 +199,6 @@ def main() -> None:
                 ).fetchall()
             }
             report(
-                "steps",
                 triggers="recurring" if recurring else "one-shot",
                 fires=fires,
                 batch=options.batch,
@@ -201,9 +207,9 @@ def main() -> None:
                 wal_per_fire=round(sum(cost.wal_bytes for cost in meter.costs.values()) / fires),
                 statements=per(fires, meter.costs),
                 tables=tables,
-                postgresql=server_version(dsn),
+                postgresql=server.version,
             )
-        fill(dsn, 1_000, recurring=True, ahead=timedelta(hours=1))
+        fill(server, dsn, 1_000, recurring=True, ahead=timedelta(hours=1))
         meters = [Meter(observer, measures_wal=False, whole=whole) for whole in (True, False)]
 
         def look(store: SqlJobStore, node: Node) -> None:
@@ -216,7 +222,6 @@ def main() -> None:
 
         with_store(dsn, look)
         report(
-            "steps",
             triggers="nothing due",
             passes=options.empty,
             flights_per_pass=meters[0].flights / options.empty,
