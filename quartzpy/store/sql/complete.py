@@ -22,6 +22,7 @@ from quartzpy.store.sql.completion_effects import effects
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.overlap import unblocked
+from quartzpy.store.sql.plain_completions import between_fire_and_now
 from quartzpy.store.sql.rerun import RETRY, repeatable, rerun
 from quartzpy.store.sql.session import SqlSession
 
@@ -166,8 +167,8 @@ history AS (
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result, retry_at{log})
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, {retry_at}{log}
+           epoch, fired_time, scheduled_time, {between_fire_and_now("started_at")}, {between_fire_and_now("ended_at")},
+           outcome, error, attempt, trigger_data, result::jsonb, {retry_at}{log}
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id

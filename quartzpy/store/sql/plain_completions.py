@@ -31,7 +31,17 @@ from quartzpy.store.sql import failures
 from quartzpy.store.sql.completion_effects import refills
 from quartzpy.store.sql.session import SqlSession
 
-COMPLETE_PLAIN = """
+
+def between_fire_and_now(instant: str) -> str:
+    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock.
+
+    Estimates of two nodes differ by up to a round trip. Without the limits, the history could show that an execution
+    began before the previous one of a serial job had ended.
+    """
+    return f"least(greatest({instant}, fired_time), $now)"
+
+
+COMPLETE_PLAIN = f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(results)s::text[], %(logs)s::text[])
@@ -55,8 +65,8 @@ history AS (
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result, log)
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, log
+           epoch, fired_time, scheduled_time, {between_fire_and_now("started_at")}, {between_fire_and_now("ended_at")},
+           outcome, error, attempt, trigger_data, result::jsonb, log
       FROM done
 )
 SELECT $now, ARRAY(SELECT fire_id FROM done)

@@ -119,8 +119,8 @@ history AS (
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result, retry_at, log)
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END, log
+           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()), least(greatest(ended_at, fired_time), clock_timestamp()),
+           outcome, error, attempt, trigger_data, result::jsonb, CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END, log
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id
