@@ -19,6 +19,7 @@ from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.runtime.announcer import Announcer
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
@@ -317,13 +318,8 @@ class Engine:
 
     def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         self._capacity.occupy([one.placement for one in fired])
-        self._executors.submit(
-            [
-                (executor, partial(self._runner.run, Execution(one, epoch, executor, self._config.name)))
-                for one in fired
-                for executor in (self._executors.of(one.placement),)
-            ]
-        )
+        runner, executor_of, name = self._runner, self._executors.of, self._config.name
+        self._executors.submit([Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired])
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:

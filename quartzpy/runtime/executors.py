@@ -6,11 +6,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 from quartzpy.runtime.process_workers import ProcessWorkers
-from quartzpy.runtime.worker_pool import Task, WorkerPool
+from quartzpy.runtime.worker_pool import WorkerPool
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.attempt import Attempt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,10 +79,10 @@ class Executors:
     def occupied(self) -> int:
         return sum(executor.pool.occupied for executor in self._all.values())
 
-    def submit(self, tasks: Sequence[tuple[Executor, Task]]) -> None:
-        """Run tasks, each in one slot. The caller has made sure that there are enough free slots."""
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
         for executor in self._all.values():
-            if some := [task for of, task in tasks if of is executor]:
+            if some := [attempt for attempt in attempts if attempt.executor is executor]:
                 executor.pool.submit(some)
 
     def wait_until_idle(self, left: Callable[[], float | None]) -> bool:

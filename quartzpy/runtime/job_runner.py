@@ -7,10 +7,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quartzpy.config import ExecutorKind
 from quartzpy.context import JobExecutionContext
@@ -21,7 +21,6 @@ from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.progress import Progress
-from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.error_text import describe
@@ -30,6 +29,9 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.attempt import Attempt
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ class JobRunner:
         self._running: dict[int, Execution] = {}
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
-        self._report_progress = report_progress
+        self.report_progress = report_progress
         self._clock = clock
         self.is_closing = False
         """True if the node is shutting down. Immediate refires are then left to other nodes."""
@@ -95,8 +97,8 @@ class JobRunner:
         """The number of warnings about executions that were still running long after their timeout."""
 
     def running(self) -> list[Execution]:
-        with self._lock:
-            return list(self._running.values())
+        # A dict is copied by one step of the interpreter, so no lock is needed.
+        return list(self._running.values())
 
     def fire_ids_of(self, epoch: Epoch) -> set[int]:
         """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
@@ -109,20 +111,12 @@ class JobRunner:
             execution.stop()
         return len(asked)
 
-    def run(self, execution: Execution) -> None:
-        """Run one execution and pass its completion to `ended`: None if this node may no longer run it."""
-        try:
-            if not execution.epoch.wait_until_trusted():
-                self.end_as(execution, None)
-                return
-            with self._lock:
-                self._running[execution.fired.fire_id] = execution
-            timeout = execution.fired.timeout
-            if timeout is not None:
-                execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
-            Attempt(self, execution).run()
-        except BaseException as error:
-            self.fail(execution, error)
+    def note_running(self, execution: Execution) -> None:
+        """Note that an execution is running from now on, and start its timeout."""
+        self._running[execution.fired.fire_id] = execution
+        timeout = execution.fired.timeout
+        if timeout is not None:
+            execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
 
     # --- the end of an execution
 
@@ -164,9 +158,10 @@ class JobRunner:
         if not execution.is_recorded_first():
             return
         try:
-            with self._lock:
-                self._running.pop(execution.fired.fire_id, None)
-                self._notifying.pop(execution.fired.fire_id, None)
+            self._running.pop(execution.fired.fire_id, None)
+            if self._notifying:
+                with self._lock:
+                    self._notifying.pop(execution.fired.fire_id, None)
             if execution.deadline is not None:
                 self._deadlines.cancel(execution.deadline)
         finally:
@@ -247,25 +242,13 @@ class JobRunner:
             )
         return job
 
-    def context_for(
-        self,
-        execution: Execution,
-        job: Job,
-        transaction: Callable[[], AbstractContextManager[Any]],
-        fenced_transaction: Callable[[], AbstractContextManager[Any]],
-    ) -> JobExecutionContext:
-        context = JobExecutionContext(
-            execution.fired,
+    def context_for(self, attempt: Attempt, job: Job) -> JobExecutionContext:
+        return JobExecutionContext(
+            attempt.fired,
+            attempt,
             scheduler=self._scheduler,
             job_instance=job,
             # Not taken from the instance, which may be a proxy for a job in another process.
-            data_type=self._job_types.data_type(execution.fired.job_type),
-            instance_id=execution.epoch.node.instance_id,
-            is_lease_lost=lambda: execution.lease_lost,
-            cancelled=execution.cancelled,
-            transaction=transaction,
-            fenced_transaction=fenced_transaction,
-            report_progress=partial(self._report_progress, execution),
+            data_type=self._job_types.data_type(attempt.fired.job_type),
+            instance_id=attempt.epoch.node.instance_id,
         )
-        execution.context = context
-        return context
