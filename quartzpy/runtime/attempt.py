@@ -10,6 +10,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import lru_cache
 from types import MethodType
 from typing import Any
@@ -36,6 +37,7 @@ from quartzpy.store.protocol import Completion
 TRUST_REST = 0.05
 """The interval, in seconds, at which an `async def` job checks whether the lease was renewed."""
 NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
+HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
 
 _is_coroutine_function = lru_cache(maxsize=1_024)(inspect.iscoroutinefunction)
 
@@ -60,11 +62,22 @@ class Attempt(EndingExecution):
             if not self.epoch.wait_until_trusted():
                 runner.end_as(self, None)
                 return
+            self.began_at = runner.clock()
             runner.note_running(self)
             self._started_at = self._attempt_started_at = runner.store_time.now()
             self._run()
         except BaseException as error:
             runner.fail(self, error)
+
+    def hand_back(self) -> None:
+        """End an execution that has not begun, so that any node runs it at once.
+
+        It is snoozed without a delay: the history shows it, and the run that follows has the same attempt, the same
+        nominal fire time and the same key.
+        """
+        now = self.runner.store_time.now()
+        completion = Completion(self.fired, now, now, Outcome.SNOOZED, error=HANDED_BACK, retry_after=timedelta())
+        self.runner.end_as(self, completion)
 
     # --- before the job
 

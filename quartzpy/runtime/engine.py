@@ -99,6 +99,8 @@ class Engine:
             {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
             f"{name}-worker",
             partial(self._new_processes, job_factory),
+            most_ahead=config.batch_size,
+            clock=clock.monotonic,
         )
         self._capacity = Capacity(self._executors, config.labels, config.execution_groups, Role(config.role))
         self._known = KnownTypes(
@@ -143,7 +145,9 @@ class Engine:
             f"{name}-scheduler",
             **common,
             capacity=self._capacity,
+            executors=self._executors,
             submit=self._submit,
+            hand_back=self._hand_back,
             running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
@@ -328,10 +332,17 @@ class Engine:
             self._completer.put(execution, completion)
 
     def _freed(self, execution: Execution) -> None:
-        placement = execution.fired.placement
-        group_was_full = self._capacity.release(placement)
-        if self._executors.of(placement).pool.release() or group_was_full:
+        fired, began_at = execution.fired, execution.began_at
+        group_was_full = self._capacity.release(fired.placement)
+        executor = execution.executor or self._executors.of(fired.placement)
+        seconds = None if began_at is None else self._clock.monotonic() - began_at
+        if executor.pool.release(seconds) or group_was_full:
             self._scheduler.wakeup.set()
+
+    def _hand_back(self, patience: float) -> None:
+        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
+        for attempt in self._executors.take_back(patience):
+            attempt.hand_back()
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         return ProcessWorkers(

@@ -37,6 +37,7 @@ class Execution:
         "_scheduler",
         "_unfreed",
         "_unrecorded",
+        "began_at",
         "cancelled",
         "context",
         "deadline",
@@ -64,6 +65,8 @@ class Execution:
         self.work: Stoppable | None = None
         self.deadline: int | None = None
         """The number of its entry in `Deadlines`."""
+        self.began_at: float | None = None
+        """The monotonic time at which it began to run on this node. None before."""
         # `bytearray.pop` is atomic, and the garbage collector does not visit a bytearray.
         self._unrecorded = bytearray(1)
         self._unfreed = bytearray(1)

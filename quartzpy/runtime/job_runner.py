@@ -90,7 +90,7 @@ class JobRunner:
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
         self.report_progress = report_progress
-        self._clock = clock
+        self.clock = clock
         self.is_closing = False
         """True if the node is shutting down. Immediate refires are then left to other nodes."""
         self.overrun_timeouts = 0
@@ -170,11 +170,11 @@ class JobRunner:
     def begin_notifying(self, execution: Execution, completion: Completion) -> None:
         """Note that the listeners are about to be called for this end, so that `check` can limit the delay."""
         with self._lock:
-            self._notifying[execution.fired.fire_id] = (execution, completion, self._clock())
+            self._notifying[execution.fired.fire_id] = (execution, completion, self.clock())
 
     def check(self) -> None:
         """Record executions whose listeners are slow, so that the listeners occupy a worker and delay nothing else."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             late = [
                 (one, completion)
