@@ -37,6 +37,8 @@ from quartzpy.store.protocol import Completion
 TRUST_REST = 0.05
 """The interval, in seconds, at which an `async def` job checks whether the lease was renewed."""
 NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
+LONGEST_LEAD = 0.025
+"""The longest time, in seconds, before its instant at which a fire is committed; see `scheduler_thread`."""
 HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
 
 _is_coroutine_function = lru_cache(maxsize=1_024)(inspect.iscoroutinefunction)
@@ -62,12 +64,21 @@ class Attempt(EndingExecution):
             if not self.epoch.wait_until_trusted():
                 runner.end_as(self, None)
                 return
+            fired = self.fired
+            if fired.fire_time <= fired.scheduled_fire_time:
+                self._wait_for_the_instant()
             self.began_at = runner.clock()
             runner.note_running(self)
             self._started_at = self._attempt_started_at = runner.store_time.now()
             self._run()
         except BaseException as error:
             runner.fail(self, error)
+
+    def _wait_for_the_instant(self) -> None:
+        # The fire was committed a little early. The worker waits, so that no thread has to be woken at the instant.
+        early = self.runner.store_time.seconds_until_surely(self.fired.scheduled_fire_time)
+        if early > 0:
+            self.cancelled.wait(min(early, LONGEST_LEAD))
 
     def hand_back(self) -> None:
         """End an execution that has not begun, so that any node runs it at once.

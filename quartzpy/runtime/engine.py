@@ -109,7 +109,7 @@ class Engine:
             job_modules=config.job_modules,
             capacity=self._capacity,
             node=lambda: self._present_epoch().node,
-            changed=lambda: self._scheduler.wakeup.set(),
+            changed=lambda: self._scheduler.look_again(),
         )
         self._progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=watch)
         self._runner = JobRunner(
@@ -237,7 +237,7 @@ class Engine:
         self._epoch = self._registration.rejoin(self._capacity.capabilities)
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
         self._checkin.wakeup.set()
-        self._scheduler.wakeup.set()
+        self._scheduler.look_again()
         # The recovering node counted these jobs as suspects for the death of this one, which is alive.
         suspected, self._suspected_jobs = self._suspected_jobs, set()
         self._store.forgive(suspected)
@@ -251,7 +251,7 @@ class Engine:
 
     def scheduling_changed(self, earliest: datetime | None = None) -> None:
         """Wake the scheduler thread, as a trigger may be due earlier than it expects."""
-        self._scheduler.wakeup.set()
+        self._scheduler.look_again()
         if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
             # It may be later than the trigger's misfire threshold; the misfire handler decides.
             self._misfires.wakeup.set()
@@ -265,7 +265,7 @@ class Engine:
             self._announcer.watched()
 
     def _wake_schedulers(self) -> None:
-        self._scheduler.wakeup.set()
+        self._scheduler.look_again()
         self._misfires.wakeup.set()
 
     def _disown(self, fire_ids: Collection[int]) -> None:
@@ -336,7 +336,9 @@ class Engine:
         group_was_full = self._capacity.release(fired.placement)
         executor = execution.executor or self._executors.of(fired.placement)
         seconds = None if began_at is None else self._clock.monotonic() - began_at
-        if executor.pool.release(seconds) or group_was_full:
+        if group_was_full:
+            self._scheduler.look_again()
+        if executor.pool.release(seconds):
             self._scheduler.wakeup.set()
 
     def _hand_back(self, patience: float) -> None:

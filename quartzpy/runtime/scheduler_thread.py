@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
@@ -18,6 +18,7 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events import JobSkipped, SchedulerError
 from quartzpy.jitter import uniform
 from quartzpy.listeners import Listeners
+from quartzpy.runtime.attempt import LONGEST_LEAD
 from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.claims import NotDue, PassedOver
 from quartzpy.runtime.epoch import Epoch
@@ -97,11 +98,20 @@ class SchedulerThread(EpochService):
         self._passed_over = PassedOver(clock)
         self._fruitless = 0
         self._more_is_due = False
+        self._looks_again = True
+        self._look_at = 0.0
+        """The monotonic time at which the next trigger comes within reach, by the last answer."""
+        self._lead = 0.0
         self._has_gathered = False
         self.differences = 0
         """The number of differences between this node and its rows in the store that were found and resolved."""
 
     # --- called by other threads
+
+    def look_again(self) -> None:
+        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said."""
+        self._looks_again = True
+        self.wakeup.set()
 
     def set_standby(self, standby: bool) -> None:
         self._resting.clear()
@@ -155,7 +165,10 @@ class SchedulerThread(EpochService):
                 self._wake_others(epoch)
                 self._resting.set()
             return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
-        self._fire_due(epoch)
+        if self._fire_due(epoch) and not (self._looks_again or self._more_is_due):
+            left = self._look_at - self._clock.monotonic()
+            if left > 0:
+                return min(left, self._until_due())
         if self._gathers():
             return min(GATHERING, self._until_due())
         available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
@@ -175,6 +188,7 @@ class SchedulerThread(EpochService):
 
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
         limit = min(workers_of(available_slots), self._config.batch_size)
+        self._looks_again = False
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
@@ -207,6 +221,7 @@ class SchedulerThread(EpochService):
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
             shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
             rest = min(rest, max(shortest, until))
+        self._look_at = self._clock.monotonic() + rest
         return min(rest, self._until_due())
 
     def _until_due(self) -> float:
@@ -214,7 +229,7 @@ class SchedulerThread(EpochService):
         now = self._clock.monotonic()
         return min(
             (
-                max(self._not_due.rest(claim.fire_id, now), self._store_time.seconds_until(at))
+                max(self._not_due.rest(claim.fire_id, now), self._store_time.seconds_until(at) - self._lead)
                 for claim in self._claims
                 if (at := claim.progress.next_fire_time) is not None
             ),
@@ -231,26 +246,36 @@ class SchedulerThread(EpochService):
             return NO_REST
         return FULL_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
 
-    def _fire_due(self, epoch: Epoch) -> None:
+    def _fire_due(self, epoch: Epoch) -> bool:
+        """Fire the claims that are due. Return whether there were any."""
         now, at = self._store_time.now(), self._clock.monotonic()
+        # Twice the lead, so that a flight fires all that becomes due until the next one is worth it.
+        early = timedelta(seconds=2 * self._lead)
+        until = now + early
         due = [
             claim
             for claim in self._claims
-            if (claim.progress.next_fire_time or now) <= now and self._not_due.rest(claim.fire_id, at) <= 0
+            if (claim.progress.next_fire_time or now) <= until and self._not_due.rest(claim.fire_id, at) <= 0
         ]
         if not due:
-            return
+            return False
         requests = self._fire_requests(epoch, due, now)
         if not requests:
-            return
+            return False
         asked_at = self._clock.monotonic()
-        firing = self._store.fire(epoch.node, requests)
+        firing = self._store.fire(epoch.node, requests, early=early)
         self._store_time.learn(firing.now, asked_at)
+        self._learn_lead(self._clock.monotonic() - asked_at)
         requested = {request.acquired.fire_id for request in requests}
         self._drop(requested.difference(firing.not_due))
         self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
+        return True
+
+    def _learn_lead(self, seconds: float) -> None:
+        """Set the lead from the duration of a flight: a fire is committed just before its instant."""
+        self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
     def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
         """Return the fire requests for these claims.

@@ -8,6 +8,7 @@ trigger does not change.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 
 from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
 from quartzpy.store.sql.acquire import BLOCK_SIBLINGS, CANCEL_OTHERS, OVERLAP, PLACE, TAKEN
@@ -29,8 +30,9 @@ wanted AS (
         AS w(fire_id, following, is_complete)
 ),
 ready AS MATERIALIZED (
-    SELECT node.at, t.row, t.job_group, t.job_name, t.max_concurrent, t.overlap_policy, t.concurrency_key,
-           t.next_fire_time, t.prev_fire_time AS previous_time, t.priority, true AS fires_now,
+    SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.max_concurrent,
+           t.overlap_policy, t.concurrency_key, t.next_fire_time, t.prev_fire_time AS previous_time, t.priority,
+           true AS fires_now,
            w.fire_id, w.following, w.is_complete, t.coalesced_fire_times,
            CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
                 THEN least((SELECT count(*) FROM unnest(w.following) AS u(instant) WHERE u.instant <= node.at),
@@ -40,7 +42,7 @@ ready AS MATERIALIZED (
      CROSS JOIN wanted w
       JOIN $fired_triggers f
         ON f.fire_id = w.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-         AND f.scheduled_time <= node.at
+         AND f.scheduled_time <= node.at + %(early)s::interval
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.*
           FROM $triggers o
@@ -213,7 +215,7 @@ SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f
 """
 
 
-def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest]) -> Firing:
+def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest], early: timedelta) -> Firing:
     """Fire the claims of `moves` that are due; see `JobStore.fire`."""
     fire_ids = [move.acquired.fire_id for move in moves]
     at_node = {"instance": node.instance_id, "epoch": node.epoch}
@@ -222,6 +224,7 @@ def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest]) -> Firin
             FIRE,
             **at_node,
             fire_ids=fire_ids,
+            early=early,
             following=[move.following.instants for move in moves],
             complete=[move.following.is_complete for move in moves],
             channel=session.channel,
