@@ -64,12 +64,12 @@ class Attempt(EndingExecution):
             if not self.epoch.wait_until_trusted():
                 runner.end_as(self, None)
                 return
-            fired = self.fired
-            if fired.fire_time <= fired.scheduled_fire_time:
+            if self.fired.fire_time <= self.fired.scheduled_fire_time:
                 self._wait_for_the_instant()
             self.began_at = runner.clock()
             runner.note_running(self)
-            self._started_at = self._attempt_started_at = runner.store_time.now()
+            # The estimate of the store's time may be behind the time at which the store committed the fire.
+            self._started_at = self._attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
             self._run()
         except BaseException as error:
             runner.fail(self, error)
