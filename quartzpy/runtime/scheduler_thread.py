@@ -43,8 +43,10 @@ LONGEST_LOCKED_REST = 0.25
 """The longest such delay. The delay doubles with each attempt."""
 GATHERING = 0.002
 """The time, in seconds, for which the thread waits for further free workers, so that a batch is worth a round trip."""
-PATIENCE = 0.1
-"""The time, in seconds, for which a fire waits for a worker of this node before it is left to any node."""
+PATIENCE = 1.0
+"""The time, in seconds, for which a fire waits behind jobs that turned out to be long, before it is left to any node.
+
+It is much longer than `pace.HORIZON`, so that a machine that stalls for a moment hands nothing back."""
 FULL_REST = 0.5
 """The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
 STANDBY_REST = 3_600.0

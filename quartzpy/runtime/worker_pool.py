@@ -40,7 +40,7 @@ class WorkerPool:
         self.name = name
         self._clock = clock
         self._pace = Pace(most_ahead)
-        self._began_at = clock()
+        self._submitted_at = self._began_at = clock()
         """The instant at which a task last started."""
         self._wake_at = size - 1
         """The number of occupied slots at which `release` returns True."""
@@ -82,8 +82,9 @@ class WorkerPool:
     def submit(self, tasks: Sequence[Task]) -> None:
         """Run tasks, each in one slot. The caller has made sure that there is room for them."""
         with self._lock:
+            self._submitted_at = self._clock()
             if not self._tasks:
-                self._began_at = self._clock()
+                self._began_at = self._submitted_at
             self._occupied += len(tasks)
             self._tasks.extend(tasks)
             self._wake_one()
@@ -119,8 +120,8 @@ class WorkerPool:
             return self._waiting() > 0
 
     def take_back(self, patience: float) -> list[Task]:
-        """Remove the tasks that wait for a slot, if none has started for `patience` seconds, or if they would not start
-        within that time at the present pace.
+        """Remove the tasks that wait for a slot, if none has started for `patience` seconds, or if they were submitted
+        so long ago and the tasks that run are no longer short.
 
         Their slots remain occupied until the caller releases them.
         """
@@ -128,8 +129,8 @@ class WorkerPool:
             waiting = self._waiting()
             if waiting <= 0:
                 return []
-            now = self._clock()
-            if now - self._began_at < patience and waiting <= self._pace.within(patience, now):
+            since = self._began_at if self._pace.is_fast else self._submitted_at
+            if self._clock() - since < patience:
                 return []
             # Otherwise this node would fire the same triggers ahead again.
             self._pace.stalled()

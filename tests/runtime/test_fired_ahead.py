@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 import pytest
 
@@ -118,15 +119,36 @@ def test_what_waits_behind_a_job_that_turned_out_to_be_long_is_taken_back() -> N
     pool.close()
 
 
-def test_what_would_wait_for_long_at_the_present_pace_is_taken_back_although_tasks_still_start() -> None:
+def test_what_waits_behind_long_jobs_is_taken_back_although_tasks_still_start() -> None:
     clock = Clock()
-    pool = fast_pool(1, clock, ended=10)
-    go_on = threading.Event()
-    pool.submit([lambda: go_on.wait(10) and None] + [lambda: None] * 100)
-    clock.now += PASSED
-    assert len(pool.take_back(PATIENCE)) == 100
+    pool = fast_pool(2, clock)
+    began, go_on = threading.Semaphore(0), threading.Event()
+
+    def long() -> None:
+        began.release()
+        go_on.wait(10)
+
+    pool.submit([long] * 100)
+    for _ in range(2):
+        assert began.acquire(timeout=5)
+    clock.now += 2 * PATIENCE
+    pool.release(1.0)
     go_on.set()
+    assert began.acquire(timeout=5), "another one has just started"
+    assert len(pool.take_back(PATIENCE)) == 97
     pool.close()
+
+
+def test_what_waits_in_a_long_row_of_short_jobs_is_not_taken_back() -> None:
+    clock = Clock()
+    pool = fast_pool(1, clock)
+    pool._occupied, pool._tasks = 100, deque([lambda: None] * 100)
+    for _ in range(50):
+        clock.now += PATIENCE / 2
+        assert pool.take_back(PATIENCE) == []
+        assert pool._next() is not None
+        pool.release(0.000_1)
+    assert pool.has_waiting
 
 
 def test_a_pool_of_long_jobs_asks_for_more_at_its_first_free_slot_and_one_of_short_jobs_at_a_batch() -> None:
