@@ -110,7 +110,8 @@ class Attempt(EndingExecution):
         self._finish()
 
     def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
-        name = f"job {self.fired.job_key}, fire {self.fired.fire_id}"
+        fired = self.fired
+        name = f"job {fired.job_group}.{fired.job_name}, fire {fired.fire_id}"
         self.work = self.runner.loop.run(work, name, done)
         if self.cancelled.is_set():
             self.stop()
