@@ -3,6 +3,7 @@
 from quartzpy import cron
 from quartzpy.async_scheduler import AsyncScheduler
 from quartzpy.calendars.annual import AnnualCalendar
+from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.cron import CronCalendar
 from quartzpy.calendars.daily import DailyCalendar
@@ -34,9 +35,10 @@ from quartzpy.paging import Page, Query
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
-from quartzpy.states import ExecutionState, JobMode, PublicState
+from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
+from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.cron import CronMisfire, CronTrigger
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.fixed_delay import FixedDelayTrigger
@@ -51,8 +53,11 @@ __all__ = [
     "AnnualCalendar",
     "AnyOf",
     "AsyncScheduler",
+    "BaseCalendar",
     "Calendar",
     "CalendarIntervalTrigger",
+    "CompletedExecution",
+    "CompletionInstruction",
     "Continuation",
     "CronCalendar",
     "CronExpression",
@@ -106,6 +111,7 @@ __all__ = [
     "TriggerListener",
     "TriggeredExecution",
     "WeeklyCalendar",
+    "WholeDayCalendar",
     "at",
     "cron",
     "disallow_concurrent_execution",

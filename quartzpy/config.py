@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Self
 
+from quartzpy.captured_logs import DEFAULT_LIMIT, SMALLEST_LIMIT
 from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
@@ -270,6 +271,10 @@ class SchedulerConfig:
     max_job_data_bytes: int = 65_536
     """The largest size of job data in bytes, as stored."""
 
+    max_captured_log_bytes: int = DEFAULT_LIMIT
+    """The largest size, in bytes, of the log lines that are kept of one execution (`capture_logs`). Of longer ones the
+    first and the last lines are kept."""
+
     job_modules: tuple[str, ...] = ()
     """The packages from which job types may be imported because a stored job names them."""
 
@@ -337,6 +342,7 @@ class SchedulerConfig:
         self._check_range("batch_size", 1, 10_000)
         self._check_range("misfire_batch_size", 1, 10_000)
         self._check_range("max_job_data_bytes", 2, 1_048_576)
+        self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
         checked_schema(self.schema)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
 from quartzpy.cancellation import Cancellation
+from quartzpy.captured_logs import LogCapture
 from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
 from quartzpy.instants import Span, as_instant, as_span
@@ -18,20 +20,13 @@ from quartzpy.job_data import (
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
     ORIGINAL_SCHEDULED_FIRE_TIME,
-    PREDECESSOR_FIRE_ID,
-    PREDECESSOR_GROUP,
-    PREDECESSOR_NAME,
-    PREDECESSOR_OUTCOME,
-    PREDECESSOR_RESULT,
-    RETRIED_GROUP,
-    RETRIED_NAME,
-    RETRIED_SCHEDULED_FIRE_TIME,
     JobDataMap,
     decode,
 )
-from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.progress import Progress
-from quartzpy.states import Outcome
+from quartzpy.repetition import from_milliseconds, nominal_fire, predecessor_of, retried_trigger_of
+from quartzpy.run_logger import RunLogger
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
 
@@ -43,10 +38,6 @@ if TYPE_CHECKING:
     from quartzpy.store.protocol import FiredTrigger
     from quartzpy.triggers.trigger import Trigger
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
-_FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
-_FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
-
 
 class RunningExecution(Protocol):
     """The execution behind a context."""
@@ -56,6 +47,9 @@ class RunningExecution(Protocol):
 
     @property
     def lease_lost(self) -> bool: ...
+
+    @property
+    def log_capture(self) -> LogCapture | None: ...
 
     def transaction(self) -> AbstractContextManager[Connection]: ...
 
@@ -222,22 +216,12 @@ class JobExecutionContext:
     @property
     def retried_trigger_key(self) -> TriggerKey | None:
         """The key of the trigger whose failed execution is retried. None in a first attempt."""
-        if RETRIED_NAME not in self.job_data:
-            return None
-        return TriggerKey(str(self.job_data[RETRIED_NAME]), str(self.job_data[RETRIED_GROUP]))
+        return retried_trigger_of(self.job_data)
 
     @property
     def predecessor(self) -> Predecessor | None:
         """The execution that this one runs after, as a continuation; None where it was triggered otherwise."""
-        data = self.job_data
-        if PREDECESSOR_NAME not in data:
-            return None
-        return Predecessor(
-            JobKey(str(data[PREDECESSOR_NAME]), str(data[PREDECESSOR_GROUP])),
-            int(data[PREDECESSOR_FIRE_ID]),
-            Outcome(data[PREDECESSOR_OUTCOME]),
-            data[PREDECESSOR_RESULT],
-        )
+        return predecessor_of(self.job_data)
 
     def _original(self, key: str) -> str:
         if not self.recovering:
@@ -260,7 +244,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return _instant(self._original(ORIGINAL_FIRE_TIME))
+        return from_milliseconds(self._original(ORIGINAL_FIRE_TIME))
 
     @property
     def original_scheduled_fire_time(self) -> datetime:
@@ -269,7 +253,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return _instant(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
+        return from_milliseconds(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
 
     @property
     def nominal_fire_time(self) -> datetime:
@@ -291,14 +275,7 @@ class JobExecutionContext:
 
     @cached_property
     def _nominal(self) -> tuple[TriggerKey, datetime]:
-        key, instant = self.trigger_key, self.scheduled_fire_time
-        data = self.job_data
-        # A recovery may be retried, and a retry recovered. Each kind records its original only once.
-        repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
-        while (names := repeating.pop(key.group, None)) and names[0] in data:
-            group, name, at = (str(data[one]) for one in names)
-            key, instant = TriggerKey(name, group), _instant(at)
-        return key, instant
+        return nominal_fire(self.trigger_key, self.scheduled_fire_time, self.job_data)
 
     @property
     def cancelled(self) -> bool:
@@ -403,11 +380,22 @@ class JobExecutionContext:
         """
         return self._execution.fenced_transaction()
 
+    @cached_property
+    def log(self) -> RunLogger:
+        """A logger for this execution: `context.log.info("sent %d", count)`.
+
+        It logs under the name of the module that defines the job, and its records have the attributes
+        `log_attributes`. If the job captures logs, its records are captured from every thread, even if the level of the
+        logger drops them.
+        """
+        return RunLogger(logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._execution.log_capture)
+
     @property
     def log_attributes(self) -> dict[str, str | int]:
         """The attributes of quartzpy's log records about this execution: `job`, `trigger`, `fire_id` and `node`.
 
-        A job adds them to its own records with `logger.info("...", extra=context.log_attributes)`.
+        `context.log` adds them to its records. With another logger, a job passes them itself:
+        `logger.info("...", extra=context.log_attributes)`.
         """
         return {
             "job": str(self.job_key),
@@ -430,18 +418,3 @@ class JobExecutionContext:
 def _reason(reason: str) -> str:
     check_description(reason, InvalidValueError, "reason")
     return reason
-
-
-def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of a trigger that repeats an execution with this `data`. It names the original execution."""
-    values = (trigger_key.group, trigger_key.name, milliseconds(scheduled_fire_time))
-    return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
-
-
-def milliseconds(instant: datetime) -> str:
-    """Format an instant as Quartz stores it in the data of a recovery trigger: milliseconds since 1970."""
-    return str((instant - _EPOCH) // timedelta(milliseconds=1))
-
-
-def _instant(milliseconds: str) -> datetime:
-    return _EPOCH + timedelta(milliseconds=int(milliseconds))

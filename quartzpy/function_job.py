@@ -11,8 +11,9 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.continuation import Continuation
 from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError
 from quartzpy.instants import Span
-from quartzpy.job import Job, JobDetail, import_path
+from quartzpy.job import Job, JobDetail
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
+from quartzpy.main_module import import_path
 from quartzpy.other_names import FUNCTION_NAMES, Hinted
 from quartzpy.retry import RetryPolicy
 from quartzpy.texts import quoted
@@ -156,6 +157,8 @@ def job(
     requires: Sequence[str] = (),
     continuations: Sequence[Continuation | JobKey | str] = (),
     description: str | None = None,
+    display_name: str | None = None,
+    capture_logs: str | int | None = None,
 ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
 
 

@@ -26,14 +26,13 @@ from quartzpy.instants import Converted, Span, as_span
 from quartzpy.job_data import encode
 from quartzpy.keys import (
     DEFAULT_GROUP,
-    MAIN,
     UNNAMED,
     JobKey,
     check_name,
     given_name,
-    module_of,
 )
-from quartzpy.main_module import importable_name
+from quartzpy.log_levels import checked_level
+from quartzpy.main_module import import_path
 from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
 from quartzpy.retry import RetryPolicy
@@ -51,6 +50,7 @@ _NOT_GIVEN: Any = object()
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
     *("retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
+    "capture_logs",
 )
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
 _FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
@@ -128,17 +128,6 @@ class JobTypes:
 
 job_types = JobTypes()
 """The job types of this process."""
-
-
-def import_path(cls: type | Callable[..., Any]) -> str:
-    """Return the name under which another process can import a class or a function: "package.module:Name".
-
-    The module remains "__main__" if the program cannot be imported under a name; see `importable_name`.
-    """
-    module = module_of(cls)
-    if module == MAIN:
-        module = importable_name(cls.__module__)
-    return f"{module}:{cls.__qualname__}"
 
 
 class Job(ABC):
@@ -230,6 +219,10 @@ class JobDetail:
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
+    - `display_name`: the name that people see, such as "Nightly report"; it need not be unique, and the key remains the
+      identity. `description` is a longer text.
+    - `capture_logs`: the level ("INFO") from which on the log lines of each execution are kept with its record in the
+      history; see `Scheduler.execution_log`. True means "INFO"; "OFF" or False overrides a default of the scheduler.
     - `pause_after_failures`: the triggers of the job's schedule are paused once this number of executions in a row have
       failed. An execution that is retried does not count before its last attempt has failed.
 
@@ -258,6 +251,8 @@ class JobDetail:
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
     pause_after_failures: int | None = None
+    display_name: str | None = None
+    capture_logs: Converted[str | int | None, str | None] = Converted(None)
 
     def __post_init__(self) -> None:
         """Check all values.
@@ -274,6 +269,9 @@ class JobDetail:
         given(self, "name", given_name(self.name, "job name"))
         check_name(self.group, "job group")
         check_description(self.description, InvalidJobError)
+        if self.display_name is not None:
+            check_name(self.display_name, "display_name")
+        given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
         given(self, "data", as_mapping(self.data, self._data_type()))
         encode(self.data)
         cls = self.job if isinstance(self.job, type) else None
@@ -317,9 +315,12 @@ class JobDetail:
         if (self.disallow_concurrent is True and limit not in (None, 1)) or (
             self.disallow_concurrent is False and limit == 1
         ):
+            # Usually dataclasses.replace() has changed one of the two, which express the same limit.
             raise InvalidJobError(
-                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}; give one"
-                " of them (detail.with_values({'max_concurrent': ...}) changes both)"
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}, because"
+                f" disallow_concurrent=True is a limit of 1; give one of them and set the other to None, as"
+                f" detail.with_values({{'max_concurrent': {limit}}}) and"
+                f" detail.with_values({{'disallow_concurrent': {self.disallow_concurrent}}}) do"
             )
         most = self.pause_after_failures
         if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):

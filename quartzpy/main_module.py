@@ -8,11 +8,24 @@ functions therefore use the name by which the module can be imported: `app` for 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import Any
 
-from quartzpy.keys import MAIN
+from quartzpy.keys import MAIN, module_of
+
+
+def import_path(cls: type | Callable[..., Any]) -> str:
+    """Return the name under which another process can import a class or a function: "package.module:Name".
+
+    The module remains "__main__" if the program cannot be imported under a name; see `importable_name`.
+    """
+    module = module_of(cls)
+    if module == MAIN:
+        module = importable_name(cls.__module__)
+    return f"{module}:{cls.__qualname__}"
 
 
 def importable_name(module: str) -> str:

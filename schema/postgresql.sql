@@ -39,6 +39,7 @@ CREATE TABLE qrtz_executions (
     trigger_data JSONB,
     result JSONB,
     retry_at TIMESTAMP WITH TIME ZONE,
+    log TEXT,
     CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
     CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED'))
 );
@@ -85,6 +86,7 @@ CREATE TABLE qrtz_job_details (
     sched_name VARCHAR(200) NOT NULL,
     job_group VARCHAR(200) NOT NULL,
     job_name VARCHAR(200) NOT NULL,
+    display_name TEXT,
     description TEXT,
     job_type VARCHAR(200) NOT NULL,
     is_durable BOOLEAN NOT NULL,
@@ -101,6 +103,7 @@ CREATE TABLE qrtz_job_details (
     node_deaths INTEGER DEFAULT 0 NOT NULL,
     pause_after_failures INTEGER,
     consecutive_failures INTEGER DEFAULT 0 NOT NULL,
+    capture_logs VARCHAR(10),
     job_data JSONB,
     continuations JSONB,
     CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),

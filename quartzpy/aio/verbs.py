@@ -489,6 +489,20 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         """
         return await self._run(lambda behind: behind.execution(fire_id))
 
+    async def execution_log(self, fire_id: FireRef) -> str | None:
+        """Return the log lines of an execution that has ended; None if none were captured.
+
+        A job with `capture_logs="INFO"` keeps the records that its executions log at this level and above, with any
+        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome, so those of a
+        running execution cannot be read yet, and those of an execution whose node died are lost. Of more than
+        `max_captured_log_bytes` the first and the last lines are kept.
+
+        Raises:
+            ExecutionNotFoundError: the execution is not known, or no longer in the history.
+            InvalidValueError: no execution can have this id.
+        """
+        return await self._run(lambda behind: behind.execution_log(fire_id))
+
     async def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""
         return await self._run(lambda behind: behind.counts())

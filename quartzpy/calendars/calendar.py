@@ -7,7 +7,10 @@ from typing import Protocol
 
 
 class Calendar(Protocol):
-    """A set of instants, which excludes others from a trigger's schedule (Quartz's `Calendar`)."""
+    """A set of instants, which excludes others from a trigger's schedule (Quartz's `Calendar`).
+
+    Previews take any object with these methods. The stores keep calendars that are derived from `BaseCalendar`.
+    """
 
     def is_included(self, instant: datetime) -> bool:
         """Return True if a trigger may fire at `instant`."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
-from quartzpy.calendars.wall_clock import WallClockCalendar
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.cron_expressions.crontab_parser import MAX_LENGTH
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.errors import InvalidCalendarError
 
 
 @dataclass(frozen=True)
-class CronCalendar(WallClockCalendar):
+class CronCalendar(BaseCalendar):
     """A calendar that excludes every second whose wall-clock time matches `expression`.
 
     "* * 0-7,18-23 ? * *" includes only the hours from 8 to 18.

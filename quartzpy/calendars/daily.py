@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any, ClassVar, Self
 
-from quartzpy.calendars.wall_clock import WallClockCalendar
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.texts import quoted
 
@@ -16,7 +16,7 @@ _ONE_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
-class DailyCalendar(WallClockCalendar):
+class DailyCalendar(BaseCalendar):
     """A calendar that excludes the times from `start` to `end` on every day, including the millisecond of `end`.
 
     With `invert`, all other times are excluded instead. The range lies within one day: for a range across

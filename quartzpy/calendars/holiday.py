@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, ClassVar, Self
 
-from quartzpy.calendars.wall_clock import WallClockCalendar, WholeDayCalendar
+from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import Converted
 from quartzpy.texts import quoted
@@ -45,7 +45,7 @@ class HolidayCalendar(WholeDayCalendar):
         years: int | Iterable[int],
         subdiv: str | None = None,
         time_zone: str = "UTC",
-        base: WallClockCalendar | None = None,
+        base: BaseCalendar | None = None,
         description: str | None = None,
     ) -> Self:
         """Return the public holidays of `years` in a country (ISO code: "DE") or one of its subdivisions ("BY").

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, Self
 
-from quartzpy.calendars.wall_clock import WholeDayCalendar
+from quartzpy.calendars.base import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError
 from quartzpy.instants import Converted
 from quartzpy.texts import quoted

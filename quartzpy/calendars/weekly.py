@@ -8,7 +8,7 @@ from datetime import date
 from enum import IntEnum
 from typing import Any, ClassVar, Self
 
-from quartzpy.calendars.wall_clock import WholeDayCalendar
+from quartzpy.calendars.base import WholeDayCalendar
 from quartzpy.errors import InvalidCalendarError, InvalidValueError
 from quartzpy.instants import Converted
 from quartzpy.texts import quoted

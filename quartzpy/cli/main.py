@@ -12,6 +12,7 @@ from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.log import log
 from quartzpy.cli.node import node
 from quartzpy.cli.tables import jobs, nodes, running, triggers, why
 from quartzpy.errors import QuartzpyError
@@ -25,7 +26,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, why):
+for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, why, log):
     cli.add_command(command)
 
 

@@ -136,11 +136,12 @@ def _in_words(now: datetime, since: datetime) -> str:
 @shared_options
 def jobs(target: Target, limit: int, json_output: bool) -> None:
     """List jobs with their types and options."""
-    columns = ("job", "type", "triggers", "durable", "limit", "recovers", "timeout", "description")
+    columns = ("job", "display name", "type", "triggers", "durable", "limit", "recovers", "timeout", "description")
     with target.client() as scheduler:
         rows: list[Sequence[Any]] = [
             (
                 record.key,
+                record.display_name,
                 record.job_type,
                 record.trigger_count,
                 _read(record, lambda job: job.durable),
@@ -151,7 +152,7 @@ def jobs(target: Target, limit: int, json_output: bool) -> None:
             )
             for record in scheduler.jobs().page(limit)
         ]
-    _print(columns, rows, json_output, ("description", "timeout", "recovers", "limit"))
+    _print(columns, rows, json_output, ("description", "timeout", "recovers", "limit", "display name"))
 
 
 @click.command()

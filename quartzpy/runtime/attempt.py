@@ -9,12 +9,13 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import lru_cache
 from types import MethodType
 from typing import Any
 
+from quartzpy.captured_logs import capturing, is_capturing
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobError, InvalidValueError, LeaseLostError, OutcomeUnknownError
 from quartzpy.events import (
@@ -41,6 +42,7 @@ LONGEST_LEAD = 0.025
 """The longest time, in seconds, before its instant at which a fire is committed; see `scheduler_thread`."""
 HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
 
+_NOT_CAPTURED = nullcontext()
 _is_coroutine_function = lru_cache(maxsize=1_024)(inspect.iscoroutinefunction)
 
 
@@ -68,6 +70,7 @@ class Attempt(EndingExecution):
                 self._wait_for_the_instant()
             self.began_at = runner.clock()
             runner.note_running(self)
+            self.log_capture = runner.log_capture_of(self)
             # The estimate of the store's time may be behind the time at which the store committed the fire.
             self._started_at = self._attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
             self._run()
@@ -178,8 +181,8 @@ class Attempt(EndingExecution):
     def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
         runner = self.runner
         try:
-            if runner.middleware:
-                with surrounding(runner.middleware, context):
+            if runner.middleware or self.log_capture is not None or is_capturing():
+                with self._capturing(), surrounding(runner.middleware, context):
                     self._execute(job, context)
             else:
                 self._execute(job, context)
@@ -200,8 +203,8 @@ class Attempt(EndingExecution):
         self._error = None
         middleware = self.runner.middleware
         try:
-            if middleware:
-                with surrounding(middleware, context):
+            if middleware or self.log_capture is not None or is_capturing():
+                with self._capturing(), surrounding(middleware, context):
                     await self._execute_async(job, context)
             else:
                 await self._execute_async(job, context)
@@ -221,6 +224,10 @@ class Attempt(EndingExecution):
             if inspect.isawaitable(result):
                 result = await result
             self._set_result(context, result)
+
+    def _capturing(self) -> AbstractContextManager[None]:
+        # The test harness can run a job inside another one, whose log must not have the lines of both.
+        return capturing(self.log_capture) if self.log_capture is not None or is_capturing() else _NOT_CAPTURED
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
         """Await, on the event loop, an awaitable that a plain `execute` returned, as a decorated `async def` does."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from quartzpy.captured_logs import LogCapture
 from quartzpy.errors import JobCancelledError, JobExecutionError, JobSnoozedError, JobTimeoutError
 from quartzpy.job_data import encode_value
 from quartzpy.retry import policy_from_text
@@ -34,7 +35,7 @@ STOPPED = (JobCancelledError, asyncio.CancelledError)
 class EndingExecution(Execution):
     """An execution with what is known of its end so far."""
 
-    __slots__ = ("_attempt_started_at", "_committed", "_error", "_is_instantiated", "_started_at", "_vetoed", "runner")
+    __slots__ = ("_attempt_started_at", "_committed", "_error", "_is_instantiated", "_started_at", "_vetoed", "log_capture", "runner")
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class EndingExecution(Execution):
         self._is_instantiated = False
         self._vetoed = False
         self._committed: Completion | None = None
+        self.log_capture: LogCapture | None = None
 
     def _final_completion(self) -> Completion:
         """Return the completion: the outcome, the data to store, and the instruction for the trigger."""
@@ -81,7 +83,9 @@ class EndingExecution(Execution):
 
     def _completion(self) -> Completion:
         ended_at = max(self.runner.store_time.now(), self._started_at)
-        return Completion(self.fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result())
+        return Completion(
+            self.fired, self._started_at, ended_at, Outcome.SUCCEEDED, result=self._result(), log=self.log_text
+        )
 
     def _result(self) -> str | None:
         """Return the result as JSON for the history. A result that cannot be stored gives None, and no error."""
@@ -142,6 +146,7 @@ class EndingExecution(Execution):
                 CompletedExecution(
                     fire_id=fired.fire_id,
                     scheduled_fire_time=fired.scheduled_fire_time,
+                    coalesced_fire_times=fired.coalesced_fire_times or (fired.scheduled_fire_time,),
                     next_fire_time=fired.next_fire_time,
                     times_triggered=fired.times_triggered,
                     outcome=completion.outcome,

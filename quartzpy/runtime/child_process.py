@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 import multiprocessing
 import os
 import resource
@@ -17,18 +18,22 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn
 
 from quartzpy.cancellation import Cancellation
+from quartzpy.captured_logs import LogCapture, capturing
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobDataError, InvalidValueError, JobExecutionError, UnknownJobTypeError
 from quartzpy.job import Job, job_types
 from quartzpy.job_data import encode
 from quartzpy.job_factory import JobFactory
+from quartzpy.log_levels import level_number
 from quartzpy.progress import Progress
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import CUT_OFF_AFTER
@@ -36,6 +41,7 @@ from quartzpy.runtime.process_messages import (
     BEGUN,
     DONE,
     END,
+    LOG,
     PROGRESS,
     READY,
     RUN,
@@ -160,9 +166,10 @@ class ChildProcess:
         ending = Ending(noticed_stop=False)
         error: BaseException | None = None
         try:
-            fired, context = self._begin(running)
+            fired, context, capture = self._begin(running)
             try:
-                returned = self._execute(running, context)
+                with nullcontext() if capture is None else capturing(capture):
+                    returned = self._execute(running, context)
                 if returned is not None:
                     context.result = returned
             except BaseException as raised:
@@ -183,7 +190,7 @@ class ChildProcess:
             ending.error = error_to_json(error)
         return ending
 
-    def _begin(self, running: _Running) -> tuple[FiredTrigger, JobExecutionContext]:
+    def _begin(self, running: _Running) -> tuple[FiredTrigger, JobExecutionContext, LogCapture | None]:
         import_modules(running.fired)
         try:
             job_class = job_types.find(running.fired["type_name"])
@@ -193,16 +200,33 @@ class ChildProcess:
                 " process worker imports it; define it at the top level of that module"
             ) from unknown
         fired = fired_from_json(running.fired)
+        capture = self._log_capture(running, fired.capture_logs)
         context = JobExecutionContext(
             fired,
-            _ExecutionInChild(running, self._report_progress),
+            _ExecutionInChild(running, self._report_progress, capture),
             scheduler=_NoScheduler(),
             job_instance=self._job_factory(job_class),
             data_type=job_class.data_type,
             instance_id=running.instance_id,
             refire_count=running.refire_count,
         )
-        return fired, context
+        return fired, context, capture
+
+    def _log_capture(self, running: _Running, level_name: str | None) -> LogCapture | None:
+        level = level_number(level_name)
+        if level is None:
+            return None
+        root = logging.getLogger()
+        if not root.handlers:
+            # Nothing has configured logging in this process, so the level has no other purpose.
+            root.setLevel(level)
+        return LogCapture(level, partial(self._send_log, running))
+
+    def _send_log(self, running: _Running, text: str) -> None:
+        # Sent at once, so that the node has the lines of a job whose process is killed.
+        with self._sending, suppress(OSError):
+            if not running.has_ended:
+                self._connection.send_bytes(pack(LOG, text=text))
 
     def _report_progress(self, running: _Running, progress: Progress) -> None:
         with self._sending:
@@ -244,9 +268,12 @@ async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
 class _ExecutionInChild:
     """The execution behind a context in a process worker."""
 
-    def __init__(self, running: _Running, report: Callable[[_Running, Progress], None]) -> None:
+    def __init__(
+        self, running: _Running, report: Callable[[_Running, Progress], None], log_capture: LogCapture | None
+    ) -> None:
         self._running = running
         self._report = report
+        self.log_capture = log_capture
 
     @property
     def cancelled(self) -> Cancellation:

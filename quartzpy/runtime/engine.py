@@ -128,6 +128,7 @@ class Engine:
             report_progress=self._progress.report,
             clock=clock.monotonic,
             max_job_data_bytes=config.max_job_data_bytes,
+            max_captured_log_bytes=config.max_captured_log_bytes,
         )
         common: dict[str, Any] = {"store": store, "clock": clock, "store_time": self.store_time}
         self._completer = Completer(

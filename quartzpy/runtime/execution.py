@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from quartzpy.cancellation import Cancellation
+from quartzpy.captured_logs import LogLines
 from quartzpy.context import JobExecutionContext
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.store.protocol import FiredTrigger
@@ -45,6 +46,7 @@ class Execution:
         "executor",
         "fired",
         "is_recording",
+        "log_lines",
         "timed_out",
         "work",
     )
@@ -63,6 +65,8 @@ class Execution:
         self._disowned = False
         self.context: JobExecutionContext | None = None
         self.work: Stoppable | None = None
+        self.log_lines: LogLines | None = None
+        """The captured log lines, if the job asks for them."""
         self.deadline: int | None = None
         """The number of its entry in `Deadlines`."""
         self.began_at: float | None = None
@@ -81,6 +85,11 @@ class Execution:
             "node": self.epoch.node.instance_id,
             "scheduler": self._scheduler,
         }
+
+    @property
+    def log_text(self) -> str | None:
+        """The captured log lines so far; None if there are none."""
+        return None if self.log_lines is None else self.log_lines.text()
 
     def is_recorded_first(self) -> bool:
         """Return True for the first caller only, which reports the completion."""

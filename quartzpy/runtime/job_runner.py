@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from quartzpy.captured_logs import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
 from quartzpy.config import ExecutorKind
 from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobError
@@ -19,6 +20,7 @@ from quartzpy.events import SchedulerError
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_factory import JobFactory
 from quartzpy.listeners import Listeners
+from quartzpy.log_levels import level_number
 from quartzpy.middleware import Middleware
 from quartzpy.progress import Progress
 from quartzpy.runtime.deadlines import Deadlines
@@ -69,6 +71,7 @@ class JobRunner:
         unblocked: Callable[[datetime], None],
         ended: Callable[[Execution, Completion | None], None],
         max_job_data_bytes: int,
+        max_captured_log_bytes: int = DEFAULT_LIMIT,
         freed: Callable[[Execution], None] = lambda execution: None,
         report_progress: Callable[[Execution, Progress], None] = lambda execution, progress: None,
         clock: Callable[[], float] = time.monotonic,
@@ -85,6 +88,8 @@ class JobRunner:
         self._scheduler = scheduler
         self._ended = ended
         self.max_job_data_bytes = max_job_data_bytes
+        self._max_captured_log_bytes = max_captured_log_bytes
+        self._level_warnings = LevelWarnings(logger)
         self._lock = threading.Lock()
         self._running: dict[int, Execution] = {}
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
@@ -142,7 +147,9 @@ class JobRunner:
             self.listeners.post(SchedulerError(f"job {fired.job_key}: the execution failed outside of the job", error))
         ended_at = self.store_time.now()
         began = min(started_at or ended_at, ended_at)
-        return Completion(execution.fired, began, ended_at, Outcome.FAILED, error=describe(error))
+        return Completion(
+            execution.fired, began, ended_at, Outcome.FAILED, error=describe(error), log=execution.log_text
+        )
 
     def end_as(self, execution: Execution, completion: Completion | None) -> None:
         try:
@@ -214,6 +221,16 @@ class JobRunner:
         execution.deadline = self._deadlines.add(more, partial(self._overrun, execution, seconds + more))
 
     # --- for attempts
+
+    def log_capture_of(self, execution: Execution) -> LogCapture | None:
+        """Return the capture of an execution's log records, or None if its job does not ask for one."""
+        level = level_number(execution.fired.capture_logs)
+        if level is None:
+            return None
+        if execution.executor is None or execution.executor.processes is None:
+            self._level_warnings.check(level, execution.fired.job_key)
+        execution.log_lines = LogLines(self._max_captured_log_bytes)
+        return LogCapture(level, execution.log_lines.add)
 
     def new_instance(self, execution: Execution) -> Job:
         """Return the job instance of an execution.

@@ -1,7 +1,7 @@
 """The messages between a node and its child processes: JSON, with typed values encoded like job data.
 
 The child sends READY when it can run jobs. The node sends RUN with an execution, STOP to cancel it, and END to end the
-child. The child answers each RUN with BEGUN and then DONE.
+child. The child answers each RUN with BEGUN and then DONE; in between it sends PROGRESS and LOG.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any
 
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
 from quartzpy.errors import (
@@ -36,7 +37,7 @@ from quartzpy.store.protocol import FiredTrigger
 from quartzpy.triggers.kinds import trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
-READY, RUN, BEGUN, PROGRESS, DONE, STOP, END = "ready", "run", "begun", "progress", "done", "stop", "end"
+READY, RUN, BEGUN, PROGRESS, LOG, DONE, STOP, END = "ready", "run", "begun", "progress", "log", "done", "stop", "end"
 
 _LOADED = ("load_trigger", "load_job", "load_calendar")
 _STORED = [name for name in inspect.signature(FiredTrigger).parameters if name not in _LOADED]
@@ -75,7 +76,7 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | Non
     return {
         "fire_id": fired.fire_id,
         "type_name": job_class.type_name,
-        "modules": [job_class.__module__, type(trigger).__module__],
+        "modules": [cls.__module__ for cls in (job_class, type(trigger), *_calendar_classes(calendar))],
         "package_main": _package_main(),
         "stored": encode(stored),
         "trigger": {
@@ -87,6 +88,10 @@ def fired_to_json(fired: FiredTrigger, job_class: type[Job], job_data: str | Non
         "job": encode({"detail": replace(fired.job_detail, job=fired.job_type, data=None)}),
         "calendar": None if calendar is None else calendar_to_json(calendar),
     }
+
+
+def _calendar_classes(calendar: Calendar | None) -> list[type]:
+    return [type(layer) for layer in calendar.chain()] if isinstance(calendar, BaseCalendar) else []
 
 
 def import_modules(written: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ from quartzpy.runtime.child_process import PROCESS_NAME, SIGNALS_OF_THE_NODE, se
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.process_messages import (
+    LOG,
     PROGRESS,
     RUN,
     STOP,
@@ -300,7 +301,7 @@ class _Run:
         """True if a reused child died before it started the job, so that the job has certainly not run."""
 
     def result_of(self, task: bytes, context: JobExecutionContext) -> dict[str, Any]:
-        """Let the child run a task, pass on the progress that it reports, and return its answer.
+        """Let the child run a task, pass on the progress and the log lines that it sends, and return its answer.
 
         Raises:
             WorkerDiedError: the child died.
@@ -325,8 +326,11 @@ class _Run:
             child.receive()
             has_begun = True
             kind, answer = unpack(child.receive())
-            while kind == PROGRESS:
-                context.progress(answer["fraction"], answer["message"])
+            while kind in (PROGRESS, LOG):
+                if kind == PROGRESS:
+                    context.progress(answer["fraction"], answer["message"])
+                elif self.execution.log_lines is not None:
+                    self.execution.log_lines.add(answer["text"])
                 kind, answer = unpack(child.receive())
         except (EOFError, OSError):
             code = child.reap(JOIN_SECONDS)

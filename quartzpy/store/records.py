@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from quartzpy.errors import InvalidValueError
 from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, decode_value
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
@@ -143,6 +144,8 @@ class JobRecord:
     """The soonest next fire time among its triggers; those in ERROR or COMPLETE do not count."""
     previous_fire_time: datetime | None = None
     """The latest scheduled instant at which one of its triggers has fired."""
+    display_name: str | None = None
+    """The name that people see, if the job has one beside its key."""
 
     @property
     def state(self) -> JobMode:
@@ -209,6 +212,26 @@ class ExecutionRecord:
     result_text: str | None = None
     retry_at: datetime | None = None
     """The instant of the next attempt, if the execution failed and its retry policy allows another one."""
+    log_text: str | None = field(default=None, repr=False, compare=False)
+    log_is_read: bool = field(default=False, repr=False, compare=False)
+    """True if the query has read `log_text`. Queries of several executions do not read it, so records are compared
+    without it."""
+
+    @property
+    def log(self) -> str | None:
+        """The log lines of the execution, if its job captures them (`capture_logs`). They are stored when it ends.
+
+        Only `Scheduler.execution` reads them: a page of executions with their lines would have megabytes.
+
+        Raises:
+            InvalidValueError: the record is one of several that a query returned, so its lines were not read.
+        """
+        if self.log_is_read or self.outcome is None:
+            return self.log_text
+        raise InvalidValueError(
+            f"log: this query did not read the log lines of execution {self.fire_id};"
+            " scheduler.execution_log(record) reads them"
+        )
 
     @property
     def exhausted(self) -> bool:

@@ -104,6 +104,7 @@ class SchedulerHarness(SchedulingVerbs):
             scheduler=self,
             ended=self._take,
             max_job_data_bytes=self._config.max_job_data_bytes,
+            max_captured_log_bytes=self._config.max_captured_log_bytes,
             report_progress=self._report_progress,
         )
 

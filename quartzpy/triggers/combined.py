@@ -1,6 +1,7 @@
 """Triggers that combine other triggers: any of them, all of them, or one with random-looking delays.
 
-The parts determine only the fire times; the name, calendar, misfire instruction and all else belong to the combination.
+The parts determine the fire times, and the instruction at the end of an execution (`Trigger.execution_complete`). The
+name, calendar, misfire instruction and all else belong to the combination.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Self
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, Span, as_instant, as_span
 from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.daily_time_interval import DailyTimeIntervalTrigger
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 from quartzpy.triggers.trigger import Trigger, trigger_kind
@@ -87,6 +89,9 @@ class _Combination(RecurringTrigger):
     def _bounded(self, fire_time: datetime | None) -> datetime | None:
         return None if fire_time is None or (self.end_time and fire_time > self.end_time) else fire_time
 
+    def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
+        return [(part, execution) for part in self.parts]
+
     @property
     @abstractmethod
     def parts(self) -> tuple[Trigger, ...]:
@@ -100,7 +105,11 @@ class _Combination(RecurringTrigger):
 
 @dataclass(frozen=True)
 class AnyOf(_Combination):
-    """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant."""
+    """A trigger that fires whenever one of `triggers` does, and once if several do at the same instant.
+
+    At the end of an execution, the parts that fire at its scheduled fire time choose the instruction; after a misfire,
+    those that fire at one of the missed fire times.
+    """
 
     kind: ClassVar[str] = "any_of"
 
@@ -128,6 +137,13 @@ class AnyOf(_Combination):
     def schedule(self) -> dict[str, Any]:
         return {"triggers": [_part_to_json(part) for part in self.triggers]}
 
+    def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
+        return [
+            (part, execution)
+            for part in self.triggers
+            if any(_first_from(part, at) == at for at in execution.coalesced_fire_times)
+        ]
+
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         return cls(triggers=tuple(_part_from_json(part) for part in schedule["triggers"]), **common)
@@ -138,6 +154,7 @@ class AllOf(_Combination):
     """A trigger that fires when one of `triggers` fires and all others fired within `threshold` before.
 
     If the threshold is as long as the interval of a part, one fire of that part can count for several fires of another.
+    At the end of an execution, all parts choose the instruction, one after another.
     """
 
     kind: ClassVar[str] = "all_of"
@@ -228,7 +245,8 @@ class Jitter(_Combination):
 
     The delay is a hash of this trigger's key and the instant, in whole milliseconds: every node computes the same
     delay each time, and triggers with other names get other delays. It ends before the next fire of `trigger`, so that
-    the order and the number of fires do not change. `end_time` applies to the delayed fires.
+    the order and the number of fires do not change. `end_time` applies to the delayed fires. At the end of an
+    execution, `trigger` chooses the instruction; it sees the fire times without the delay.
     """
 
     kind: ClassVar[str] = "jitter"
@@ -269,6 +287,24 @@ class Jitter(_Combination):
     @classmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         return cls(trigger=_part_from_json(schedule["trigger"]), up_to=schedule["up_to_us"] * _TICK, **common)
+
+    def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
+        following = execution.next_fire_time
+        seen = replace(
+            execution,
+            scheduled_fire_time=self._undelayed(execution.scheduled_fire_time),
+            next_fire_time=None if following is None else self._undelayed(following),
+            coalesced_fire_times=tuple(map(self._undelayed, execution.coalesced_fire_times)),
+        )
+        return [(self.trigger, seen)]
+
+    def _undelayed(self, fire_time: datetime) -> datetime:
+        """Return the fire time of `trigger` that was delayed to `fire_time`.
+
+        An instant that is no delayed fire time, such as that of a coalesced fire, is returned as it is.
+        """
+        found = self._last_until(fire_time)
+        return found if found is not None and self._moved(found) == fire_time else fire_time
 
     def _moved(self, fire_time: datetime) -> datetime:
         following = self.trigger.next_after(fire_time)

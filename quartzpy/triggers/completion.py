@@ -15,7 +15,9 @@ class CompletedExecution:
 
     `error` is the exception of a failed execution. `result` is the return value of the job. `instruction` is the one
     that the job gave by `JobExecutionError`, or NOOP. `times_triggered` counts the fires of the trigger up to this one,
-    and `next_fire_time` is the fire time that followed this one; None for the last.
+    and `next_fire_time` is the fire time that followed this one; None for the last. `coalesced_fire_times` are the
+    scheduled fire times that the execution stands for: after a misfire the missed ones, otherwise
+    `scheduled_fire_time` alone.
     """
 
     fire_id: int
@@ -26,3 +28,4 @@ class CompletedExecution:
     error: BaseException | None
     result: Any
     instruction: CompletionInstruction
+    coalesced_fire_times: tuple[datetime, ...]

@@ -16,6 +16,7 @@ from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import Converted, as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.triggers.calendar_interval import IntervalUnit
+from quartzpy.triggers.date_series import missing_dates
 from quartzpy.triggers.recurring import RecurringTrigger
 from quartzpy.triggers.trigger import MAX_REPEAT_COUNT, TriggerProgress
 
@@ -26,6 +27,8 @@ _UNITS = {
 }
 _ONE_SECOND = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
+# No daylight saving moves the clock by more than that.
+_LONGEST_GAP_HOURS = 3
 # These days contain one of the days of the week with a fire, even if a change of the clock removes the first one's.
 _DAYS_TO_LOOK_AT = 22
 
@@ -38,8 +41,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     counts elapsed time and restarts on each day; an interval of 24 hours fires once a day. `repeat_count` is the number
     of fires after the first, over all days together, as in Quartz; None means no limit.
 
-    If the clock skips the start time of day, the first fire of that day is later by the length of the gap. If the start
-    time occurs twice, the first occurrence counts. `dst="quartz"` does as Quartz does: the second occurrence counts, an
+    If the clock skips the start time of day, the first fire of that day is later by the length of the gap. A day that a
+    place skipped by changing its side of the date line has no fires. If the start time occurs twice, the first
+    occurrence counts. `dst="quartz"` does as Quartz does: the second occurrence counts, an
     interval of 24 hours fires twice on a day of 25 hours, and after a gap the trigger stays late by its length until
     the next fire time is computed from a later day.
     """
@@ -124,7 +128,7 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         for _ in range(_DAYS_TO_LOOK_AT):
             first, last = self._hours_of(day)
             found = first + (min(last, latest) - first) // self._step * self._step
-            if day.isoweekday() in self._iso_days and found >= first:
+            if self._fires_on(day) and found >= first:
                 return found if found >= self.anchor else None
             day -= _ONE_DAY
         return None
@@ -155,9 +159,9 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
         if self.end_time is not None and instant > self.end_time:
             return None
         try:
-            day = self._day_of(instant)
+            day = self._first_day_from(instant)
             earliest = instant.replace(microsecond=0)
-            if day.isoweekday() not in self._iso_days or instant > self._hours_of(day)[1]:
+            if not self._fires_on(day) or instant > self._hours_of(day)[1]:
                 came_from, day = day, self._next_day(day)
                 if self.dst == DaylightSaving.QUARTZ:
                     earliest = self._start_on(day, came_from)
@@ -191,10 +195,24 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
             wall += _ONE_DAY
 
     def _next_day(self, day: date) -> date:
-        """Return the next day after `day` that is one of the days of the week."""
+        """Return the next day after `day` on which the trigger fires."""
         day += _ONE_DAY
-        while day.isoweekday() not in self._iso_days:
+        while not self._fires_on(day):
             day += _ONE_DAY
+        return day
+
+    def _fires_on(self, day: date) -> bool:
+        return day.isoweekday() in self._iso_days and day not in self._missing_dates
+
+    def _first_day_from(self, instant: datetime) -> date:
+        """Return the first day that may have fires at or after `instant`."""
+        wall = instant.astimezone(zone(self.time_zone))
+        day = wall.date()
+        if wall.hour < _LONGEST_GAP_HOURS and self.dst == DaylightSaving.ONCE:
+            # A gap at the end of a day moves the fires of its last hours into the next day, as in Greenland.
+            before = day - _ONE_DAY
+            if self._fires_on(before) and instant <= self._hours_of(before)[1]:
+                return before
         return day
 
     def _day_of(self, instant: datetime) -> date:
@@ -217,6 +235,10 @@ class DailyTimeIntervalTrigger(RecurringTrigger):
     @property
     def _step(self) -> timedelta:
         return self.interval * _UNITS[self.unit]
+
+    @cached_property
+    def _missing_dates(self) -> tuple[date, ...]:
+        return missing_dates(self.time_zone) if self.dst == DaylightSaving.ONCE else ()
 
     @cached_property
     def _iso_days(self) -> frozenset[int]:

@@ -62,7 +62,7 @@ class DateSeries:
         next day instead, and continues from that.
         """
         stretches = [self]
-        for missing in _missing_dates(time_zone):
+        for missing in missing_dates(time_zone):
             if missing < until and missing > stretches[-1].start and missing in stretches[-1]:
                 stretches.append(DateSeries(missing + _ONE_DAY, self.days, self.months))
         return tuple(stretches)
@@ -92,7 +92,7 @@ def _cut_short(year: int, month: int, day: int, step: int) -> tuple[tuple[int, i
 
 
 @lru_cache(maxsize=1024)
-def _missing_dates(time_zone: str) -> tuple[date, ...]:
+def missing_dates(time_zone: str) -> tuple[date, ...]:
     """Return the dates since 1900 that a time zone skipped by changing its side of the date line: usually none."""
     place = zone(time_zone)
     missing = []

@@ -16,6 +16,7 @@ from typing import ClassVar, Self, assert_never
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.instants import as_instant
 from quartzpy.states import Missed
+from quartzpy.triggers.catching_up import caught_up_from
 from quartzpy.triggers.trigger import FIRE_ALL, MOST_REFUSALS, Trigger, TriggerProgress
 
 LOOK_AHEAD = timedelta(days=36525)
@@ -114,7 +115,7 @@ class RecurringTrigger(Trigger):
                 return self, replace(progress, next_fire_time=self.next_included(now, calendar))
             case RecurringMisfire.FIRE_ALL:
                 first = progress.next_fire_time
-                following = None if first is None else self._caught_up_from(first, calendar, now)
+                following = None if first is None else caught_up_from(self, first, calendar, now)
                 return self, replace(progress, next_fire_time=following)
             case never:
                 assert_never(never)

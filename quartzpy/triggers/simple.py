@@ -14,6 +14,7 @@ from quartzpy.instants import LATEST, Converted, Span, as_span
 from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
+from quartzpy.triggers.catching_up import caught_up_from
 from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
@@ -177,7 +178,7 @@ class SimpleTrigger(Trigger):
     def _caught_up(self, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> TriggerProgress:
         if progress.next_fire_time is None:
             return progress
-        following = self._caught_up_from(progress.next_fire_time, calendar, now)
+        following = caught_up_from(self, progress.next_fire_time, calendar, now)
         skipped = 0 if following is None else self._missed(progress, following)
         return replace(progress, next_fire_time=following, times_triggered=progress.times_triggered + skipped)
 

@@ -13,8 +13,7 @@ The names of the steps are Quartz's (`computeFirstFireTime`, `triggered`, `updat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -36,8 +35,6 @@ MAX_REPEAT_COUNT = 2**31 - 1
 """The highest repeat count. Every JSON parser reads it exactly."""
 _INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
-# The search for the last missed instants goes back this far first, and twice as far each time.
-_LOOK_BACK = timedelta(minutes=1)
 MOST_REFUSALS = 40_000
 """The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
 
@@ -290,8 +287,22 @@ class Trigger(ABC):
         instruction other than NOOP also prevents the retries of a failed execution. The node does not ask when the
         job's instance could not be created, or when the same execution continues later (`context.snooze`). Retries,
         recoveries and continuations are fired by triggers of their own, which are not of this kind.
+
+        A combination (`AnyOf`, `AllOf`, `Jitter`) asks the parts that caused the fire, in their order. Each part sees
+        the instruction that the part before it returned, and the last one decides.
         """
+        for part, seen in self._causes_of(execution):
+            chosen = part.execution_complete(replace(seen, instruction=execution.instruction))
+            execution = replace(execution, instruction=CompletionInstruction(chosen))
         return execution.instruction
+
+    def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
+        """Return the parts of this trigger that caused a fire, each with the execution as the part sees it.
+
+        This is a method of its own because `any_kind_chooses` must not count combinations: it would then be true in
+        every program, and each completion would read its trigger.
+        """
+        return ()
 
     @abstractmethod
     def after_misfire(
@@ -319,34 +330,6 @@ class Trigger(ABC):
     def catches_up(self) -> bool:
         """True if the trigger catches up on missed fires one by one, within bounds."""
         return self.misfire == FIRE_ALL
-
-    def _caught_up_from(self, first: datetime, calendar: Calendar | None, now: datetime) -> datetime | None:
-        """Return the first missed fire time from `first` on to catch up on, or the next fire time after `now`."""
-        earliest = first if self.catch_up_within is None else max(first, now - self.catch_up_within)
-        if self.catch_up_max is None:
-            return self._from(first, earliest, calendar)
-        # The search goes backwards, so that its cost depends on the number of fires to catch up on, not on the outage.
-        back = _LOOK_BACK
-        while True:
-            since = max(earliest, now - back)
-            last = deque(self._between(first, since, now, calendar), maxlen=self.catch_up_max)
-            if len(last) == self.catch_up_max:
-                return last[0]
-            if since == earliest:
-                return last[0] if last else self.included_from(now + _MICROSECOND, calendar)
-            back *= 2
-
-    def _from(self, first: datetime, since: datetime, calendar: Calendar | None) -> datetime | None:
-        # Replacing a calendar does not move the fire time that a trigger has.
-        return first if since <= first else self.included_from(since, calendar)
-
-    def _between(
-        self, first: datetime, since: datetime, until: datetime, calendar: Calendar | None
-    ) -> Iterator[datetime]:
-        at = self._from(first, since, calendar)
-        while at is not None and at <= until:
-            yield at
-            at = self.included_from(at + _MICROSECOND, calendar)
 
     def with_new_calendar(
         self, progress: TriggerProgress, calendar: Calendar, *, now: datetime, late_after: timedelta

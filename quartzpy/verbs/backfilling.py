@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from quartzpy.context import repeats
 from quartzpy.errors import IllegalStateChangeError, InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import MANUAL_TRIGGERS, TriggerKey, TriggerRef, checked_key, unique_name
+from quartzpy.repetition import repeats
 from quartzpy.states import JobMode
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger

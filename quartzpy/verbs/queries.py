@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from quartzpy.errors import InvalidValueError, QuartzpyError
+from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, QuartzpyError
 from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey, checked_key
@@ -327,6 +327,25 @@ class QueryVerbs(Verbs):
             InvalidValueError: no execution can have this id.
         """
         return self._usable_store().execution(checked_fire_id(fire_id))
+
+    def execution_log(self, fire_id: FireRef) -> str | None:
+        """Return the log lines of an execution that has ended; None if none were captured.
+
+        A job with `capture_logs="INFO"` keeps the records that its executions log at this level and above, with any
+        logger: `print(scheduler.execution_log(record))`. The lines are stored together with the outcome, so those of a
+        running execution cannot be read yet, and those of an execution whose node died are lost. Of more than
+        `max_captured_log_bytes` the first and the last lines are kept.
+
+        Raises:
+            ExecutionNotFoundError: the execution is not known, or no longer in the history.
+            InvalidValueError: no execution can have this id.
+        """
+        found = self.execution(fire_id)
+        if found is None:
+            raise ExecutionNotFoundError(
+                f"execution {checked_fire_id(fire_id)} is not known, or no longer in the history"
+            )
+        return found.log
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""

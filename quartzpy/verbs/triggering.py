@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from quartzpy import typed_data
-from quartzpy.context import repeats
 from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, InvalidValueError
 from quartzpy.instants import Span, as_span
 from quartzpy.keys import MANUAL_TRIGGERS, JobKey, JobRef, TriggerKey, check_name, checked_key, unique_name
+from quartzpy.repetition import repeats
 from quartzpy.states import JobMode, TriggerState
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.verbs.handles import TriggeredExecution

@@ -64,6 +64,7 @@ def upgrade() -> None:
         sa.Column("trigger_data", JSONB(), nullable=True),
         sa.Column("result", JSONB(), nullable=True),
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("log", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED')",
             name="qrtz_executions_outcome_check",
@@ -143,6 +144,7 @@ def upgrade() -> None:
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("job_group", Name, nullable=False),
         sa.Column("job_name", Name, nullable=False),
+        sa.Column("display_name", sa.Text(), nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("job_type", Name, nullable=False),
         sa.Column("is_durable", sa.Boolean(), nullable=False),
@@ -159,6 +161,7 @@ def upgrade() -> None:
         sa.Column("node_deaths", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("pause_after_failures", sa.Integer(), nullable=True),
         sa.Column("consecutive_failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("capture_logs", sa.String(length=10), nullable=True),
         sa.Column("job_data", JSONB(), nullable=True),
         sa.Column("continuations", JSONB(), nullable=True),
         sa.CheckConstraint("max_concurrent > 0", name="qrtz_job_details_max_concurrent_check"),

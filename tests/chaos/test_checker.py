@@ -28,7 +28,7 @@ def test_a_node_that_says_it_cannot_go_on_is_counted() -> None:
     assert report.figures["gave_up"] == 1
 
 
-def test_a_failure_is_judged_by_the_error_that_came_last() -> None:
+def test_the_last_error_decides_about_a_failure() -> None:
     """A statement that is prepared no more is sent anew: that may meet a fault, and only then does the job fail."""
     first = 'Traceback (most recent call last):\n  ...\nInvalidSqlStatementName: statement "q_1" does not exist\n\n'
     last = "Traceback (most recent call last):\n  ...\nStoreUnavailableError: injected\n"

@@ -52,7 +52,7 @@ def _stored(dsn: str) -> int:
     return int(row[0])
 
 
-def test_flights_are_known_by_what_they_do(network: Network, client: Scheduler) -> None:
+def test_round_trips_are_recognized_by_their_statements(network: Network, client: Scheduler) -> None:
     _schedule(client, "one")
     client.pause_all()
     seen = network.tell("stats")["n1"]
@@ -69,7 +69,7 @@ def test_flights_are_known_by_what_they_do(network: Network, client: Scheduler) 
         ("half", 0),
     ],
 )
-def test_a_flight_is_lost_at_a_point(
+def test_a_round_trip_is_lost_at_a_chosen_point(
     network: Network,
     client: Scheduler,
     postgres_dsn: str,
@@ -88,7 +88,7 @@ def test_a_flight_is_lost_at_a_point(
     _eventually(postgres_dsn, stored + 1)
 
 
-def test_a_flight_comes_late(network: Network, postgres_dsn: str) -> None:
+def test_a_round_trip_is_delayed(network: Network, postgres_dsn: str) -> None:
     """It is delivered, and commits, when its client has long given up."""
     table = f"chaos_late_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(plain(postgres_dsn), autocommit=True) as direct:
@@ -146,7 +146,7 @@ def _message(kind: bytes, body: bytes) -> bytes:
     return kind + (len(body) + 4).to_bytes(4, "big") + body
 
 
-def test_bytes_are_cut_into_flights_wherever_they_are_split() -> None:
+def test_bytes_are_divided_into_round_trips_wherever_they_are_split() -> None:
     def statement(sql: bytes) -> list[bytes]:
         return [
             _message(b"P", b"\0" + sql + b"\0\0\0"),

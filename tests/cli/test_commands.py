@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, Scheduler, SimpleTrigger, WeeklyCalendar
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
 from quartzpy.cli.main import main
 from tests.cluster.app import Quick
 
@@ -105,7 +105,7 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
     client = make_client("shown")
     start = datetime(2090, 1, 1, tzinfo=UTC)
     given = SimpleTrigger("t", "g", start_time=start, misfire="fire_all", catch_up_max=9)
-    client.schedule_job(JobDetail(Quick, "job", "g", description="d"), given)
+    client.schedule_job(JobDetail(Quick, "job", "g", display_name="Quick one", description="d"), given)
 
     def shown(table: str, *options: str) -> str:
         done = quartzpy(table, "--dsn", postgres_dsn, "--name", "shown", *options)
@@ -122,6 +122,7 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
     assert datetime.fromisoformat(trigger["next"]) == start
     [job] = json.loads(shown("jobs", "--json"))
     assert (job["job"], job["type"], job["triggers"]) == ("g.job", "tests.cluster.app:Quick", 1)
+    assert job["display_name"] == "Quick one"
     assert json.loads(shown("running", "--json")) == []
     assert shown("nodes").split()[0] == "NODE"
     assert shown("why", "g.t").splitlines()[1:] == [
@@ -132,6 +133,11 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
 
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+class Telling(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.log.info("red: \x1b[31m\nsecond line")
 
 
 @pytest.fixture
@@ -174,7 +180,28 @@ def test_a_mistyped_name_says_which_names_there_are_and_the_only_scheduler_is_fo
     assert "job-of-reports" in run("triggers", "--name", "reports")[1]
 
 
-def test_an_error_is_one_line_and_overdue_triggers_are_told(
+def test_the_log_lines_of_an_execution_are_printed(
+    postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
+) -> None:
+    client = make_client("logging")
+    options = ("--dsn", postgres_dsn, "--name", "logging")
+    client.start()
+    for name, level in (("captured", "INFO"), ("plain", None)):
+        client.schedule_job(JobDetail(Telling, name, capture_logs=level), SimpleTrigger(name))
+    assert client.wait_until_recorded(2, timedelta(seconds=20))
+    [captured] = client.executions(job="captured")
+    [plain] = client.executions(job="plain")
+    status, text, complaint = run("log", str(captured.fire_id), *options)
+    assert (status, complaint) == (0, "")
+    assert text.endswith("INFO tests.cli.test_commands: red: \\x1b[31m\nsecond line\n")
+    status, text, complaint = run("log", str(plain.fire_id), *options)
+    assert (status, text) == (0, "")
+    assert f"execution {plain.fire_id} has no log lines" in complaint
+    assert run("log", "999999999", *options)[0] == 5
+    assert run("log", "yesterday", *options)[0] == 2
+
+
+def test_an_error_is_one_line_and_overdue_triggers_are_reported(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], run: Run
 ) -> None:
     client = make_client("overdue")
@@ -233,7 +260,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client:
     assert done.stderr == ""
 
 
-def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_once(
+def test_a_node_runs_until_a_signal_and_a_second_signal_ends_it_at_once(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     environment = {
@@ -262,7 +289,7 @@ def test_a_node_runs_until_it_is_told_to_stop_and_a_second_signal_ends_it_at_onc
     process.stderr.close()
 
 
-def test_a_node_gives_up_its_jobs_after_the_drain_timeout_and_says_so(
+def test_a_node_abandons_its_jobs_after_the_drain_timeout_and_logs_them(
     postgres_dsn: str, make_client: Callable[[str], Scheduler], tmp_path: Path
 ) -> None:
     from tests.cluster.app import Stubborn

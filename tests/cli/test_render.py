@@ -27,7 +27,7 @@ def widest(text: str) -> int:
     return max(len(line) for line in text.splitlines())
 
 
-def test_a_table_is_as_wide_as_it_needs_where_nobody_limits_it() -> None:
+def test_a_table_without_a_width_limit_is_as_wide_as_it_needs() -> None:
     text = table(COLUMNS, ROWS)
     assert "e" * 90 in text
     assert text.splitlines()[2].split() == ["b", "ERROR", "short", "-"]

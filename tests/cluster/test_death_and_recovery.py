@@ -81,7 +81,7 @@ def test_a_node_that_was_frozen_past_its_lease_is_fenced_and_rejoins_as_another_
     assert [line.event for line in told] in (["lost"], [])
 
 
-def test_a_short_freeze_convicts_nobody(cluster: Cluster) -> None:
+def test_a_short_freeze_does_not_make_a_node_look_dead(cluster: Cluster) -> None:
     cluster.start("a", "b")
 
     def row() -> NodeRecord:
@@ -131,7 +131,7 @@ def test_a_node_restarted_under_its_name_at_once_takes_over_its_own_work(cluster
     assert again[1].recovering
 
 
-def test_leaving_under_load_costs_no_fire(cluster: Cluster) -> None:
+def test_a_shutdown_under_load_loses_no_fire(cluster: Cluster) -> None:
     cluster.start("a", "b")
     triggers = [SimpleTrigger(f"t{n}", interval=timedelta(milliseconds=200), repeat_count=39) for n in range(20)]
     cluster.client.schedule_job(JobDetail(Quick, "quick"), triggers)

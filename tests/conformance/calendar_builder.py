@@ -7,20 +7,20 @@ from datetime import date, time
 from typing import Any
 
 from quartzpy.calendars.annual import AnnualCalendar
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.calendars.cron import CronCalendar
 from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.wall_clock import WallClockCalendar
 from quartzpy.calendars.weekly import WEEKEND, WeeklyCalendar
 
 
-def calendar_from_case(described: Mapping[str, Any] | None) -> WallClockCalendar | None:
+def calendar_from_case(described: Mapping[str, Any] | None) -> BaseCalendar | None:
     """The calendar that a case names; None for none."""
     return None if described is None else _build(described)
 
 
-def _build(described: Mapping[str, Any]) -> WallClockCalendar:
+def _build(described: Mapping[str, Any]) -> BaseCalendar:
     common = {"time_zone": described["zone"], "base": calendar_from_case(described.get("base"))}
     match described["type"]:
         case "annual":

@@ -150,7 +150,7 @@ def test_what_is_read_from_the_store_and_stored_again_keeps_its_progress(store: 
     assert store.progress("every") == record.progress
 
 
-def test_another_schedule_begins_anew(store: Harness) -> None:
+def test_a_different_schedule_restarts_the_trigger(store: Harness) -> None:
     fired_once(store)
     store.store.pause_triggers([key("every")])
     generation = store.generation("every")
@@ -159,7 +159,7 @@ def test_another_schedule_begins_anew(store: Harness) -> None:
     assert store.progress("every").next_fire_time == at(4)
 
 
-def test_a_trigger_that_is_stored_for_another_job_begins_anew(store: Harness) -> None:
+def test_a_trigger_that_is_stored_for_another_job_restarts(store: Harness) -> None:
     fired_once(store)
     store.schedule(job("other"), begins_when_stored(), replace=True)
     assert store.progress("every").next_fire_time == at(4)

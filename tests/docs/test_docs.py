@@ -22,7 +22,7 @@ README = (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
         if "://" not in target:
             assert (path.parent / target).exists(), target

@@ -109,7 +109,7 @@ def test_a_server_whose_users_were_all_killed_stops(directory: Path) -> None:
     wait_for(lambda: not alive(pid))
 
 
-def test_the_directory_of_a_temporary_server_goes_also_where_its_user_was_killed(directory: Path) -> None:
+def test_the_directory_of_a_temporary_server_is_removed_even_if_its_user_was_killed(directory: Path) -> None:
     user = User(directory, "removed=True")
     pid, _ = user.joined()
     user.kill()
@@ -165,7 +165,7 @@ def test_a_server_that_is_kept_outlives_its_users_until_the_next_stops_it(direct
     wait_for(lambda: not alive(pid))
 
 
-def test_it_listens_on_loopback_only_and_wants_the_password(directory: Path) -> None:
+def test_it_listens_on_loopback_only_and_requires_the_password(directory: Path) -> None:
     with EmbeddedPostgres(directory) as server:
         with psycopg.connect(server.dsn.replace("+psycopg", "")) as connection:
             assert connection.execute("SHOW listen_addresses").fetchone() == ("127.0.0.1",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import threading
@@ -44,3 +46,24 @@ def report_for_ever(context: JobExecutionContext) -> None:
     while True:
         context.progress(1.0, "left behind")
         time.sleep(0.001)
+
+
+class Logging(Job):
+    """Logs with a logger of the program and with that of the run, also from a thread."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        logging.getLogger("program").info("in the process, attempt %d", context.attempt)
+        logging.getLogger("program").debug("below the level")
+        thread = threading.Thread(target=context.log.warning, args=("from a thread",))
+        thread.start()
+        thread.join()
+        if context.job_data.get("hangs"):
+            DeafForever().execute(context)
+
+
+class LoggingAsync(Job):
+    async def execute(self, context: JobExecutionContext) -> None:
+        await asyncio.create_task(self._log())
+
+    async def _log(self) -> None:
+        logging.getLogger("program").info("in a task")

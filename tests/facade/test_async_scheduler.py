@@ -39,7 +39,7 @@ def a_job(name: str = "job", **options: Any) -> JobDetail:
     return JobDetail(jobs.Recorded, name, **options)
 
 
-def test_jobs_run_while_the_loop_goes_on(make: Callable[..., AsyncScheduler]) -> None:
+def test_jobs_run_while_the_event_loop_runs(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         async with make() as scheduler:
             await scheduler.schedule_job(a_job(), SimpleTrigger("t"))
@@ -116,7 +116,7 @@ def test_many_verbs_at_once_are_as_many_as_there_are_connections(make: Callable[
     asyncio.run(main())
 
 
-def test_a_long_wait_is_given_up_when_its_task_is_cancelled(make: Callable[..., AsyncScheduler]) -> None:
+def test_a_long_wait_ends_when_its_task_is_cancelled(make: Callable[..., AsyncScheduler]) -> None:
     async def main() -> None:
         scheduler = make()
         with pytest.raises(TimeoutError):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
 
-from quartzpy import JobDetail, JobExecutionContext, JobExecutionError, RetryPolicy, Scheduler, SimpleTrigger, events
+from quartzpy import (
+    AnyOf,
+    JobDetail,
+    JobExecutionContext,
+    JobExecutionError,
+    RetryPolicy,
+    Scheduler,
+    SimpleTrigger,
+    Trigger,
+    events,
+)
 from quartzpy.job import Job
 from quartzpy.states import CompletionInstruction, Outcome, PublicState
 from quartzpy.triggers import trigger as kinds
@@ -61,7 +71,7 @@ def choosing(choice: Any) -> SimpleTrigger:
     return Choosing("t", start_time=due(), interval=HOUR, repeat_count=None)
 
 
-def run(scheduler: Scheduler, trigger: SimpleTrigger, data: dict[str, Any] | None = None, **options: Any) -> None:
+def run(scheduler: Scheduler, trigger: Trigger, data: dict[str, Any] | None = None, **options: Any) -> None:
     other = SimpleTrigger("other", start_time=due() + HOUR)
     scheduler.schedule_job(JobDetail(Told, "job", data=data, durable=True, **options), [trigger, other])
     assert scheduler.wait_until_recorded(1, 10 * SECOND)
@@ -116,6 +126,15 @@ def test_a_choice_that_fails_changes_nothing(
     assert states(scheduler) == [PublicState.NORMAL] * 2
     assert [execution.outcome for execution in scheduler.executions()] == [Outcome.SUCCEEDED]
     assert "trigger DEFAULT.t: its execution_complete failed; NOOP remains the instruction" in caplog.text
+
+
+def test_a_part_of_a_combination_chooses(scheduler: Scheduler) -> None:
+    part = replace(choosing("SET_TRIGGER_COMPLETE"), start_time=None, name=None)
+    either = AnyOf("t", start_time=due(), triggers=[part, SimpleTrigger(interval=2 * HOUR)])
+    run(scheduler, either)
+    assert states(scheduler) == [PublicState.COMPLETE, PublicState.NORMAL]
+    [execution] = seen
+    assert execution.coalesced_fire_times == (execution.scheduled_fire_time,)
 
 
 def test_triggers_are_not_read_at_the_end_while_no_kind_chooses() -> None:

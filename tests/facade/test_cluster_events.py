@@ -41,7 +41,7 @@ def heard(events: ClusterEvents, kind: type[ClusterEvent]) -> ClusterEvent:
     raise AssertionError(f"no {kind.__name__} was told")
 
 
-def test_what_runs_on_a_node_is_told_elsewhere(
+def test_executions_on_a_node_are_reported_on_others(
     make_scheduler: MakeScheduler, url: str, watch: Callable[..., ClusterEvents]
 ) -> None:
     node = make_scheduler(instance_id="n1")
@@ -66,7 +66,7 @@ def test_what_runs_on_a_node_is_told_elsewhere(
         assert left.node == joined.node or left.node.epoch == joined.node.epoch
 
 
-def test_each_end_is_told_once_in_order(make_scheduler: MakeScheduler, watch: Callable[..., ClusterEvents]) -> None:
+def test_each_end_is_reported_once_in_order(make_scheduler: MakeScheduler, watch: Callable[..., ClusterEvents]) -> None:
     node = make_scheduler()
     node.start()
     node.schedule_job(JobDetail(jobs.Recorded, "before"), SimpleTrigger("before"))
@@ -85,7 +85,7 @@ def test_each_end_is_told_once_in_order(make_scheduler: MakeScheduler, watch: Ca
         assert not isinstance(more, ExecutionEnded)
 
 
-def test_a_watcher_is_told_at_once_by_notification_and_costs_nothing_before(
+def test_a_watcher_is_notified_at_once_and_costs_nothing_before(
     make_scheduler: MakeScheduler, url: str, watch: Callable[..., ClusterEvents], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if url == "memory://":

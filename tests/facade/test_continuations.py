@@ -58,7 +58,7 @@ def test_a_failure_that_is_retried_is_no_end_yet() -> None:
     assert names(made, "failing") == [("failing", "FAILED")] * 2 + [("failing", "SUCCEEDED"), ("last", "SUCCEEDED")]
 
 
-def test_only_the_wanted_outcomes_are_followed() -> None:
+def test_only_the_chosen_outcomes_are_continued() -> None:
     made = harness({"failing": ["then", Continuation("last", ["FAILED", "TERMINATED"])]})
     made.modify_job(JobKey("failing"), retry=None)
     assert names(made, "failing") == [("failing", "FAILED"), ("last", "SUCCEEDED")]

@@ -47,7 +47,7 @@ def test_a_trigger_may_change_the_arguments(scheduler: Scheduler) -> None:
     assert called == [(8, "trigger")]
 
 
-def test_the_context_is_given_where_it_is_wanted_and_options_are_kept(scheduler: Scheduler) -> None:
+def test_a_function_gets_the_context_if_it_has_a_parameter_for_it(scheduler: Scheduler) -> None:
     detail = with_context.detail("job", args=[1])
     assert (detail.job_type, detail.max_concurrent) == ("named-function", 2)
     assert with_context.detail("job", args=[1], max_concurrent=5).max_concurrent == 5
@@ -126,6 +126,6 @@ def test_a_class_as_provider_makes_one_each_time() -> None:
     assert isinstance(InjectingJobFactory({})(jobs.Recorded), jobs.Recorded)
 
 
-def test_a_parameter_that_nobody_provides_is_named() -> None:
+def test_a_parameter_without_a_provider_is_named() -> None:
     with pytest.raises(InvalidJobTypeError, match="Wants: no provider for database: Database"):
         InjectingJobFactory({})(Wants)

@@ -36,7 +36,7 @@ def test_a_calendar_that_does_not_exist_is_refused_when_the_trigger_is_stored(cl
     assert list(client.jobs()) == []
 
 
-def test_what_a_job_asks_for_does_not_reach_a_trigger_that_replaced_its_own(scheduler: Scheduler) -> None:
+def test_the_instruction_of_a_job_does_not_affect_a_trigger_that_replaced_its_own(scheduler: Scheduler) -> None:
     """Quartz completes by trigger key: a replacement that came while the job ran was ended with it."""
     job = JobDetail(jobs.Waiting, "job", durable=True)
     scheduler.schedule_job(job, SimpleTrigger("t"))

@@ -40,7 +40,7 @@ def heard(scheduler: Scheduler, *kinds: type[events.Event]) -> list[Any]:
     return seen
 
 
-def test_an_execution_is_told_of_in_order(scheduler: Scheduler) -> None:
+def test_events_of_an_execution_come_in_order(scheduler: Scheduler) -> None:
     seen = heard(scheduler, events.ExecutionEvent, events.TriggerFinalized)
     run(scheduler, JobDetail(jobs.Recorded, "job"))
     assert [type(event).__name__ for event in seen] == [
@@ -55,20 +55,20 @@ def test_an_execution_is_told_of_in_order(scheduler: Scheduler) -> None:
     assert told.context.job_run_time is not None
 
 
-def test_a_failure_is_told_with_its_error(scheduler: Scheduler) -> None:
+def test_the_event_of_a_failure_has_its_error(scheduler: Scheduler) -> None:
     seen = heard(scheduler, events.JobWasExecuted)
     run(scheduler, JobDetail(jobs.Raising, "job", data={"what": "Exception"}))
     assert (seen[0].outcome, repr(seen[0].error)) == (Outcome.FAILED, "ValueError('wrong')")
 
 
-def test_each_refire_is_told_of(scheduler: Scheduler) -> None:
+def test_each_refire_has_an_event(scheduler: Scheduler) -> None:
     seen = heard(scheduler, events.TriggerFired, events.JobToBeExecuted, events.JobWasExecuted)
     run(scheduler, JobDetail(jobs.Asking, "job", data={"flag": "refire_immediately"}))
     assert [type(event).__name__ for event in seen] == ["TriggerFired", "JobToBeExecuted", "JobWasExecuted"] * 4
 
 
 @pytest.mark.parametrize("kind", [jobs.Recorded, jobs.RecordedAsync])
-def test_a_veto_skips_the_execution_and_the_trigger_goes_on(scheduler: Scheduler, kind: Any) -> None:
+def test_a_veto_skips_the_execution_and_the_trigger_continues(scheduler: Scheduler, kind: Any) -> None:
     class Veto(TriggerListener):
         def veto_job_execution(self, context: JobExecutionContext) -> bool:
             return context.previous_fire_time is None
@@ -94,7 +94,7 @@ class Everything(JobListener, TriggerListener, SchedulerListener):
         return super().__getattribute__(name)
 
 
-def test_matchers_choose_whose_listeners_are_told(scheduler: Scheduler) -> None:
+def test_matchers_choose_the_listeners_that_are_notified(scheduler: Scheduler) -> None:
     mine, others = Everything(), Everything()
     scheduler.listeners.add_job_listener(mine, KeyMatcher.name("starts_with", "mi"), KeyMatcher.name("equals", "x"))
     scheduler.listeners.add_trigger_listener(others, KeyMatcher.group("equals", "other"))
@@ -127,7 +127,7 @@ def test_a_listener_that_raises_harms_nothing(scheduler: Scheduler) -> None:
     assert len(seen) == 1, "others are told all the same"
 
 
-def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
+def test_verbs_of_the_scheduler_have_events(client: Scheduler) -> None:
     seen = heard(client)
     later = datetime.now(UTC) + HOUR
     job, key = JobDetail(jobs.Recorded, "job", durable=True), TriggerKey("t", "DEFAULT")
@@ -169,7 +169,7 @@ def test_what_is_asked_of_the_scheduler_is_told(client: Scheduler) -> None:
     assert (seen[0].job_key, seen[1].trigger_key) == (job.key, key)
 
 
-def test_a_schedulers_life_is_told(client: Scheduler) -> None:
+def test_starting_and_stopping_a_scheduler_has_events(client: Scheduler) -> None:
     listener = Everything()
     client.listeners.add_scheduler_listener(listener)
     client.start()
@@ -187,7 +187,7 @@ def test_a_schedulers_life_is_told(client: Scheduler) -> None:
     ]
 
 
-def test_misfires_and_the_end_of_triggers_are_told(scheduler: Scheduler) -> None:
+def test_misfires_and_the_end_of_triggers_have_events(scheduler: Scheduler) -> None:
     seen = heard(scheduler, events.TriggerMisfired, events.TriggerFinalized)
     past = datetime.now(UTC) - HOUR
     over = SimpleTrigger(
@@ -247,7 +247,7 @@ def test_an_unknown_comparison_is_refused() -> None:
         KeyMatcher.name("like", "a")
 
 
-def test_a_job_that_cannot_be_made_is_told_of(scheduler: Scheduler) -> None:
+def test_a_job_that_cannot_be_created_has_an_event(scheduler: Scheduler) -> None:
     seen = heard(scheduler, events.TriggersInError, events.ExecutionEvent)
     run(scheduler, JobDetail(jobs.CannotBeMade, "job"))
     [told] = seen
@@ -344,7 +344,7 @@ def test_the_end_of_a_fire_tells_its_instruction(
     assert [(event.instruction, event.outcome) for event in seen] == [(instruction, Outcome.FAILED)]
 
 
-def test_a_failure_outside_of_jobs_is_told(scheduler: Scheduler) -> None:
+def test_a_failure_outside_of_jobs_has_an_event(scheduler: Scheduler) -> None:
     told = threading.Event()
     seen: list[events.SchedulerError] = []
 

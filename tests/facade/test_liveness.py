@@ -117,7 +117,7 @@ def stay_the_same(observer: Scheduler, before: dict[str, int], seconds: float) -
 # --- verdicts
 
 
-def test_a_slow_import_of_a_job_module_convicts_nobody(
+def test_a_slow_import_of_a_job_module_does_not_make_a_node_look_dead(
     make: Callable[..., Scheduler], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect: psycopg.Connection[Any]
 ) -> None:
     (tmp_path / "slow_jobs_of_liveness.py").write_text(
@@ -135,7 +135,7 @@ def test_a_slow_import_of_a_job_module_convicts_nobody(
     stay_the_same(b, before, 1.5 * WINDOW)
 
 
-def test_forty_jobs_that_wait_for_a_held_row_convict_nobody(
+def test_forty_jobs_that_wait_for_a_locked_row_do_not_make_a_node_look_dead(
     make: Callable[..., Scheduler], connect: psycopg.Connection[Any]
 ) -> None:
     a, b = make("a", workers=40, pool_size=3), make("b", workers=0)
@@ -157,7 +157,7 @@ def test_forty_jobs_that_wait_for_a_held_row_convict_nobody(
     connect.execute("ROLLBACK")
 
 
-def test_connections_that_the_network_swallowed_convict_nobody(
+def test_connections_lost_in_the_network_do_not_make_a_node_look_dead(
     make: Callable[..., Scheduler], postgres_dsn: str, proxy: Proxy
 ) -> None:
     a, b = make("a", proxy.through(postgres_dsn)), make("b")
@@ -178,7 +178,7 @@ def test_a_node_of_short_windows_leaves_one_of_long_ones_alone(make: Callable[..
     stay_the_same(hasty, epochs(hasty), 2.5 * WINDOW)
 
 
-def test_the_second_node_of_one_name_is_refused_and_the_first_goes_on(make: Callable[..., Scheduler]) -> None:
+def test_a_second_node_with_the_same_name_is_refused_and_the_first_continues(make: Callable[..., Scheduler]) -> None:
     first, second = make("a"), make("a")
     first.start()
     before = epochs(first)
@@ -200,7 +200,7 @@ class WrongClock(SystemClock):
         return super().now() + self._off
 
 
-def test_nodes_whose_clocks_are_an_hour_wrong_fire_at_the_right_instants_and_live(
+def test_nodes_whose_clocks_are_an_hour_wrong_fire_at_the_right_instants(
     make: Callable[..., Scheduler],
 ) -> None:
     client = make("client")
@@ -340,7 +340,7 @@ def test_a_thread_of_a_node_that_is_killed_comes_back(make: Callable[..., Schedu
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_cannot_be_kept_alive_is_an_error_to_whoever_asks(make: Callable[..., Scheduler]) -> None:
+def test_a_health_check_reports_a_thread_that_cannot_be_kept_alive(make: Callable[..., Scheduler]) -> None:
     scheduler = make("a", "memory://")
     scheduler.start()
     node = scheduler._node

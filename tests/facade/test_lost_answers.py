@@ -115,7 +115,7 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     assert scheduler.executions().count() == 2
 
 
-def test_what_the_store_holds_for_a_node_that_never_heard_of_it_is_begun_at_its_next_check_in(
+def test_executions_that_a_node_does_not_know_of_start_at_its_next_check_in(
     make: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = make()
@@ -140,7 +140,7 @@ def test_what_the_store_holds_for_a_node_that_never_heard_of_it_is_begun_at_its_
     assert "that it did not know" in caplog.text
 
 
-def test_an_execution_whose_row_is_gone_is_told_so(
+def test_an_execution_whose_row_is_gone_is_cancelled(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any]
 ) -> None:
     scheduler = make()
@@ -152,7 +152,7 @@ def test_an_execution_whose_row_is_gone_is_told_so(
     wait_until(lambda: context.lease_lost and context.cancelled)
 
 
-def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
+def test_a_claim_locked_by_a_transaction_is_released_when_that_ends(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any]
 ) -> None:
     scheduler = make(look_ahead="60s")
@@ -167,7 +167,7 @@ def test_a_claim_that_a_transaction_holds_is_given_back_when_that_ends(
     assert scheduler.trigger_state(TriggerKey("t", "DEFAULT")) is PublicState.NORMAL
 
 
-def test_a_due_trigger_that_a_transaction_holds_costs_few_passes(
+def test_a_due_trigger_locked_by_a_transaction_costs_few_passes(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = make(look_ahead="60s")
@@ -201,7 +201,7 @@ def test_a_due_trigger_that_a_transaction_holds_costs_few_passes(
     ],
     ids=["no schedule", "no object", "a kind of another release"],
 )
-def test_a_trigger_that_cannot_be_read_costs_no_other_anything(
+def test_a_trigger_that_cannot_be_read_does_not_affect_others(
     make: Callable[..., Scheduler],
     user: psycopg.Connection[Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -228,7 +228,7 @@ def test_a_trigger_that_cannot_be_read_costs_no_other_anything(
     assert ("cannot be computed" in str(errors["bad"])) is (state is PublicState.ERROR)
 
 
-def test_rows_that_contradict_each_other_are_mended_by_the_cluster_itself(
+def test_the_cluster_repairs_rows_that_contradict_each_other(
     make: Callable[..., Scheduler], user: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_manager, "REPAIR_EVERY", 0.0)

@@ -74,7 +74,7 @@ def test_one_that_raises_at_first_fails_the_execution_without_a_run(make_schedul
     assert jobs.nothing_ran(0)
 
 
-def test_what_is_swallowed_is_no_failure(make_scheduler: Make) -> None:
+def test_an_exception_that_a_middleware_suppresses_is_no_failure(make_scheduler: Make) -> None:
     job = JobDetail(jobs.Raising, "job", data={"what": "Exception"})
     outcome, _ = run(make_scheduler, job, lambda context: suppress(ValueError))
     assert outcome is Outcome.SUCCEEDED

@@ -53,6 +53,11 @@ def scheduler() -> Any:
         (lambda s: s.add_job(plain, "interval", seconds=10), TypeError, r"use schedule_job; .*every\(minutes=10\)"),
         (lambda s: s.add_job(plain, trigger="cron", hour=2), TypeError, r"schedule_job\(report, every\(seconds=10\)\)"),
         (lambda s: s.add_job(plain), errors.InvalidJobError, "schedule_job takes classes and functions"),
+        (
+            lambda s: s.schedule_job(plain, every("10s"), title="A"),
+            errors.InvalidJobError,
+            'display_name="Nightly report"',
+        ),
         (lambda s: s.task, AttributeError, r'@scheduler\.scheduled_job\("0 0 2 \* \* \?"\)'),
         (lambda s: s.schedule_job("nightly", every("10s")), errors.InvalidJobError, "name='nightly'"),
         (lambda s: s.schedule_job(every("10s"), plain), errors.InvalidTriggerError, "the job comes first"),

@@ -24,7 +24,7 @@ def every_tenth(scheduler: Scheduler, overlap_policy: str, job: type[Job] = jobs
     return start
 
 
-def test_one_run_stands_for_all_that_came_due_meanwhile(scheduler: Scheduler) -> None:
+def test_one_run_coalesces_all_fires_that_came_due_meanwhile(scheduler: Scheduler) -> None:
     start = every_tenth(scheduler, "buffer_one")
     assert jobs.next_run().coalesced_fire_times == (start,)
     jobs.go_on.wait(0.45)

@@ -101,7 +101,7 @@ def test_a_node_may_take_some_groups_only(make_scheduler: Make) -> None:
     assert started(1) == ["mine"]
 
 
-def test_groups_are_limited_anew_while_the_node_runs(make_scheduler: Make) -> None:
+def test_limits_of_groups_can_change_while_the_node_runs(make_scheduler: Make) -> None:
     scheduler = make_scheduler(execution_groups={"reports": 1})
     scheduler.start()
     run_many(scheduler, 4, execution_group="reports")
@@ -112,7 +112,7 @@ def test_groups_are_limited_anew_while_the_node_runs(make_scheduler: Make) -> No
         scheduler.set_execution_groups({"reports": -1})
 
 
-def test_groups_cannot_be_limited_anew_before_the_start(client: Scheduler) -> None:
+def test_limits_of_groups_cannot_change_before_the_start(client: Scheduler) -> None:
     with pytest.raises(SchedulerStateError, match="pass execution_groups as a setting"):
         client.set_execution_groups({"reports": 1})
 

@@ -360,7 +360,7 @@ def test_a_plugin_that_raises_anything_is_logged(
     assert f"plugin Broken: {method} raised an error" in caplog.text
 
 
-def test_a_plugin_that_hangs_is_reported_and_its_node_works_on(
+def test_a_plugin_that_hangs_is_reported_and_its_node_keeps_working(
     make_scheduler: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quartzpy.plugin.SLOW_AFTER", 0.05)

@@ -77,7 +77,7 @@ def test_a_class_that_cannot_be_made(scheduler: Scheduler) -> None:
     assert (outcome, "not made" in error) == (Outcome.FAILED, True)
 
 
-def test_a_factory_whose_product_is_no_job(url: str, make_scheduler: Callable[..., Scheduler]) -> None:
+def test_a_factory_that_does_not_return_a_job_is_refused(url: str, make_scheduler: Callable[..., Scheduler]) -> None:
     scheduler = make_scheduler(job_factory=poison.no_execute)
     scheduler.start()
     outcome, error = ended(scheduler, poison.detail(poison.WrappedAsync))
@@ -90,7 +90,7 @@ def test_an_infinite_loop_with_a_timeout(scheduler: Scheduler) -> None:
     assert (outcome, "JobTimeoutError" in error) == (Outcome.FAILED, True)
 
 
-def test_a_timeout_of_ages_costs_no_other_its_own(scheduler: Scheduler) -> None:
+def test_a_very_long_timeout_does_not_disable_other_timeouts(scheduler: Scheduler) -> None:
     ages = JobDetail(poison.DeafToItsTimeout, "ages", timeout=timedelta(days=36_500))
     scheduler.schedule_job(ages, SimpleTrigger("ages"))
     assert poison.ran.wait(20)
@@ -135,7 +135,7 @@ def test_a_log_handler_that_raises_changes_nothing(scheduler: Scheduler) -> None
     assert (outcome, "ValueError: wrong" in error) == (Outcome.FAILED, True)
 
 
-def test_a_failure_is_logged_with_its_exception_and_whose_it_is(
+def test_a_failure_is_logged_with_its_exception_and_its_job(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended(scheduler, poison.detail(poison.Poison, data={"body": "raises"}))
@@ -170,7 +170,7 @@ def test_a_listener_that_raises(scheduler: Scheduler, error: type[BaseException]
 
 
 @pytest.mark.parametrize("kind", [poison.Fine, poison.PoisonAsync])
-def test_a_listener_that_hangs_holds_up_its_worker_and_nothing_else(
+def test_a_listener_that_hangs_blocks_only_its_worker(
     make_scheduler: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture, kind: Any
 ) -> None:
     scheduler = make_scheduler(workers=2)
@@ -270,9 +270,7 @@ def test_an_ignored_timeout_is_reported_at_growing_intervals(
     all_is_free(scheduler)
 
 
-def test_a_retry_policy_that_cannot_be_followed_costs_nothing_but_the_retry(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retry_policy_that_fails_loses_only_the_retry(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: RetryPolicy, attempt: int, error: BaseException) -> Any:
         raise OverflowError("too far")
 

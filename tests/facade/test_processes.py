@@ -56,7 +56,7 @@ def test_one_that_is_cancelled_and_ignores_it_is_killed(scheduler: Scheduler) ->
     assert scheduler.executions()[0].outcome is Outcome.CANCELLED
 
 
-def test_one_whose_process_dies_has_failed_and_is_tried_again(scheduler: Scheduler) -> None:
+def test_an_execution_whose_process_dies_has_failed_and_is_retried(scheduler: Scheduler) -> None:
     run(scheduler, process_jobs.Dying, 2, retry=RetryPolicy(delay=timedelta(milliseconds=10)))
     last, first = scheduler.executions()
     assert (first.outcome, last.outcome) == (Outcome.FAILED, Outcome.SUCCEEDED)

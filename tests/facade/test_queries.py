@@ -186,7 +186,7 @@ def test_an_exhausted_execution_is_found_and_run_again(harness: SchedulerHarness
     assert harness.executions()[0].outcome == "SUCCEEDED"
 
 
-def test_a_query_of_a_scheduler_that_is_shut_down_says_so(client: Scheduler) -> None:
+def test_a_query_of_a_scheduler_that_is_shut_down_raises(client: Scheduler) -> None:
     query = client.jobs()
     assert list(query) == []
     client.shutdown()

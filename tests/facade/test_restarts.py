@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey, every
+from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.states import PublicState
 from tests.facade import jobs
 
@@ -142,6 +143,18 @@ def test_a_class_that_is_decorated_otherwise_since_the_last_release_is_stored_so
 # --- which registration wins
 
 
+def test_a_display_name_is_compared_like_a_description(client: Scheduler) -> None:
+    trigger = SimpleTrigger("t", start_time=datetime.now(UTC) + HOUR)
+    client.schedule_job(JobDetail(jobs.Recorded, "report", display_name="Report"), trigger)
+    client.schedule_job(JobDetail(jobs.Recorded, "report", display_name="Report"), trigger)
+    other = JobDetail(jobs.Recorded, "report", display_name="Nightly report")
+    with pytest.raises(ObjectAlreadyExistsError, match="display_name is 'Report', not 'Nightly report'"):
+        client.schedule_job(other, trigger)
+    plan = client.sync([(other, trigger)], owner="program")
+    assert str(plan.changes[0]) == "~ job DEFAULT.report (display_name)"
+    assert client.modify_job("report", display_name=None).display_name is None
+
+
 def declared(description: str, expression: str) -> list[Any]:
     return [(JobDetail(jobs.Recorded, "report", description=description), CronTrigger(expression, "t"))]
 
@@ -166,7 +179,7 @@ def test_the_first_registration_wins_where_that_is_wished(client: Scheduler) -> 
     ("old", "new"),
     [("2.9.1", "2.10"), (3, 4), ("1.0rc1", "1.0"), ("2.0", "2.0.1"), ("2025-01-31", "2025-02-01"), (9, "10"), (1.5, 2)],
 )
-def test_an_older_version_changes_nothing_and_says_so(
+def test_an_older_version_changes_nothing_and_reports_it(
     client: Scheduler, old: Any, new: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.sync(declared("old", "0 0 1 * * ?"), owner="billing", version=old)

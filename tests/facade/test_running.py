@@ -138,7 +138,7 @@ def test_a_refired_attempt_tells_its_own_run_time(scheduler: Scheduler) -> None:
     assert None not in times
 
 
-def test_each_refire_asks_for_a_veto(scheduler: Scheduler) -> None:
+def test_a_veto_is_possible_at_each_refire(scheduler: Scheduler) -> None:
     class Veto(TriggerListener):
         def veto_job_execution(self, context: JobExecutionContext) -> bool:
             return context.refire_count == 5
@@ -300,7 +300,7 @@ def test_shutdown_waits_for_what_runs(scheduler: Scheduler) -> None:
     assert scheduler.shutdown(), "once more does no harm"
 
 
-def test_shutdown_gives_up_after_its_timeout_and_tells_the_jobs(scheduler: Scheduler) -> None:
+def test_shutdown_ends_after_its_timeout_and_asks_the_jobs_to_stop(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Waiting, "job"), SimpleTrigger("t"))
     context = jobs.next_run()
     scheduler.shutdown(wait=True, timeout=timedelta(milliseconds=200))
@@ -357,7 +357,7 @@ def test_no_thread_of_a_scheduler_outlives_it(make_scheduler: MakeScheduler) -> 
         assert not thread.is_alive(), thread.name
 
 
-def test_what_was_missed_in_a_pause_is_let_go_or_made_once(scheduler: Scheduler) -> None:
+def test_fires_missed_in_a_pause_are_skipped_or_coalesced(scheduler: Scheduler) -> None:
     scheduler.pause_trigger_group("paused")
     start = scheduler.nodes().now - timedelta(minutes=61)
     for name in ("let-go", "once", "by-instruction"):

@@ -279,7 +279,7 @@ def test_listeners_hear_of_each_trigger_of_a_deleted_job(client: Scheduler) -> N
 # --- job defaults and registries
 
 
-def test_defaults_stand_over_the_class_and_under_the_detail(make_scheduler: Callable[..., Scheduler]) -> None:
+def test_defaults_override_the_class_and_not_the_detail(make_scheduler: Callable[..., Scheduler]) -> None:
     client = make_scheduler(job_defaults={"timeout": HOUR, "requests_recovery": True, "disallow_concurrent": False})
     unsaid = client.schedule_job(jobs.Recorded, LATER, name="unsaid").detail
     assert (unsaid.timeout, unsaid.requests_recovery) == (HOUR, True)

@@ -144,7 +144,7 @@ def test_pruning_removes_what_its_owner_no_longer_declares_and_nothing_else(clie
     assert {key.name for key in client.job_keys()} == {"report", "other", "by-hand"}
 
 
-def test_what_somebody_replaced_by_hand_is_no_longer_the_owners(client: Scheduler) -> None:
+def test_an_object_that_was_replaced_by_hand_has_no_owner(client: Scheduler) -> None:
     client.sync([(report(), [hourly(), once()])], owner=OWNER)
     client.reschedule_job(TriggerKey("once", "DEFAULT"), once(priority=1))
     assert not client.sync([(report(), hourly())], owner=OWNER, prune=True)
@@ -159,7 +159,7 @@ def test_a_trigger_of_another_kind_takes_the_place(client: Scheduler) -> None:
     assert isinstance(client.get_trigger(TriggerKey("t", "DEFAULT")), SimpleTrigger)
 
 
-def test_it_happens_whole_or_not_at_all(client: Scheduler) -> None:
+def test_all_of_it_happens_or_nothing(client: Scheduler) -> None:
     client.sync([(report(), [hourly(), once()])], owner=OWNER)
     before = state(client)
     wrong = once("new", calendar="none")

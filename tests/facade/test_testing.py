@@ -82,7 +82,7 @@ def test_a_time_without_nodes_is_handled_as_the_misfire_instruction_says(harness
     assert sorted(execution.job_key.name for execution in late) == ["fire_once_now", *["ignore"] * 5]
 
 
-def test_an_outage_of_two_hours_is_made_up_for_within_bounds(harness: SchedulerHarness) -> None:
+def test_catching_up_after_an_outage_of_two_hours_is_bounded(harness: SchedulerHarness) -> None:
     trigger = CronTrigger("0 * * * * ?", "minutely", misfire="fire_all", catch_up_max=10)
     harness.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
     harness.run_pending()

@@ -157,7 +157,7 @@ def test_others_are_late_while_a_job_takes_its_time_and_do_not_misfire(harness: 
     assert misfired == []
 
 
-def test_misfires_and_triggers_that_end_by_them_are_told(harness: SchedulerHarness) -> None:
+def test_misfires_and_triggers_that_end_by_them_are_reported(harness: SchedulerHarness) -> None:
     heard: list[events.Event] = []
     harness.listeners.add_listener(heard.append, events.TriggerMisfired, events.TriggerFinalized)
     trigger = SimpleTrigger(
@@ -172,7 +172,7 @@ def test_misfires_and_triggers_that_end_by_them_are_told(harness: SchedulerHarne
     assert finalized == events.TriggerFinalized(trigger.key)
 
 
-def test_a_skipped_fire_is_told_and_returned(harness: SchedulerHarness) -> None:
+def test_a_skipped_fire_is_reported_and_returned(harness: SchedulerHarness) -> None:
     heard: list[events.Event] = []
     harness.listeners.add_listener(heard.append, events.JobSkipped)
     detail = JobDetail(jobs.Recorded, "job", max_concurrent=1, overlap_policy="skip")

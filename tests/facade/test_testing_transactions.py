@@ -108,7 +108,7 @@ def test_without_a_database_the_error_says_how_to_give_one() -> None:
     assert "SchedulerHarness(database=sqlalchemy.create_engine('sqlite://'))" in (execution.error or "")
 
 
-def test_a_block_that_ends_its_transaction_itself_is_told(harness: SchedulerHarness) -> None:
+def test_a_block_that_ends_its_transaction_itself_raises(harness: SchedulerHarness) -> None:
     harness.schedule_job(JobDetail(Selfish, "job"), SimpleTrigger("t", repeat_count=0))
     [execution] = harness.run_pending()
     assert "the job ended its transaction itself" in (execution.error or "")

@@ -101,7 +101,9 @@ def test_a_node_that_was_declared_dead_commits_nothing(
     assert "no longer this node's" in str(first.get("error"))
 
 
-def test_what_is_fenced_is_committed_bit_by_bit_and_the_execution_goes_on(scheduler: Scheduler, engine: Engine) -> None:
+def test_fenced_transactions_commit_one_by_one_and_the_execution_continues(
+    scheduler: Scheduler, engine: Engine
+) -> None:
     assert run(scheduler, "well", job_class=jobs.Saving) == [Outcome.SUCCEEDED]
     assert payments(engine) == 2
     assert jobs.next_run().get("running") == ["EXECUTING"], "not recorded by a commit"

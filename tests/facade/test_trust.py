@@ -39,7 +39,7 @@ def is_idle(scheduler: Scheduler) -> bool:
     return node_of(scheduler)._executors.wait_until_idle(lambda: 20.0)
 
 
-def test_an_async_job_that_waited_on_the_loop_is_not_begun(scheduler: Scheduler) -> None:
+def test_an_async_job_that_waited_too_long_for_the_loop_does_not_start(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(poison.BlocksTheLoop, "blocks"), SimpleTrigger("blocks"))
     assert poison.ran.wait(20)
     scheduler.schedule_job(JobDetail(jobs.RecordedAsync, "waits"), SimpleTrigger("waits"))
@@ -51,7 +51,7 @@ def test_an_async_job_that_waited_on_the_loop_is_not_begun(scheduler: Scheduler)
     assert jobs.nothing_ran(0.0)
 
 
-def test_a_job_whose_listener_took_longer_than_the_lease_is_not_begun(scheduler: Scheduler) -> None:
+def test_a_job_whose_listener_took_longer_than_the_lease_does_not_start(scheduler: Scheduler) -> None:
     asked = threading.Event()
 
     def wait(event: events.Event) -> None:
@@ -67,7 +67,7 @@ def test_a_job_whose_listener_took_longer_than_the_lease_is_not_begun(scheduler:
     assert jobs.nothing_ran(0.0)
 
 
-def test_a_job_that_waited_for_its_process_is_not_begun(
+def test_a_job_that_waited_too_long_for_its_process_does_not_start(
     make_scheduler: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scheduler = make_scheduler(executors={"cpu": "processes:1"})

@@ -87,7 +87,7 @@ def test_a_job_is_given_a_value_of_its_type(scheduler: Scheduler) -> None:
     assert context.job_data == context.job_detail_data == {"region": "eu", "pages": 1}
 
 
-def test_a_triggers_data_stands_over_the_jobs(scheduler: Scheduler) -> None:
+def test_a_triggers_data_overrides_the_jobs(scheduler: Scheduler) -> None:
     scheduler.schedule_job(report(region="eu", pages=1), SimpleTrigger("t", data={"region": "us"}))
     assert jobs.next_run().data == ReportData("us", 1)
 

@@ -149,7 +149,7 @@ def test_the_connection_of_django_will_do(client: Scheduler, engine: Engine, dja
         client.using(django_connection)
 
 
-def test_a_calendar_that_is_in_use_is_told_inside_too(client: Scheduler, engine: Engine) -> None:
+def test_deleting_a_calendar_in_use_raises_inside_a_transaction_too(client: Scheduler, engine: Engine) -> None:
     client.add_calendar("weekly", WeeklyCalendar())
     client.schedule_job(a_job(), CronTrigger("0 0 12 * * ?", "t", calendar="weekly"))
     with engine.begin() as connection, pytest.raises(CalendarInUseError):
@@ -210,7 +210,7 @@ def test_a_serial_job_that_begins_meanwhile_still_runs_alone(scheduler: Schedule
     assert jobs.next_run().trigger_key.name == "inside"
 
 
-def test_an_open_transaction_holds_up_no_other_trigger(scheduler: Scheduler, engine: Engine) -> None:
+def test_an_open_transaction_blocks_no_other_trigger(scheduler: Scheduler, engine: Engine) -> None:
     often = SimpleTrigger("often", interval=timedelta(milliseconds=50), repeat_count=None)
     slow = SimpleTrigger("slow", interval=timedelta(milliseconds=50), repeat_count=None)
     scheduler.schedule_jobs([(a_job(name="often"), [often]), (a_job(name="slow"), [slow])])
@@ -334,9 +334,7 @@ def test_a_limit_that_was_set_before_the_commit_holds(scheduler: Scheduler, engi
     assert {jobs.next_run().trigger_key.name for _ in range(2)} < {"t0", "t1", "t2"}
 
 
-def test_whoever_stores_a_trigger_waits_for_a_transaction_that_changes_its_job(
-    scheduler: Scheduler, engine: Engine
-) -> None:
+def test_storing_a_trigger_waits_for_a_transaction_that_changes_its_job(scheduler: Scheduler, engine: Engine) -> None:
     job = waiting_by_hand(scheduler)
     with engine.connect() as connection:
         scheduler.using(connection).modify_job(job.key, disallow_concurrent=True)

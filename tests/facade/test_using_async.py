@@ -222,7 +222,9 @@ def test_verbs_that_are_awaited_together_run_one_after_the_other(client: Schedul
     assert len(client.job_keys()) == 10
 
 
-def test_a_cancelled_task_goes_on_when_the_verb_has_ended(client: Scheduler, opened: Opened, postgres_dsn: str) -> None:
+def test_a_cancelled_task_continues_when_the_verb_has_ended(
+    client: Scheduler, opened: Opened, postgres_dsn: str
+) -> None:
     """The connection is in use by nobody else then, so the transaction can be rolled back at once."""
 
     async def main() -> None:
@@ -290,7 +292,7 @@ def test_memory_has_no_transactions(postgres_dsn: str) -> None:
     asyncio.run(main())
 
 
-def test_the_loop_goes_on_while_a_verb_waits(client: Scheduler, opened: Opened, postgres_dsn: str) -> None:
+def test_the_event_loop_runs_while_a_verb_waits(client: Scheduler, opened: Opened, postgres_dsn: str) -> None:
     async def main() -> None:
         async with psycopg_connection(postgres_dsn) as blocker:
             await blocker.execute("LOCK TABLE qrtz_job_details IN ACCESS EXCLUSIVE MODE")

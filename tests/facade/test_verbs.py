@@ -96,7 +96,7 @@ def test_many_jobs_are_stored_all_or_none(client: Scheduler) -> None:
     assert (list(client.jobs()), list(client.triggers())) == before
 
 
-def test_replacing_keeps_other_triggers_and_begins_the_replaced_one_anew(client: Scheduler) -> None:
+def test_replacing_keeps_other_triggers_and_restarts_the_replaced_one(client: Scheduler) -> None:
     client.schedule_job(job(), [later("a"), later("b")])
     client.schedule_job(job(description="new"), later("a", priority=9), replace=True)
     assert {trigger.name: trigger.priority for trigger in client.triggers_of_job(JobKey("job", "DEFAULT"))} == {
@@ -215,7 +215,7 @@ def test_groups_and_keys_by_matcher(client: Scheduler, matcher: str | GroupMatch
     assert client.job_group_names() == client.trigger_group_names() == ["abc", "abd", "xbc"]
 
 
-def test_what_does_not_exist_is_said(client: Scheduler) -> None:
+def test_an_error_names_what_does_not_exist(client: Scheduler) -> None:
     with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.absent is not stored"):
         client.trigger_job(JobKey("absent", "DEFAULT"))
     with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.absent is not stored"):
@@ -255,7 +255,7 @@ def test_a_calendar_keeps_a_trigger_from_firing_and_can_be_replaced(client: Sche
     assert not client.delete_calendar("no-weekend", missing_ok=True)
 
 
-def test_a_calendar_that_excludes_everything_completes_its_triggers_and_says_so(client: Scheduler) -> None:
+def test_a_calendar_that_excludes_everything_completes_its_triggers_with_an_event(client: Scheduler) -> None:
     told: list[Event] = []
     client.listeners.add_listener(told.append, TriggerFinalized)
     client.add_calendar("c", WeeklyCalendar())
@@ -275,7 +275,7 @@ def test_the_same_calendar_again_changes_nothing(client: Scheduler) -> None:
     assert client.get_calendar("c") == WeeklyCalendar()
 
 
-def test_removing_a_calendar_that_is_not_stored_says_so(client: Scheduler) -> None:
+def test_removing_a_calendar_that_is_not_stored_raises(client: Scheduler) -> None:
     client.add_calendar("holidays", WeeklyCalendar())
     with pytest.raises(CalendarNotFoundError, match="calendar 'holiday' is not stored; did you mean 'holidays'\\?"):
         client.delete_calendar("holiday")
@@ -336,7 +336,7 @@ def test_every_kind_of_trigger_comes_back_from_the_store_as_it_was(client: Sched
     assert len(instants) >= 4
 
 
-def test_a_disabled_job_says_so(client: Scheduler) -> None:
+def test_a_disabled_job_is_explained(client: Scheduler) -> None:
     job = JobDetail(jobs.Recorded, "job", durable=True)
     client.schedule_job(job, SimpleTrigger("t", start_time=LATER))
     client.disable_job(job.key)

@@ -145,7 +145,7 @@ def test_it_misfired(schedule: dict[str, Any], said: str) -> None:
     assert harness.why(KEY)[0].startswith(catches_up) == ("will still run" in said)
 
 
-def test_a_misfire_of_long_ago_is_told_only_where_nothing_fired_since() -> None:
+def test_an_old_misfire_is_mentioned_only_if_nothing_fired_since() -> None:
     harness = SchedulerHarness()
     trigger = CronTrigger("0 0 * * * ?", "t", misfire="do_nothing")
     harness.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
@@ -166,7 +166,7 @@ def test_one_that_is_gone_is_no_riddle(client: Scheduler) -> None:
         client.why(KEY)
 
 
-def test_one_that_has_ended_is_told_by_its_history(scheduler: Scheduler) -> None:
+def test_an_ended_trigger_is_explained_by_its_history(scheduler: Scheduler) -> None:
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
     assert scheduler.wait_until_recorded(1, SOON)
     gone, last = scheduler.why(KEY)
@@ -175,7 +175,7 @@ def test_one_that_has_ended_is_told_by_its_history(scheduler: Scheduler) -> None
     assert last.endswith(", ended as SUCCEEDED.")
 
 
-def test_one_that_ended_in_a_misfire_is_told_by_it() -> None:
+def test_a_trigger_that_ended_in_a_misfire_is_explained_by_it() -> None:
     harness = SchedulerHarness()
     trigger = SimpleTrigger("t", misfire="fire_all", catch_up_within=SECOND)
     harness.schedule_job(JobDetail(jobs.Recorded, "job"), trigger)
@@ -185,7 +185,7 @@ def test_one_that_ended_in_a_misfire_is_told_by_it() -> None:
     assert harness.why(KEY)[1].endswith("1 fire was missed, and no fire time is left.")
 
 
-def test_a_retry_to_come_is_told() -> None:
+def test_a_pending_retry_is_mentioned() -> None:
     harness = SchedulerHarness()
     retry = RetryPolicy(attempts=2, delay=HOUR)
     job = JobDetail(jobs.Raising, "job", retry=retry, durable=True)

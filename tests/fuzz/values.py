@@ -12,11 +12,11 @@ from uuid import UUID
 
 from quartzpy import Job, JobExecutionContext
 from quartzpy.calendars.annual import AnnualCalendar
+from quartzpy.calendars.base import BaseCalendar
 from quartzpy.calendars.cron import CronCalendar
 from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.monthly import MonthlyCalendar
-from quartzpy.calendars.wall_clock import WallClockCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.job import JobTypes
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
@@ -72,7 +72,7 @@ def triggers() -> list[Trigger]:
     ]
 
 
-def calendars() -> list[WallClockCalendar]:
+def calendars() -> list[BaseCalendar]:
     weekly = WeeklyCalendar(time_zone="Europe/Berlin", description="weekends")
     return [
         weekly,

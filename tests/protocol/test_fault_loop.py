@@ -411,7 +411,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("name", "mode"), plays, ids=[f"{name}-{mode}" for name, mode in plays])
 
 
-def test_whatever_becomes_of_a_flight_all_ends_as_without_the_fault(
+def test_any_fault_of_a_round_trip_leads_to_the_same_result_as_no_fault(
     stage: Stage, faults: Faults, name: str, mode: Mode, pytestconfig: pytest.Config
 ) -> None:
     expected = reference(stage, faults, name)
@@ -424,7 +424,7 @@ def test_whatever_becomes_of_a_flight_all_ends_as_without_the_fault(
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_flight_that_was_given_up_commits_at_each_later_moment(
+def test_an_abandoned_round_trip_may_commit_at_any_later_moment(
     stage: Stage, faults: Faults, name: str, pytestconfig: pytest.Config
 ) -> None:
     """Between any two flights of the node that gave it up: while it looks what became of it, and after."""

@@ -326,7 +326,7 @@ def in_transaction(stage: Stage, call: str) -> psycopg.Connection[Any]:
     return user
 
 
-def test_nobody_waits_for_a_users_row_while_the_others_wait_for_it(
+def test_no_step_waits_for_a_users_row_while_it_holds_the_lock(
     stage: Stage, staging: Staging, call: str, operation: str
 ) -> None:
     """A step of a node waits for no user's row at all; a user's call may, but not under TRIGGER_ACCESS."""

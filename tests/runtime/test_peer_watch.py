@@ -71,7 +71,7 @@ def peer(name: str, count: int, last: float, interval: timedelta, window: timede
     return NodeRecord(name, 1, "h", 1, START, START + timedelta(seconds=last), count, interval, window)
 
 
-def test_a_peer_is_judged_by_its_own_window() -> None:
+def test_a_peer_is_dead_by_its_own_failure_window() -> None:
     watch = PeerWatch(timedelta(seconds=1), timedelta(seconds=5))
     patient = peer("b", 7, 0, timedelta(seconds=10), timedelta(seconds=60))
     judged_at = next(

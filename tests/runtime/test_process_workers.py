@@ -39,6 +39,7 @@ from quartzpy.runtime.process_messages import BEGUN, DONE, READY, RUN, STOP, fir
 from quartzpy.runtime.process_workers import KILL_AFTER, ProcessWorkers
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.runtime import process_jobs as jobs
+from tests.runtime.process_calendars import OddHoursCalendar
 from tests.runtime.processes import START, begun, ended, execution_of, workers
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,7 @@ def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: Process
     assert ended(shared, execution_of(jobs.ReturnsAsync)).result == first.result
 
 
-def test_the_context_in_the_child_is_that_of_the_node(shared: ProcessWorkers) -> None:
+def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers) -> None:
     calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
     execution = execution_of(
         JobDetail(
@@ -128,6 +129,12 @@ def test_the_context_in_the_child_is_that_of_the_node(shared: ProcessWorkers) ->
     there = ended(shared, execution).result
     assert there == here
     assert there["recovering"] == "True"
+
+
+def test_a_child_imports_the_class_of_an_applications_calendar(shared: ProcessWorkers) -> None:
+    calendar = AnnualCalendar(base=OddHoursCalendar(1))
+    told = ended(shared, execution_of(JobDetail(jobs.Told, "told"), calendar=calendar)).result
+    assert told["calendar"] == str(calendar)
 
 
 def test_data_of_a_type_is_built_in_the_child_and_for_listeners_in_the_node(shared: ProcessWorkers) -> None:

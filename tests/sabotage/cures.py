@@ -31,10 +31,7 @@ CURES = (
                 "                pass\n",
             ),
         ),
-        (
-            "tests/store_sql/test_faults.py"
-            "::test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged",
-        ),
+        ("tests/store_sql/test_faults.py::test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided",),
     ),
     Sabotage(
         "c3_release_forgets_what_it_did_not_release",
@@ -46,10 +43,7 @@ CURES = (
                 "    _, still_claimed = require_epoch(node, left)\n    return frozenset()\n",
             ),
         ),
-        (
-            "tests/store_sql/test_faults.py"
-            "::test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back",
-        ),
+        ("tests/store_sql/test_faults.py::test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released",),
     ),
     Sabotage(
         "c4_the_thread_that_checks_in_does_the_rest",
@@ -61,7 +55,7 @@ CURES = (
                 "            self._has_answer = True\n        self.run_as(epoch)\n",
             ),
         ),
-        ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_convicts_nobody",),
+        ("tests/facade/test_liveness.py::test_a_slow_import_of_a_job_module_does_not_make_a_node_look_dead",),
     ),
     Sabotage(
         "h1_claims_outlive_a_change_of_the_job",
@@ -76,7 +70,9 @@ CURES = (
                 "SET {COPIES}\n",
             ),
         ),
-        ("tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_says_something_else[postgresql-other0]",),
+        (
+            "tests/contract/test_contract.py::test_a_claim_is_void_once_its_job_is_stored_with_other_values[postgresql-other0]",
+        ),
     ),
     Sabotage(
         "h2_only_known_errors_end_an_attempt",
@@ -182,7 +178,7 @@ CURES = (
                 '    if fate == "CLAIM":\n        load_trigger(None)\n',
             ),
         ),
-        ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_costs_no_other_anything",),
+        ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_does_not_affect_others",),
     ),
     Sabotage(
         "h6_spans_without_bounds",

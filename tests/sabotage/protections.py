@@ -51,7 +51,7 @@ PROTECTIONS = (
                 "window=self._config.checkin_interval",
             ),
         ),
-        ("tests/facade/test_liveness.py::test_connections_that_the_network_swallowed_convict_nobody",),
+        ("tests/facade/test_liveness.py::test_connections_lost_in_the_network_do_not_make_a_node_look_dead",),
     ),
     Sabotage(
         "no_unbroken_evidence",
@@ -94,7 +94,7 @@ PROTECTIONS = (
         ),
         (
             "tests/store_sql/test_faults.py"
-            "::test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient",
+            "::test_a_half_received_round_trip_holds_the_lock_no_longer_than_the_lock_timeout",
         ),
     ),
     Sabotage(
@@ -121,7 +121,7 @@ PROTECTIONS = (
                 "                        and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
             ),
         ),
-        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_looking",),
+        ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
     ),
     Sabotage(
         "a_zombie_frees_blocked_triggers",

@@ -24,7 +24,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES.values(), ids=list(SABOTAGES))
-def test_a_sabotage_finds_what_it_takes_out(sabotage: Sabotage) -> None:
+def test_a_sabotage_finds_the_guard_that_it_removes(sabotage: Sabotage) -> None:
     sabotage.check()
     assert sabotage.caught_by
     assert all("::" in test for test in sabotage.caught_by)
@@ -49,7 +49,7 @@ def test_a_module_that_is_imported_already_is_not_sabotaged() -> None:
 
 
 @pytest.mark.timeout(2 * trial.RUN_SECONDS)
-def test_what_is_taken_out_is_missed(tried: Sabotage, postgres_server: Server) -> None:
+def test_a_removed_guard_makes_its_test_fail(tried: Sabotage, postgres_server: Server) -> None:
     dsn = postgres_server.url.render_as_string(hide_password=False)
     [test, *_] = tried.caught_by
     broken = trial.run([test], tried, dsn)
@@ -57,6 +57,6 @@ def test_what_is_taken_out_is_missed(tried: Sabotage, postgres_server: Server) -
 
 
 @pytest.mark.timeout(2 * trial.RUN_SECONDS)
-def test_where_nothing_goes_wrong_nothing_is_missed(works: Sabotage, postgres_server: Server) -> None:
+def test_ordinary_tests_pass_on_a_sabotaged_build(works: Sabotage, postgres_server: Server) -> None:
     ordinary = trial.run(trial.ORDINARY, works, postgres_server.url.render_as_string(hide_password=False))
     assert ordinary.passed, f"{works.name} is more than one guard less\n{ordinary.output}"

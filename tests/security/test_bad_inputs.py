@@ -431,7 +431,7 @@ def test_row_09_wrong_crontabs_say_what_is_wrong(text: str, message: str) -> Non
     assert str(caught.value).startswith(message)
 
 
-def test_row_09_the_caret_stands_under_what_is_wrong() -> None:
+def test_row_09_the_caret_is_under_the_error() -> None:
     with pytest.raises(errors.InvalidCronError) as caught:
         CronExpression("0 0 25 * * ?")
     expression, caret, _ = caught.value.pointed_out().split("\n")

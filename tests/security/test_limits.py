@@ -279,7 +279,7 @@ NEVER = [
 
 
 @pytest.mark.parametrize("make", NEVER)
-def test_an_expression_that_never_fires_is_told_at_once(client: Scheduler, make: Callable[[], CronTrigger]) -> None:
+def test_an_expression_that_never_fires_is_refused_at_once(client: Scheduler, make: Callable[[], CronTrigger]) -> None:
     client.schedule_job(detail(durable=True), SimpleTrigger("first", start_time=LATER))
     began = time.thread_time()
     with pytest.raises(errors.TriggerNeverFiresError, match=r"will never fire.*it was not stored"):
@@ -292,7 +292,7 @@ def every(seconds: int) -> CalendarIntervalTrigger:
     return CalendarIntervalTrigger(interval=seconds, unit=IntervalUnit.SECOND)
 
 
-def test_triggers_that_are_put_into_one_another_and_never_agree_are_given_up_together() -> None:
+def test_nested_triggers_that_never_agree_share_one_search_limit() -> None:
     """Each level needs as many tries as the ones below together: they must not multiply without end."""
     at_once = timedelta(0)
     whole = AllOf("t", start_time=LATER, threshold=at_once, triggers=(every(2), every(7)))

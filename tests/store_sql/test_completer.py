@@ -77,7 +77,7 @@ def recorded(store: SqlJobStore) -> dict[str, str]:
         {"retry_after": timedelta.max, "outcome": Outcome.FAILED},
     ],
 )
-def test_a_completion_that_is_refused_is_recorded_as_failed_and_costs_no_other_anything(
+def test_a_refused_completion_is_recorded_as_failed_and_does_not_affect_others(
     store: SqlJobStore, poison: dict[str, Any]
 ) -> None:
     node = register(store)
@@ -92,7 +92,7 @@ def test_a_completion_that_is_refused_is_recorded_as_failed_and_costs_no_other_a
     assert store.list_running() == []
 
 
-def test_what_is_refused_whatever_is_said_of_it_is_tried_again_and_holds_up_nothing(
+def test_a_completion_that_is_always_refused_is_retried_and_blocks_nothing(
     store: SqlJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = register(store)
@@ -139,7 +139,7 @@ def test_trouble_of_the_store_is_no_completions_fault(
     assert set(recorded(store).values()) == {"SUCCEEDED"}
 
 
-def test_a_row_that_somebody_holds_holds_up_no_other_completion(
+def test_a_locked_row_blocks_no_other_completion(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOCKED_ROW_REST", 0.0)

@@ -82,7 +82,7 @@ def test_of_several_servers_one_that_swallows_packets_is_not_the_first_each_time
     assert remote.check_in(node, within=10).nodes
 
 
-def test_an_epoch_that_is_gone_costs_no_connection(store: SqlJobStore) -> None:
+def test_an_expired_epoch_costs_no_connection(store: SqlJobStore) -> None:
     node = register(store)
     store.leave(node)
     for _ in range(3):
@@ -131,7 +131,7 @@ def lives(connection: psycopg.Connection[Any]) -> bool:
     return True
 
 
-def test_the_sessions_of_a_dead_node_are_ended_and_nobody_elses(store: SqlJobStore, connect: Connect) -> None:
+def test_only_the_sessions_of_a_dead_node_are_ended(store: SqlJobStore, connect: Connect) -> None:
     survivor, dead = dead_node(store, connect)
     its, anothers, of_another_scheduler = (
         named(connect(), DEAD_PROCESS),
@@ -159,7 +159,7 @@ def test_a_dead_node_of_this_very_process_leaves_its_sessions_to_those_that_live
     assert lives(ours)
 
 
-def test_a_database_that_lets_nobody_end_sessions_is_recovered_all_the_same(
+def test_recovery_works_without_the_privilege_to_end_sessions(
     store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from quartzpy.store.sql import recover

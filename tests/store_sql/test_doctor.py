@@ -67,7 +67,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("check", "breaking"), BROKEN)
-def test_what_is_broken_is_found_and_mended(stored: SqlJobStore, connect: Connect, check: str, breaking: str) -> None:
+def test_broken_rows_are_found_and_repaired(stored: SqlJobStore, connect: Connect, check: str, breaking: str) -> None:
     assert checks_of(stored) == {}
     assert stored.repair() == Repairs()
     connect().execute(breaking.encode())
@@ -79,7 +79,7 @@ def test_what_is_broken_is_found_and_mended(stored: SqlJobStore, connect: Connec
     assert stored.repair() == Repairs()
 
 
-def test_a_claim_keeps_its_copies_until_it_is_given_back(stored: SqlJobStore, connect: Connect) -> None:
+def test_a_claim_keeps_its_copies_until_it_is_released(stored: SqlJobStore, connect: Connect) -> None:
     node = register(stored)
     user = connect()
     user.execute(FIRED.format(state="ACQUIRED").encode())
@@ -144,7 +144,7 @@ def test_a_lock_that_is_held_and_a_long_transaction_are_found(
     assert any("application theirs" in row for row in found["long-transaction"].rows)
 
 
-def test_nodes_that_differ_are_told_once(stored: SqlJobStore, connect: Connect) -> None:
+def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Connect) -> None:
     told: list[Event] = []
     stored.on_event(told.append)
     first, second = register(stored, "a"), register(stored, "b")
@@ -161,7 +161,7 @@ def test_nodes_that_differ_are_told_once(stored: SqlJobStore, connect: Connect) 
     assert checks_of(stored) == {"tzdata": Severity.WARNING, "clock-skew": Severity.WARNING}
 
 
-def test_settings_that_differ_are_told(make_store: MakeStore) -> None:
+def test_settings_that_differ_are_reported(make_store: MakeStore) -> None:
     one, other = make_store(), make_store(checkin_interval="1s")
     told: list[Event] = []
     other.on_event(told.append)

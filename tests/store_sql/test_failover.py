@@ -150,7 +150,7 @@ def test_idle_connections_to_the_old_primary_are_dropped(pair: Pair, make_store:
     assert port_of(store) == pair.standby.port
 
 
-def test_a_node_goes_on_with_the_new_primary(pair: Pair) -> None:
+def test_a_node_continues_with_the_new_primary(pair: Pair) -> None:
     failed_over = threading.Event()
     scheduler = Scheduler(pair.dsn, **QUICK)
     scheduler.listeners.add_listener(lambda event: failed_over.set(), DatabaseFailedOver)

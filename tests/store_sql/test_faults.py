@@ -64,7 +64,7 @@ def fired_names(took: Acquisition) -> list[str]:
     return sorted(one.trigger_name for one in took.fired)
 
 
-def test_a_commit_whose_answer_was_lost_is_found_by_looking(
+def test_a_commit_whose_answer_was_lost_is_found_by_a_query(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
 ) -> None:
     remote = make_store(proxy.through(postgres_dsn))
@@ -88,7 +88,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_looking(
     assert len(store.find_executions(HISTORY, 10)) == 2
 
 
-def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_was_judged(
+def test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy, connect: Connect
 ) -> None:
     remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
@@ -107,7 +107,7 @@ def test_a_flight_that_was_given_up_cannot_be_committed_after_what_became_of_it_
     assert fired_names(acquire(remote, node)) == ["a"]
 
 
-def test_a_flight_of_which_half_arrived_holds_the_lock_no_longer_than_others_are_patient(
+def test_a_half_received_round_trip_holds_the_lock_no_longer_than_the_lock_timeout(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
 ) -> None:
     """The server takes such a session for active: neither its statement timeout nor its idle timeout counts."""
@@ -132,7 +132,7 @@ def register_patiently(store: SqlJobStore, name: str) -> Node:
     raise AssertionError("the lock is held for ever")
 
 
-def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_back(
+def test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released(
     store: SqlJobStore, connect: Connect
 ) -> None:
     node = register(store)
@@ -154,7 +154,7 @@ def test_a_claim_whose_row_somebody_holds_stays_claimed_until_it_can_be_given_ba
     assert record.state == "WAITING"
 
 
-def test_a_flight_that_never_arrived_changed_nothing(
+def test_a_round_trip_that_never_arrived_changed_nothing(
     store: SqlJobStore, make_store: Callable[..., SqlJobStore], postgres_dsn: str, proxy: Proxy
 ) -> None:
     remote = make_store(proxy.through(postgres_dsn))
@@ -330,7 +330,7 @@ def test_states_are_words_that_the_tables_check(store: SqlJobStore, connect: Con
         connect().execute("UPDATE qrtz_triggers SET trigger_state = 'ACQUIRED'")
 
 
-def test_a_late_trigger_that_cannot_be_handled_here_holds_up_no_other(
+def test_a_late_trigger_that_this_node_cannot_compute_blocks_no_other(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     node = register(store)
@@ -389,7 +389,7 @@ def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_
 
 
 @pytest.mark.parametrize("lock", ["TRIGGER_ACCESS", "STATE_ACCESS"])
-def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_without_it(
+def test_a_deleted_lock_row_is_restored_and_no_step_runs_without_it(
     store: SqlJobStore, connect: Connect, caplog: pytest.LogCaptureFixture, lock: str
 ) -> None:
     node = register(store)
@@ -412,7 +412,7 @@ def test_a_lock_row_that_somebody_deleted_is_restored_and_nothing_goes_on_withou
     assert user.execute("SELECT count(*) FROM qrtz_locks").fetchone() == (3,)
 
 
-def test_what_cannot_be_stored_in_time_says_so(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
+def test_storing_that_takes_too_long_raises(make_store: Callable[..., SqlJobStore], connect: Connect) -> None:
     """Also where the connection was given up in the middle of a flight."""
     store = make_store()
     store._connections._seconds = 0.3

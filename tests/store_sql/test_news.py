@@ -55,7 +55,7 @@ def test_what_is_due_later_than_something_else_of_its_job_type_is_not(store: Sql
     news.close()
 
 
-def test_a_paused_trigger_wakes_nobody_so_what_follows_it_is_announced(store: SqlJobStore, news: Subscription) -> None:
+def test_the_trigger_after_a_paused_one_is_announced(store: SqlJobStore, news: Subscription) -> None:
     put(store, "first", timedelta(hours=1))
     store.pause_triggers([TriggerKey("first", "DEFAULT")])
     assert news.wait(SOON)
@@ -118,7 +118,7 @@ def test_what_a_completion_frees_is_announced_where_its_node_takes_no_more(
     news.close()
 
 
-def test_a_subscription_whose_connection_was_cut_says_so(
+def test_a_subscription_whose_connection_was_cut_reports_it(
     store: SqlJobStore, news: Subscription, connect: Callable[[], object]
 ) -> None:
     from quartzpy.errors import StoreUnavailableError

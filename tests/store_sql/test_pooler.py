@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
+from quartzpy.cli.main import main
 from quartzpy.errors import SettingsError, StoreUnavailableError
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots
@@ -68,11 +69,35 @@ def test_a_node_lives_behind_a_pooler(pooler: Pooler, postgres_dsn: str, store: 
     assert store.list_nodes().nodes == ()
 
 
+def test_commands_work_behind_a_pooler(
+    pooler: Pooler, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUARTZPY_URL", pooler.through(postgres_dsn))
+    with Scheduler(postgres_dsn, name=NAME) as direct:
+        direct.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("later", start_time=_later()))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        written = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, written.out + written.err
+
+    status, text = run("triggers", "--name", NAME)
+    assert status
+    assert "--pooled" in text, "the error names the option of the command"
+    assert "DEFAULT.later" in run("triggers", "--name", NAME, "--pooled")[1]
+    monkeypatch.setenv("QUARTZPY_POOLED", "true")
+    for command in (["triggers"], ["doctor"], ["why", "DEFAULT.later"]):
+        status, text = run(*command, "--name", NAME)
+        assert "StoreUnavailableError" not in text, text
+
+
 def _later() -> datetime:
     return datetime(2090, 1, 1, tzinfo=UTC)
 
 
-def test_a_jobs_own_transactions_are_told_the_time_zone_and_no_limit(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_jobs_own_transactions_have_the_time_zone_and_no_timeout(pooler: Pooler, postgres_dsn: str) -> None:
     with Scheduler(pooler.through(postgres_dsn), pooled=True, **QUICK) as scheduler:
         job = JobDetail(InItsTransaction, "job", persist_data=True, durable=True)
         scheduler.schedule_job(job, SimpleTrigger("t"))
@@ -104,14 +129,14 @@ def test_each_transaction_has_our_limits(
     user.execute("ROLLBACK")
 
 
-def test_without_being_told_it_says_what_to_do(pooler: Pooler, postgres_dsn: str) -> None:
+def test_without_the_setting_the_error_says_what_to_do(pooler: Pooler, postgres_dsn: str) -> None:
     scheduler = Scheduler(pooler.through(postgres_dsn), start_timeout="100ms", **QUICK)
     with pytest.raises(StoreUnavailableError, match="pooled=True"):
         scheduler.start()
     scheduler.shutdown()
 
 
-def test_a_way_around_the_pooler_brings_the_news(pooler: Pooler, postgres_dsn: str) -> None:
+def test_a_direct_connection_beside_the_pooler_receives_notifications(pooler: Pooler, postgres_dsn: str) -> None:
     through = pooler.through(postgres_dsn)
     slow = {**QUICK, "idle_wait": "30s"}
     with Scheduler(through, pooled=True, listen_url=postgres_dsn, **slow) as node:
@@ -124,7 +149,9 @@ def test_a_way_around_the_pooler_brings_the_news(pooler: Pooler, postgres_dsn: s
         client.shutdown()
 
 
-def test_nobody_listens_where_nothing_is_heard(make_store: Callable[..., SqlJobStore], postgres_dsn: str) -> None:
+def test_no_listener_runs_where_notifications_do_not_arrive(
+    make_store: Callable[..., SqlJobStore], postgres_dsn: str
+) -> None:
     assert make_store(pooled=True).subscribe() is None
     listening = make_store(pooled=True, listen_url=postgres_dsn).subscribe()
     assert listening is not None

@@ -139,7 +139,7 @@ def test_the_owner_migrates(users: Users, schema: str | None) -> None:
     assert migrations.current(users.dsn, schema) is None
 
 
-def test_a_node_that_lacks_any_privilege_is_told_which(users: Users, schema: str | None) -> None:
+def test_a_missing_privilege_of_a_node_is_named(users: Users, schema: str | None) -> None:
     place = f'"{schema}"' if schema else "public"
     role = f'"{users.names["node"]}"'
     for kind, things in (("TABLE", TABLES), ("SEQUENCE", SEQUENCES)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from quartzpy.job import JobDetail
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
+from quartzpy.store.sql.complete import complete_statement
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare
@@ -89,6 +91,24 @@ def test_counting_failures_and_pausing_their_job_takes_no_round_trip_more(remote
     with flights(proxy, 1):
         outcome = remote.complete(node, [replace(one, outcome=Outcome.FAILED) for one in ended])
     assert set(outcome.paused) == {JOB.key}
+
+
+def test_log_lines_take_no_round_trip_more_and_a_completion_without_any_does_not_mention_them(
+    remote: SqlJobStore, proxy: Proxy
+) -> None:
+    node = register(remote)
+    warm(remote, node)
+    stored(remote, *[prepared(f"t{n}") for n in range(BATCH)])
+    _, _, ended = take(remote, node)
+    for one in ended[::2]:
+        one.log = "a line\n" * 1_000
+    with flights(proxy, 1):
+        assert not remote.complete(node, ended).fenced
+    logs = [remote.execution(one.fired.fire_id) for one in ended]
+    assert [None if record is None else record.log for record in logs] == [one.log for one in ended]
+    plain = {"asks": False, "stores": False, "retries": False, "counts": False, "continues": False}
+    assert re.search(r"\blogs?\b", complete_statement(**plain)) is None
+    assert re.search(r"\blogs?\b", complete_statement(**plain, captures=True)) is not None
 
 
 def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:

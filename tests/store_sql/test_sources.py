@@ -60,7 +60,7 @@ def make(request: pytest.FixtureRequest, postgres_dsn: str, connects: list[int])
     engine.dispose()
 
 
-def test_a_node_runs_jobs_and_hears_of_what_others_schedule(make: Make, connects: list[int]) -> None:
+def test_a_node_runs_jobs_and_is_notified_of_what_others_schedule(make: Make, connects: list[int]) -> None:
     node = make(idle_wait="60s")
     node.start()
     client = make()
@@ -125,7 +125,7 @@ def test_what_a_caller_left_open_on_the_pool_is_rolled_back_not_committed(postgr
     engine.dispose()
 
 
-def test_a_pool_that_is_empty_is_said(postgres_dsn: str) -> None:
+def test_an_exhausted_pool_is_reported(postgres_dsn: str) -> None:
     engine = create_engine(postgres_dsn, pool_size=1, max_overflow=0, pool_timeout=0.05)
     scheduler = Scheduler(engine)
     with engine.connect(), pytest.raises(StoreUnavailableError, match="no connection of the pool was free in time"):

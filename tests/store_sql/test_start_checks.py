@@ -57,7 +57,7 @@ def found(dsn: str, **settings: Any) -> dict[str, tuple[Severity, str]]:
         return {one.check: (one.severity, str(one)) for one in checks.of_node(connection, config)}
 
 
-def test_a_role_that_cannot_write_is_told_at_the_start(own_role: str, connect: Connect) -> None:
+def test_a_role_that_cannot_write_is_reported_at_the_start(own_role: str, connect: Connect) -> None:
     alter(connect, own_role, "SET default_transaction_read_only = on")
     scheduler = Scheduler(own_role, start_timeout="100ms")
     with pytest.raises(StoreUnavailableError, match="reset default_transaction_read_only") as caught:
@@ -75,14 +75,14 @@ def test_a_role_that_does_not_wait_for_its_commits_waits_for_ours(
         assert store._session.read_one("SELECT current_setting('synchronous_commit')") == [("on",)]
 
 
-def test_too_few_connections_are_told(own_role: str, connect: Connect) -> None:
+def test_too_few_connections_are_reported(own_role: str, connect: Connect) -> None:
     alter(connect, own_role, "CONNECTION LIMIT 6")
     assert "may have 6 connections, and a node uses up to 10" in found(own_role)["max-connections"][1]
     alter(connect, own_role, "CONNECTION LIMIT -1")
     assert "connections free, and a node uses up to 1005" in found(own_role, pool_size=1_000)["max-connections"][1]
 
 
-def test_a_server_that_may_lose_commits_is_told(postgres_dsn: str, connect: Connect) -> None:
+def test_a_server_that_may_lose_commits_is_reported(postgres_dsn: str, connect: Connect) -> None:
     fsync = connect().execute("SHOW fsync").fetchone()
     assert ("durability" in found(postgres_dsn)) == (fsync == ("off",))
 
@@ -102,7 +102,7 @@ def test_what_is_found_is_logged_once(make_store: MakeStore, own_role: str, conn
     assert len([line for line in records if "CONNECTION LIMIT" in line]) == 1
 
 
-def test_an_encoding_other_than_utf8_is_told_with_what_it_means(postgres_dsn: str, connect: Connect) -> None:
+def test_an_encoding_other_than_utf8_is_reported_with_its_consequences(postgres_dsn: str, connect: Connect) -> None:
     name, administrator = f"quartzpy_ascii_{os.getpid()}", connect()
     create = f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     administrator.execute(create.encode())

@@ -58,7 +58,7 @@ def test_two_schedulers_of_one_name_run_side_by_side(two: list[Scheduler], dsn: 
     assert two[0].job_keys() == set()
 
 
-def test_their_notifications_and_sessions_are_told_apart(two: list[Scheduler]) -> None:
+def test_their_notifications_and_sessions_are_distinguished(two: list[Scheduler]) -> None:
     stores = [scheduler._store for scheduler in two]
     assert all(isinstance(store, SqlJobStore) for store in stores)
     sessions = [store._session.channel for store in stores]  # type: ignore[attr-defined]

@@ -107,7 +107,7 @@ def test_an_unknown_outcome_is_not_hidden_by_giving_back_the_dead_connection(
     work.close()
 
 
-def test_a_dead_connection_is_given_back_without_an_error(
+def test_a_dead_connection_is_returned_without_an_error(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]]
 ) -> None:
     work = store.begin_job_transaction()
@@ -117,7 +117,7 @@ def test_a_dead_connection_is_given_back_without_an_error(
 
 
 @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
-def test_a_persisting_job_whose_row_is_held_waits_for_it(
+def test_the_end_of_a_persisting_job_waits_for_its_locked_row(
     store: SqlJobStore, connect: Callable[[], psycopg.Connection[Any]], ends: str
 ) -> None:
     node = register(store)
@@ -140,7 +140,7 @@ def test_a_persisting_job_whose_row_is_held_waits_for_it(
 
 
 @pytest.mark.parametrize("how", ["close", "commit", "rollback"])
-def test_a_block_that_ends_its_transaction_itself_is_told(store: SqlJobStore, how: str) -> None:
+def test_a_block_that_ends_its_transaction_itself_raises(store: SqlJobStore, how: str) -> None:
     node = register(store)
     fired = executing(store, node)
     work = store.begin_job_transaction()

@@ -154,7 +154,7 @@ def test_a_trigger_comes_back_from_its_schedule_as_it_was(trigger: CalendarInter
 
 
 @pytest.mark.parametrize("unit", list(IntervalUnit))
-def test_decades_cost_no_more_than_a_day(unit: IntervalUnit) -> None:
+def test_searching_decades_costs_no_more_than_a_day(unit: IntervalUnit) -> None:
     trigger = CalendarIntervalTrigger(
         interval=1, unit=unit, start_time=utc("1970-01-31 00:00:01"), time_zone="Europe/Berlin"
     )

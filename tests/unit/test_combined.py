@@ -54,7 +54,7 @@ def test_all_of_fires_when_the_last_agrees_within_the_threshold() -> None:
     assert minutes(first_fire_times(trigger, 6)) == [0, 12, 20, 30, 42, 50]
 
 
-def test_all_of_that_never_agree_gives_up() -> None:
+def test_all_of_triggers_that_never_agree_ends_the_search() -> None:
     apart = every(2, start_time=START + timedelta(minutes=1))
     assert first_fire_times(AllOf(triggers=(every(2), apart), start_time=START), 1) == []
     assert first_fire_times(AllOf(triggers=(every(2), every(2, end_time=START)), start_time=START), 1) == []

@@ -300,7 +300,7 @@ def test_a_file_without_the_table_is_refused(tmp_path: Path, name: str, content:
     assert refusal(settings_from_toml, path) == f"{path} has no table {table}"
 
 
-def test_keyword_stands_over_environment_over_file_over_defaults(file: Path) -> None:
+def test_keywords_override_the_environment_the_file_and_the_defaults(file: Path) -> None:
     file.write_text('[quartzpy]\nworkers = 1\nbatch_size = 1\npool_size = 6\nurl = "memory://"\n')
     environ = {"QUARTZPY_WORKERS": "2", "QUARTZPY_BATCH_SIZE": "2"}
     settings = load_settings(file, environ, workers=3)
@@ -308,7 +308,7 @@ def test_keyword_stands_over_environment_over_file_over_defaults(file: Path) -> 
     assert load_settings(None, {}) == {}
 
 
-def test_none_and_the_empty_list_of_a_stronger_source_stand_over_a_weaker_one(file: Path) -> None:
+def test_none_and_the_empty_list_of_a_source_override_a_weaker_source(file: Path) -> None:
     file.write_text('[quartzpy]\nhistory_retention = "1d"\njob_modules = ["a"]\nschema = "jobs"\n')
     environ = {"QUARTZPY_HISTORY_RETENTION": "none", "QUARTZPY_JOB_MODULES": "none"}
     assert load_settings(file, environ, schema=None) == {"history_retention": None, "job_modules": (), "schema": None}

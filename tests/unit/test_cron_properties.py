@@ -151,7 +151,7 @@ weekday_names = st.lists(st.sampled_from(["SUN", "MON", "TUE", "WED", "THU", "FR
 
 @given(numbers(0, 59), numbers(0, 23), numbers(1, 31), numbers(1, 12), weekday_names, st.data())
 @settings(max_examples=80)
-def test_both_dialects_fire_alike_in_all_zones_and_under_both_policies(
+def test_both_dialects_have_the_same_fire_times_in_all_zones_and_policies(
     minutes: str, hours: str, month_days: str, months: str, weekdays: list[str], data: st.DataObject
 ) -> None:
     zone, policy = data.draw(st.sampled_from(ZONES)), data.draw(policies)
@@ -256,7 +256,7 @@ def is_skipped_day(info: ZoneInfo, change: datetime) -> bool:
     return abs(after - before) > timedelta(hours=4)
 
 
-def test_a_rhythm_goes_on_through_both_passes_everywhere() -> None:
+def test_a_repeating_expression_continues_through_both_passes_in_all_zones() -> None:
     for zone in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Tehran"):
         for change in odd_instants(zone)[-4:]:
             expression = CronExpression("0 0/10 * * * ?", zone)
@@ -275,5 +275,5 @@ def test_every_zone_of_the_database_can_be_asked_over_its_changes() -> None:
 
 
 @pytest.mark.parametrize("text", ["0 0 0 30 2 ?", "0 0 0 31 4,6,9,11 ?", "0 0 0 ? 2 1#5 2100", "0 0 0 1 1 ? 1999"])
-def test_what_never_fires_says_so(text: str) -> None:
+def test_a_trigger_that_never_fires_is_explained(text: str) -> None:
     assert CronExpression(text).next_after(datetime(2026, 1, 1, tzinfo=UTC)) is None

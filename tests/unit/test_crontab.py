@@ -158,7 +158,7 @@ def test_quartz_dialect_takes_both_day_fields_where_day_or_says_how_they_combine
         CronTrigger("0 0 0 13 * FRI", "t", day_or="no")  # type: ignore[arg-type]
 
 
-def test_nearest_workdays_may_stand_in_lists_in_quartz_dialect() -> None:
+def test_nearest_workdays_may_be_in_lists_in_quartz_dialect() -> None:
     assert [f"{at:%m-%d}" for at in CronExpression("0 0 0 1W,16 * ?").upcoming(START, 4)] == [
         "05-16",
         "06-01",
@@ -170,7 +170,7 @@ def test_nearest_workdays_may_stand_in_lists_in_quartz_dialect() -> None:
 # --- six fields, dialects
 
 
-def test_six_fields_begin_with_seconds_or_end_with_them_if_told_so() -> None:
+def test_six_fields_begin_with_seconds_or_end_with_them_with_seconds_last() -> None:
     first = CronTrigger.from_crontab("40 20 10 * * *", "t", start_time=START)
     last = CronTrigger.from_crontab("20 10 * * * 40", "t", start_time=START, seconds_last=True)
     assert first == last
@@ -206,7 +206,7 @@ def berlin(text: str, start: str, count: int, dst: str = "once") -> list[str]:
     return local(found, datetime.fromisoformat(start), count)
 
 
-def test_a_fixed_time_fires_once_on_the_day_of_two_passes_and_a_rhythm_goes_through_both() -> None:
+def test_in_a_repeated_hour_a_fixed_time_fires_once_and_a_repeating_expression_twice() -> None:
     assert berlin("30 2 * * *", "2026-10-24T20:00Z", 2) == ["25 02:30:00 CEST", "26 02:30:00 CET"]
     fixed = CrontabExpression("30 2 * * *", "Europe/Berlin")
     assert fixed.previous_before(datetime(2026, 10, 25, 12, tzinfo=UTC)) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)

@@ -91,7 +91,7 @@ def test_the_day_of_a_change_of_the_clock(start: str, expected: list[str]) -> No
     assert fired == expected
 
 
-def test_a_calendar_is_jumped_over_and_not_walked_through() -> None:
+def test_a_search_jumps_over_excluded_times() -> None:
     every_second = DailyTimeIntervalTrigger(interval=1, unit="second", start_time=utc("2026-05-16 00:00"))
     began = stopwatch.perf_counter()
     assert every_second.started(WeeklyCalendar()).next_fire_time == utc("2026-05-18 00:00")

@@ -37,7 +37,7 @@ def test_several_hosts_are_understood_in_both_forms(given: str, hosts: str, port
     assert url.query["target_session_attrs"] == "read-write"
 
 
-def test_who_says_which_server_is_wanted_gets_it() -> None:
+def test_a_chosen_server_is_used() -> None:
     assert parse_dsn("postgresql://h1,h2/db?target_session_attrs=any").query["target_session_attrs"] == "any"
     assert "target_session_attrs" not in parse_dsn("postgresql://h1/db").query
 
@@ -83,7 +83,7 @@ def test_behind_a_pooler_options_are_refused() -> None:
         told("postgresql://u@h/db?options=-c%20search_path%3Dapp2", pooled=True)
 
 
-def test_parameters_of_the_connection_stand_over_our_defaults() -> None:
+def test_parameters_of_the_connection_override_the_defaults() -> None:
     arguments = told("postgresql://u@h/db?keepalives_idle=60&application_name=mine&connect_timeout=9")
     assert (arguments["keepalives_idle"], arguments["application_name"], arguments["connect_timeout"]) == (
         "60",

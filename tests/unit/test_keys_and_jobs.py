@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +129,13 @@ def test_what_cannot_be_a_job_is_refused(job: Any, error: type[Exception], messa
         ({"data": {"a": [1, {2}]}}, "data['a'][1]: set cannot be stored"),
         ({"data": [1]}, "data: must be a mapping"),
         ({"durable": "yes"}, "durable: must be True or False"),
+        ({"display_name": 5}, "display_name: must be str (got int)"),
+        ({"display_name": ""}, "display_name: must not be empty"),
+        ({"display_name": "two\nlines"}, "display_name: control character U+000A at position 3"),
+        ({"display_name": "x" * 201}, "display_name: 201 characters, at most 200"),
+        ({"display_name": "a\ud800"}, "display_name: not valid Unicode text (lone surrogate at position 1)"),
+        ({"capture_logs": "LOUD"}, "capture_logs: must be DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF (got 'LOUD')"),
+        ({"capture_logs": 25}, "capture_logs: must be DEBUG"),
     ],
 )
 def test_wrong_values_of_a_detail_name_the_value(arguments: dict[str, Any], message: str) -> None:
@@ -135,9 +144,40 @@ def test_wrong_values_of_a_detail_name_the_value(arguments: dict[str, Any], mess
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("info", "INFO"), (logging.DEBUG, "DEBUG"), (True, "INFO"), (False, "OFF"), ("off", "OFF"), (None, None)],
+)
+def test_a_level_of_captured_logs_is_kept_as_its_name(given: Any, kept: str | None) -> None:
+    assert JobDetail(Plain, "x", capture_logs=given).capture_logs == kept
+
+
+def test_a_job_can_turn_off_the_capturing_of_logs_that_is_the_default() -> None:
+    default = {"capture_logs": "INFO"}
+    assert JobDetail(Plain, "x").with_defaults(default).capture_logs == "INFO"
+    assert JobDetail(Plain, "x", capture_logs=False).with_defaults(default).capture_logs == "OFF"
+
+
 def test_details_are_values() -> None:
     assert JobDetail(Plain, "x", data={"a": 1}) == JobDetail(Plain, "x", data={"a": 1})
     assert len({JobDetail(Plain, "x", data={"a": 1}), JobDetail(Plain, "x", data={"a": 1})}) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"max_concurrent": 3}, "detail.with_values({'max_concurrent': 3})"),
+        ({"disallow_concurrent": False}, "detail.with_values({'disallow_concurrent': False})"),
+    ],
+)
+def test_one_of_the_two_values_of_a_limit_cannot_be_replaced_alone(change: dict[str, Any], line: str) -> None:
+    detail = JobDetail(Stateful, "x")
+    with pytest.raises(errors.InvalidJobError, match="disallow_concurrent=True is a limit of 1") as caught:
+        replace(detail, **change)
+    assert line in str(caught.value)
+    [other] = {"max_concurrent", "disallow_concurrent"} - change.keys()
+    assert replace(detail, **change, **{other: None}) == detail.with_values(change)
+    assert detail.max_concurrent == 1
 
 
 def test_a_concurrency_key_is_a_limit_of_one_for_each_value_where_no_other_is_given() -> None:

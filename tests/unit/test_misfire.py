@@ -35,7 +35,7 @@ def minutely(**values: Any) -> CronTrigger:
     return CronTrigger("0 * * * * ?", "t", start_time=START, **{"misfire": "fire_all", **values})
 
 
-def test_a_node_down_for_two_hours_makes_up_for_the_last_ten_minutes() -> None:
+def test_a_node_down_for_two_hours_catches_up_on_the_last_ten_minutes() -> None:
     trigger = minutely(catch_up_max=10)
     missed = first_fire_times(trigger, 120)
     misfire = misfired(trigger, trigger.started(), None, now=START + 2 * HOUR - SECOND)
@@ -72,7 +72,7 @@ def test_both_bounds_hold(bounds: dict[str, Any], first: int, made_up: int) -> N
     assert misfire.action == ("CATCHING_UP" if made_up else "SKIPPED")
 
 
-def test_an_instant_at_the_present_moment_is_made_up_for() -> None:
+def test_a_fire_due_right_now_is_caught_up() -> None:
     trigger = minutely(catch_up_max=1)
     now = START + 5 * MINUTE
     misfire = misfired(trigger, trigger.started(), None, now=now)
@@ -163,7 +163,7 @@ def test_exactly_as_many_as_are_remembered_are_no_more() -> None:
     assert (len(misfire.missed), misfire.has_more) == (MOST_MISSED, False)
 
 
-def test_a_fire_that_was_to_stand_for_others_is_no_missed_instant() -> None:
+def test_a_coalescing_fire_is_no_missed_fire() -> None:
     trigger = minutely(misfire="fire_once_now")
     late = TriggerProgress(START + 90 * SECOND)
     misfire = misfired(trigger, late, None, now=START + 200 * SECOND, coalesced=True)
@@ -202,7 +202,7 @@ SPANS = st.timedeltas(min_value=SECOND, max_value=9 * DAY)
     outage=SPANS,
     fires_before=st.integers(0, 3),
 )
-def test_kept_and_let_go_are_all_that_was_missed(
+def test_every_missed_fire_is_either_kept_or_skipped(
     make: Any,
     calendar: Calendar | None,
     most: int | None,

@@ -95,7 +95,7 @@ def test_every_search_ends_where_the_calendar_excludes_all_fire_times(trigger: T
 
 
 @pytest.mark.parametrize("trigger", [CronTrigger("0/2 * * * * ?"), every("2s")])
-def test_the_search_ends_where_trigger_and_calendar_take_turns(trigger: Trigger) -> None:
+def test_the_search_ends_if_trigger_and_calendar_never_agree(trigger: Trigger) -> None:
     assert trigger.anchored(START).started(CronCalendar("0/2 * * * * ?")).next_fire_time is None
 
 
@@ -190,7 +190,7 @@ def test_another_schedule_is_another(one: Trigger, other: Trigger) -> None:
     assert not other.same_schedule(one)
 
 
-def test_a_trigger_that_a_misfire_began_anew_still_has_its_schedule() -> None:
+def test_a_trigger_that_a_misfire_restarted_still_has_its_schedule() -> None:
     given = every("10s", repeat_count=9, start_time=START)
     for moved_by in ("smart", "fire_now"):
         stored = replace(given, misfire=moved_by)

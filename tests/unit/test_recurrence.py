@@ -306,7 +306,7 @@ def test_lines_may_be_indented_folded_and_in_small_letters() -> None:
         "FREQ=DAILY\nEXRULE:FREQ=DAILY",
     ],
 )
-def test_what_never_comes_is_given_up_soon(rule: str) -> None:
+def test_a_search_without_result_ends_soon(rule: str) -> None:
     trigger = recurrence(rule, "2026-01-05 09:00", BERLIN)
     began = stopwatch.perf_counter()
     assert trigger.next_after(utc("2026-05-15 12:00")) is None
@@ -316,7 +316,7 @@ def test_what_never_comes_is_given_up_soon(rule: str) -> None:
 
 
 @pytest.mark.parametrize("frequency", ["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"])
-def test_decades_cost_no_more_than_a_day(frequency: str) -> None:
+def test_searching_decades_costs_no_more_than_a_day(frequency: str) -> None:
     trigger = recurrence(f"FREQ={frequency};BYDAY=MO,FR", "1970-01-30 00:00:01", BERLIN)
     trigger.next_after(utc("2026-05-15 12:00"))
     began = stopwatch.perf_counter()
@@ -408,7 +408,7 @@ def test_a_trigger_comes_back_from_its_schedule_as_it_was(rule: str, start: date
         ("dtstart;value=date:20260701", "UTC", "2026-07-01 00:00"),
     ],
 )
-def test_a_pasted_rule_brings_its_start(dtstart: str, time_zone: str, first: str) -> None:
+def test_a_pasted_rule_has_its_start(dtstart: str, time_zone: str, first: str) -> None:
     trigger = RecurrenceTrigger(rule=f"{dtstart}\nRRULE:FREQ=DAILY;COUNT=2", time_zone=time_zone)
     assert trigger.start_time == utc(first)
     assert trigger.time_zone == ("Europe/Berlin" if "Berlin" in dtstart else time_zone)

@@ -30,7 +30,7 @@ def test_an_unnamed_trigger_takes_its_jobs_name_and_group(trigger: Trigger, numb
     assert bound.bound_to(JOB, 7) == bound
 
 
-def test_an_unnamed_trigger_says_so_when_it_is_asked_for_its_key() -> None:
+def test_the_key_of_an_unnamed_trigger_raises() -> None:
     assert NOON.name is None
     with pytest.raises(InvalidKeyError, match="this cron trigger has no name yet: it takes the name and group of its"):
         _ = NOON.key

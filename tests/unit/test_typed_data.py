@@ -299,7 +299,7 @@ def test_data_of_which_nothing_can_be_built_is_refused_with_the_reason(
         (Read, {"x": 1}),
     ],
 )
-def test_alone_a_job_may_lack_what_a_trigger_can_bring(data_type: type, data: dict[str, Any]) -> None:
+def test_a_job_may_lack_entries_that_its_triggers_provide(data_type: type, data: dict[str, Any]) -> None:
     refuse_unknown(data_type, data, "job")
 
 

@@ -78,6 +78,7 @@ class FiredTrigger:
         "_upcoming",
         "attempt",
         "calendar_revision",
+        "capture_logs",
         "coalesced_fire_times",
         "continues",
         "fire_id",
@@ -133,6 +134,7 @@ class FiredTrigger:
         node_deaths: int = 0,
         pause_after_failures: int | None = None,
         continues: bool = False,
+        capture_logs: str | None = None,
     ) -> None:
         self.fire_id = fire_id
         self.trigger_group = trigger_group
@@ -158,6 +160,7 @@ class FiredTrigger:
         self.node_deaths = node_deaths
         self.pause_after_failures = pause_after_failures
         self.continues = continues
+        self.capture_logs = capture_logs
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar

@@ -72,9 +72,9 @@ class Completion:
     """An execution that has ended.
 
     `job_data` is the JSON text to store for the job, or None if the data did not change. `result` is the JSON text
-    of the job's return value, for the history. `refill` holds fire times to append to the trigger's upcoming ones.
-    With `retry_after` the job runs again after that delay, by a one-shot trigger in the group RETRYING_JOBS whose fire
-    is the next attempt.
+    of the job's return value, and `log` are the captured log lines, both for the history. `refill` holds fire times to
+    append to the trigger's upcoming ones. With `retry_after` the job runs again after that delay, by a one-shot trigger
+    in the group RETRYING_JOBS whose fire is the next attempt.
     """
 
     fired: FiredTrigger
@@ -83,6 +83,7 @@ class Completion:
     outcome: Outcome
     error: str | None = None
     result: str | None = None
+    log: str | None = None
     instruction: CompletionInstruction = CompletionInstruction.NOOP
     job_data: str | None = None
     refill: UpcomingFireTimes | None = None

@@ -20,7 +20,8 @@ from quartzpy.store.protocol import (
     Notification,
     SkippedTrigger,
 )
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_job, load_trigger
+from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_job, load_trigger
+from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -282,6 +283,7 @@ def fire_row(
         timeout=job.timeout,
         pause_after_failures=job.pause_after_failures,
         continues=bool(job.continuations),
+        capture_logs=job.capture_logs,
         persists_data=job.persists_data,
         job_data=job.data,
         trigger_data=row.data,

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_to_json
+from quartzpy.calendars.kinds import storable_json
 from quartzpy.errors import CalendarInUseError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
-from quartzpy.store.ram.tables import Tables, TriggerRow
+from quartzpy.store.ram.rows import TriggerRow
+from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 
 def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
-    calendar_to_json(calendar)  # raises for a calendar that no store can keep
+    storable_json(calendar)  # raises for a calendar that no store can keep
     if name in tables.calendars and not replace:
         raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
     tables.calendars[name] = StoredCalendar(calendar, tables.next_number())

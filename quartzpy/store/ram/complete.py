@@ -14,7 +14,8 @@ from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger,
 from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.ram.pausing import pause_schedule
 from quartzpy.store.ram.rerun import follow, retry
-from quartzpy.store.ram.tables import HISTORY, FiredRow, Tables, TriggerRow
+from quartzpy.store.ram.rows import FiredRow, TriggerRow
+from quartzpy.store.ram.tables import HISTORY, Tables
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
@@ -42,6 +43,7 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
                 started_at=completion.started_at,
                 error=completion.error,
                 result_text=completion.result,
+                log_text=completion.log,
                 retry_at=now + completion.retry_after if completion.retry_after is not None and job else None,
             )
         )

@@ -8,7 +8,8 @@ from datetime import timedelta
 from quartzpy.states import FiredState, TriggerState
 from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
 from quartzpy.store.ram.acquire import Overlaps, StepResult, fire_row, following, newest_first, passed_instants
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow
+from quartzpy.store.ram.rows import FiredRow, TriggerRow
+from quartzpy.store.ram.tables import Tables
 
 
 def fire(tables: Tables, node: Node, moves: Sequence[FireRequest], early: timedelta) -> Firing:

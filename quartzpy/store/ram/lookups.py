@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState
 from quartzpy.store.protocol import NO_NOTE
-from quartzpy.store.ram.tables import FiredRow, Tables, TriggerRow, load_trigger
+from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_trigger
+from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
 
 
@@ -94,8 +96,9 @@ def _running(row: FiredRow) -> RunningRecord:
 def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
     fired = tables.fired.get(fire_id)
     if fired is not None:
-        return fired.record()
-    return next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
+        return replace(fired.record(), log_is_read=True)
+    found = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
+    return None if found is None else replace(found, log_is_read=True)
 
 
 def counts(tables: Tables) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from itertools import islice
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
-from quartzpy.store.ram.tables import Tables, TriggerRow
+from quartzpy.store.ram.rows import TriggerRow
+from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import MisfireRecord
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 

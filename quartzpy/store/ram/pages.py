@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nsmallest
@@ -21,7 +22,8 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.ram.lookups import trigger_record
-from quartzpy.store.ram.tables import JobRow, Tables, TriggerRow, load_job
+from quartzpy.store.ram.rows import JobRow, TriggerRow, load_job
+from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -55,6 +57,7 @@ def _job_record(row: JobRow) -> JobRecord:
         load_job=partial(load_job, *row.loader()),
         trigger_count=len(row.triggers),
         mode=row.mode,
+        display_name=row.display_name,
         next_fire_time=min((at for at in following if at is not None), default=None),
         previous_fire_time=max((at for at in previous if at is not None), default=None),
     )
@@ -100,7 +103,9 @@ def executions(
         return is_to_come, since_epoch if is_to_come else -since_epoch, -fire_id, group, name
 
     found = (record for record in records if _execution_matches(record, query))
-    return _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+    page = _page(found, lambda record: place(query.position(record)), limit, after and place(after))
+    # As in the database, a page does not contain the log lines.
+    return [record if record.log_text is None else replace(record, log_text=None) for record in page]
 
 
 def _execution_matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:

@@ -10,7 +10,8 @@ from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
 from quartzpy.store.protocol import NO_NOTE, PauseNote
-from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
+from quartzpy.store.ram.rows import JobRow, TriggerRow
+from quartzpy.store.ram.tables import Pauses, Tables
 
 _PAUSING = {
     TriggerState.WAITING: TriggerState.PAUSED,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.context import milliseconds, repeats
 from quartzpy.job_data import (
     ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
@@ -22,9 +21,11 @@ from quartzpy.job_data import (
     encode,
 )
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.repetition import milliseconds, repeats
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.ram.concurrency import concurrency_key
-from quartzpy.store.ram.tables import FiredRow, JobRow, Tables, TriggerRow
+from quartzpy.store.ram.rows import FiredRow, JobRow, TriggerRow
+from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 

@@ -12,7 +12,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.ram.lookups import trigger_record
-from quartzpy.store.ram.tables import JobRow, Pauses, Tables, TriggerRow
+from quartzpy.store.ram.rows import JobRow, TriggerRow
+from quartzpy.store.ram.tables import Pauses, Tables
 from quartzpy.store.records import Owned
 from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes

@@ -7,25 +7,19 @@ process can share it. It decides as the SQL store does: both pass the same contr
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError, SchedulerStateError
 from quartzpy.events import Event
-from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.progress import Progress
-from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
-    NO_NOTE,
     Acquisition,
     AvailableSlots,
     CheckIn,
@@ -35,58 +29,41 @@ from quartzpy.store.protocol import (
     FireRequest,
     Firing,
     Holdings,
-    JobEntry,
     JobStore,
     JobTransaction,
     MisfireOutcome,
     Node,
     Notification,
-    PauseNote,
     Reconciliation,
     RecoveryOutcome,
     Repairs,
-    StoredCalendar,
     Subscription,
-    TriggerMove,
 )
-from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.ram import (
     acquire,
-    calendars,
     complete,
     fire,
-    lookups,
     misfire,
-    pages,
-    pausing,
     recover,
     scheduling,
 )
 from quartzpy.store.ram.notifications import Notifications
+from quartzpy.store.ram.query_store import RamQueryStore
+from quartzpy.store.ram.scheduling_store import RamSchedulingStore
 from quartzpy.store.ram.tables import Tables
 from quartzpy.store.records import (
-    ExecutionRecord,
-    JobHeader,
-    JobRecord,
-    MisfireRecord,
     NodeRecord,
     Owned,
-    Pauses,
-    RunningRecord,
-    TriggerRecord,
 )
-from quartzpy.triggers.upcoming import PreparedTrigger
 
 _T = TypeVar("_T")
 
 
-class RamJobStore:
+class RamJobStore(RamSchedulingStore, RamQueryStore):
     """Keeps a scheduler's jobs in the memory of this process, with the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._tables = Tables(clock)
-        self._lock = threading.RLock()
+        super().__init__(clock)
         self._opened_by: int | None = None
         self._notifications = Notifications()
 
@@ -308,223 +285,6 @@ class RamJobStore:
     ) -> int:
         with self._lock:
             return complete.purge(self._tables, older_than, limit, ended_triggers or older_than)
-
-    # --- scheduling
-
-    def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-        with self._lock:
-            return scheduling.store_jobs(self._tables, entries, replace=replace)
-
-    def modify_job(
-        self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool
-    ) -> JobDetail | None:
-        with self._lock:
-            return scheduling.modify_job(self._tables, key, change, keeps_data=keeps_data)
-
-    def replace_trigger(self, old: TriggerKey, new: PreparedTrigger) -> datetime | None:
-        with self._lock:
-            return scheduling.replace_trigger(self._tables, old, new)
-
-    def delete_triggers(self, keys: Collection[TriggerKey]) -> set[TriggerKey]:
-        with self._lock:
-            return scheduling.delete_triggers(self._tables, keys)
-
-    def delete_jobs(self, keys: Collection[JobKey]) -> dict[JobKey, set[TriggerKey]]:
-        with self._lock:
-            return scheduling.delete_jobs(self._tables, keys)
-
-    def clear(self) -> None:
-        with self._lock:
-            scheduling.clear(self._tables)
-
-    def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
-        with self._lock:
-            calendars.put(self._tables, name, calendar, replace=replace)
-
-    def delete_calendar(self, name: str) -> bool:
-        with self._lock:
-            return calendars.delete(self._tables, name)
-
-    def calendars(self, names: Collection[str]) -> dict[str, StoredCalendar]:
-        with self._lock:
-            stored = self._tables.calendars
-            return {name: stored[name] for name in names if name in stored}
-
-    def calendar_names(self) -> list[str]:
-        with self._lock:
-            return sorted(self._tables.calendars)
-
-    def move_triggers(self, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
-        with self._lock:
-            return calendars.move(self._tables, moves)
-
-    def pause_triggers(self, keys: Collection[TriggerKey], note: PauseNote = NO_NOTE) -> None:
-        with self._lock:
-            pausing.pause_triggers(self._tables, keys, note)
-
-    def resume_triggers(self, keys: Collection[TriggerKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.resume_triggers(self._tables, keys, missed)
-
-    def pause_jobs(self, keys: Collection[JobKey], note: PauseNote = NO_NOTE) -> None:
-        with self._lock:
-            pausing.pause_jobs(self._tables, keys, note)
-
-    def resume_jobs(self, keys: Collection[JobKey], missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.resume_jobs(self._tables, keys, missed)
-
-    def pause_trigger_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
-        with self._lock:
-            return pausing.pause_trigger_groups(self._tables, matcher, note)
-
-    def resume_trigger_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.resume_trigger_groups(self._tables, matcher, missed)
-
-    def pause_job_groups(self, matcher: GroupMatcher, note: PauseNote = NO_NOTE) -> set[str]:
-        with self._lock:
-            return pausing.pause_job_groups(self._tables, matcher, note)
-
-    def resume_job_groups(self, matcher: GroupMatcher, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.resume_job_groups(self._tables, matcher, missed)
-
-    def pause_all(self, note: PauseNote = NO_NOTE) -> None:
-        with self._lock:
-            pausing.pause_all(self._tables, note)
-
-    def resume_all(self, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.resume_all(self._tables, missed)
-
-    def set_job_mode(self, key: JobKey, mode: JobMode, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.set_mode(self._tables, key, mode, missed)
-
-    def job_mode(self, key: JobKey) -> JobMode | None:
-        found = self.job_header(key)
-        return None if found is None else found.mode
-
-    def job_header(self, key: JobKey) -> JobHeader | None:
-        with self._lock:
-            job = self._tables.jobs.get(key)
-            return None if job is None else JobHeader(key, job.job_type, job.mode)
-
-    def set_manual(self, on: bool, missed: Missed = Missed.MISFIRE) -> datetime | None:
-        with self._lock:
-            return pausing.set_manual(self._tables, on, missed)
-
-    def is_manual(self) -> bool:
-        with self._lock:
-            return self._tables.pauses.manual
-
-    def reset_from_error(self, key: TriggerKey) -> datetime | None:
-        with self._lock:
-            return pausing.reset_from_error(self._tables, key)
-
-    # --- queries
-
-    def job(self, key: JobKey) -> JobDetail | None:
-        return self.jobs([key]).get(key)
-
-    def jobs(self, keys: Collection[JobKey]) -> dict[JobKey, JobDetail]:
-        with self._lock:
-            return lookups.jobs(self._tables, keys)
-
-    def trigger(self, key: TriggerKey) -> TriggerRecord | None:
-        return self.triggers([key]).get(key)
-
-    def triggers(self, keys: Collection[TriggerKey]) -> dict[TriggerKey, TriggerRecord]:
-        with self._lock:
-            return lookups.triggers(self._tables, keys)
-
-    def triggers_of_job(self, key: JobKey) -> list[TriggerRecord]:
-        with self._lock:
-            return lookups.triggers_of_job(self._tables, key)
-
-    def trigger_states(self, keys: Collection[TriggerKey]) -> Mapping[TriggerKey, PublicState]:
-        with self._lock:
-            return lookups.trigger_states(self._tables, keys)
-
-    def job_keys(self, matcher: GroupMatcher) -> set[JobKey]:
-        with self._lock:
-            return lookups.job_keys(self._tables, matcher)
-
-    def trigger_keys(self, matcher: GroupMatcher) -> set[TriggerKey]:
-        with self._lock:
-            return lookups.trigger_keys(self._tables, matcher)
-
-    def job_group_names(self) -> list[str]:
-        with self._lock:
-            return lookups.groups(self._tables.jobs)
-
-    def trigger_group_names(self) -> list[str]:
-        with self._lock:
-            return lookups.groups(self._tables.triggers)
-
-    def pauses(self) -> Pauses:
-        with self._lock:
-            pauses = self._tables.pauses
-            groups = lookups.paused_trigger_groups(self._tables)
-            return Pauses(pauses.everything, frozenset(groups), frozenset(pauses.job_groups))
-
-    def paused_trigger_groups(self) -> set[str]:
-        with self._lock:
-            return lookups.paused_trigger_groups(self._tables)
-
-    def paused_job_groups(self) -> set[str]:
-        with self._lock:
-            return set(self._tables.pauses.job_groups)
-
-    def all_paused(self) -> bool:
-        return self._tables.pauses.everything
-
-    def waiting_dispatch_keys(self) -> set[DispatchKey]:
-        with self._lock:
-            return self._tables.due.dispatch_keys()
-
-    def find_jobs(self, query: JobQuery, limit: int | None, after: Position | None = None) -> list[JobRecord]:
-        with self._lock:
-            return pages.jobs(self._tables, query, limit, after)
-
-    def find_triggers(
-        self, query: TriggerQuery, limit: int | None, after: Position | None = None
-    ) -> list[TriggerRecord]:
-        with self._lock:
-            return pages.triggers(self._tables, query, limit, after)
-
-    def find_executions(
-        self, query: ExecutionQuery, limit: int | None, after: Position | None = None
-    ) -> list[ExecutionRecord]:
-        with self._lock:
-            return pages.executions(self._tables, query, limit, after)
-
-    def find_misfires(
-        self, query: MisfireQuery, limit: int | None, after: Position | None = None
-    ) -> list[MisfireRecord]:
-        with self._lock:
-            return pages.misfires(self._tables, query, limit, after)
-
-    def count(self, query: AnyQuery) -> int:
-        with self._lock:
-            return pages.count(self._tables, query)
-
-    def list_nodes(self) -> CheckIn:
-        with self._lock:
-            return recover.list_nodes(self._tables)
-
-    def list_running(self) -> list[RunningRecord]:
-        with self._lock:
-            return lookups.list_running(self._tables)
-
-    def execution(self, fire_id: int) -> ExecutionRecord | None:
-        with self._lock:
-            return lookups.execution(self._tables, fire_id)
-
-    def counts(self) -> dict[str, Any]:
-        with self._lock:
-            return lookups.counts(self._tables)
 
     # --- notifications
 

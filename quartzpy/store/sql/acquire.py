@@ -37,7 +37,7 @@ taken AS MATERIALIZED (
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
            j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered,
            j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
-           j.continuations::text AS continuations
+           j.continuations::text AS continuations, j.display_name, j.capture_logs
       FROM moved t
      CROSS JOIN LATERAL (
         SELECT * FROM $job_details o

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import psycopg
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
+from quartzpy.calendars.kinds import calendar_from_json, storable_json
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
@@ -102,7 +102,7 @@ SELECT * FROM moved UNION ALL SELECT * FROM over
 
 def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) -> None:
     """Store a calendar; see `JobStore.put_calendar`."""
-    text = json.dumps(calendar_to_json(calendar))
+    text = json.dumps(storable_json(calendar))
 
     def work(transaction: Transaction) -> None:
         if not transaction.send(session.send(PUT, name=name, calendar=text, replace=replace))[0].rows:

@@ -130,7 +130,9 @@ NOT EXISTS (SELECT FROM $job_details j
 
 
 @cache
-def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool) -> str:
+def complete_statement(
+    *, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool, captures: bool = False
+) -> str:
     """The statement that ends executions; with what only some of them need, where one of these does."""
     conditions = [_IS_STORED] * stores + [_IS_REPEATABLE] * retries + [_IS_COUNTABLE] * counts
     ends = f"AND ({' AND '.join(conditions)} OR {_NO_JOB})" if conditions else ""
@@ -139,6 +141,8 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool,
     if continues:
         ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"
     repeated, retry_at = "", "NULL"
+    # Most completions have no log lines, and their statement does not mention them.
+    of_log, log, logs = (", e.log", ", log", ", %(logs)s::text[]") if captures else ("", "", "")
     waiting = ["SELECT * FROM freed"]
     if retries:
         retried = again("retried", "done WHERE retry_after IS NOT NULL", "repeatable", RETRY)
@@ -156,8 +160,8 @@ def complete_statement(*, asks: bool, stores: bool, retries: bool, counts: bool,
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
                          %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
-                         %(retries)s::interval[], %(results)s::text[])
-        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result)
+                         %(retries)s::interval[], %(results)s::text[]{logs})
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result{log})
 ),
 {_HELD_UP if asks else ""}
 {_COUNTABLE if counts else ""}
@@ -168,15 +172,15 @@ done AS (
     DELETE FROM $fired_triggers f
      USING ended e {_executing("e", "r.ctid AS row").replace("AS f", "AS own")}
      WHERE f.ctid = own.row {ends}
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result{of_log}
 ),
 history AS (
     INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
-        trigger_data, result, retry_at)
+        trigger_data, result, retry_at{log})
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
            epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, {retry_at}
+           result::jsonb, {retry_at}{log}
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id
@@ -403,6 +407,8 @@ def sends(
     asking = [c for c in completions if c.instruction is not CompletionInstruction.NOOP]
     counted = [c for c in completions if failures.counts(c)]
     counts: dict[str, Any] = {"count_fire_ids": [c.fired.fire_id for c in counted]} if counted else {}
+    captures = any(c.log is not None for c in completions)
+    logs: dict[str, Any] = {"logs": [c.log for c in completions]} if captures else {}
     return [
         session.send(
             complete_statement(
@@ -411,8 +417,10 @@ def sends(
                 retries=any(c.retry_after is not None for c in completions),
                 counts=bool(counted),
                 continues=any(c.fired.continues for c in completions),
+                captures=captures,
             ),
             **counts,
+            **logs,
             ask_fire_ids=[c.fired.fire_id for c in asking],
             ask_all=[c.instruction.is_about_all_triggers for c in asking],
             epoch=node.epoch,

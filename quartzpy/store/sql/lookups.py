@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from quartzpy.triggers.trigger import TriggerProgress
 JOB_COLUMNS = """
 j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.concurrency_key,
        j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.pause_after_failures,
-       j.job_data::text, j.continuations::text
+       j.job_data::text, j.continuations::text, j.display_name, j.capture_logs
 """
 JOBS = f"""
 SELECT {JOB_COLUMNS}
@@ -115,10 +116,11 @@ SELECT CASE state WHEN 'ACQUIRED' THEN 'ENQUEUED' ELSE 'PROCESSING' END, fire_id
        job_group, job_name, job_type, instance_id, scheduled_time, CASE state WHEN 'EXECUTING' THEN fired_time END,
        NULL::timestamptz, NULL::timestamptz, attempt, NULL::text, trigger_data::text, NULL::text, NULL::timestamptz
 """
+# Only this query reads the log: a page of executions would drag megabytes.
 EXECUTION = f"""
-{ENDED_COLUMNS} FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
+{ENDED_COLUMNS}, log FROM $executions WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 UNION ALL
-{FIRED_COLUMNS} FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
+{FIRED_COLUMNS}, NULL::text FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND sched_name = %(sched)s
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM $job_details WHERE sched_name = %(sched)s),
@@ -223,7 +225,7 @@ def list_running(session: SqlSession) -> list[RunningRecord]:
 
 def execution(session: SqlSession, fire_id: int) -> ExecutionRecord | None:
     found = session.read_one(EXECUTION, fire_id=fire_id)
-    return execution_of(*found[0]) if found else None
+    return replace(execution_of(*found[0][:-1]), log_text=found[0][-1], log_is_read=True) if found else None
 
 
 def execution_of(

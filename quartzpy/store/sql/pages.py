@@ -194,6 +194,7 @@ def jobs(session: SqlSession, query: JobQuery, limit: int | None, after: Positio
             mode=JobMode(mode),
             next_fire_time=following,
             previous_fire_time=previous,
+            display_name=columns[-2],
         )
         for triggers, following, previous, mode, name, group, job_type, *columns in _rows(session, query, limit, after)
     ]

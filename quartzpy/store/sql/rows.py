@@ -106,6 +106,8 @@ def job(
     pause_after_failures: int | None,
     data: str | None,
     continuations: str | None,
+    display_name: str | None,
+    capture_logs: str | None,
 ) -> JobDetail:
     """Build a job from its columns."""
     where = placement_from_text(placement)
@@ -128,6 +130,8 @@ def job(
         requires=where.requires,
         data=job_data.decode(data) or None,
         continuations=continuations_from_text(continuations),
+        display_name=display_name,
+        capture_logs=capture_logs,
     )
 
 
@@ -151,6 +155,7 @@ class _FiredRow(FiredTrigger):
             _, _, _, _, _, _, _, _, _,
             _, self.persists_data, _, self.retry, self.timeout, self.job_data, _, self.calendar_revision,
             covered, self.node_deaths, self.pause_after_failures, _, continuations,
+            _, self.capture_logs,
         ) = row  # fmt: skip
         self.coalesced_fire_times = tuple(covered) if covered else ()
         self.continues = continuations is not None
@@ -173,10 +178,12 @@ class _FiredRow(FiredTrigger):
             _, _, _, _, _, _, _, _, description,
             durable, persists_data, requests_recovery, retry, timeout, data, _, _,
             _, _, pause_after_failures, concurrency_key, continuations,
+            display_name, capture_logs,
         ) = self._row  # fmt: skip
         return job(
             job_name, job_group, job_type, description, durable, max_concurrent, overlap_policy, concurrency_key,
             placement, persists_data, requests_recovery, retry, timeout, pause_after_failures, data, continuations,
+            display_name, capture_logs,
         )  # fmt: skip
 
 
@@ -192,6 +199,7 @@ def _trigger_of(row: tuple[Any, ...], data: str | None) -> Trigger:
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, _,
         _, _, _, _, _, _, _, _,
         _, _, _, _, _,
+        _, _,
     ) = row  # fmt: skip
     return trigger(
         name, group, job_group, job_name, kind, schedule, description, start, end, priority, misfire,

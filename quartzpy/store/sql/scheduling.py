@@ -48,18 +48,18 @@ CHUNK = 2_000
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
        overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout,
-       pause_after_failures, job_data, continuations)
+       pause_after_failures, job_data, continuations, display_name, capture_logs)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
        w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.pause_after, w.data::jsonb,
-       w.continuations::jsonb
+       w.continuations::jsonb, w.display_name, w.capture_logs
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
               %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(placements)s::text[],
               %(persists)s::bool[],
               %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(pause_after)s::int[],
-              %(data)s::text[], %(continuations)s::text[])
+              %(data)s::text[], %(continuations)s::text[], %(display_names)s::text[], %(capture_logs)s::text[])
        AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
             placement, persists,
-            recovery, retry, timeout, pause_after, data, continuations)
+            recovery, retry, timeout, pause_after, data, continuations, display_name, capture_logs)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
@@ -68,7 +68,8 @@ SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
-       continuations = excluded.continuations,
+       continuations = excluded.continuations, display_name = excluded.display_name,
+       capture_logs = excluded.capture_logs,
        job_data = CASE WHEN %(keeps_data)s::bool
                          OR (%(keeps_persisted)s::bool AND j.persists_data AND excluded.persists_data)
                        THEN j.job_data ELSE excluded.job_data END,
@@ -344,6 +345,8 @@ def _jobs(
         pause_after=[job.pause_after_failures for job in jobs],
         data=[job_data.encode(job.data) for job in jobs],
         continuations=[job.continuations_text for job in jobs],
+        display_names=[job.display_name for job in jobs],
+        capture_logs=[job.capture_logs for job in jobs],
     )
 
 

@@ -52,6 +52,8 @@ job_details = Table(
     Column("sched_name", Name, nullable=False),
     Column("job_group", Name, nullable=False),
     Column("job_name", Name, nullable=False),
+    # The name that people see; NULL: they see job_name.
+    Column("display_name", Text),
     Column("description", Text),
     Column("job_type", Name, nullable=False),
     Column("is_durable", Boolean, nullable=False),
@@ -77,6 +79,8 @@ job_details = Table(
     Column("pause_after_failures", Integer),
     # The failed executions since the last success; counted only where pause_after_failures is set.
     Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
+    # The level from which on the history keeps the log lines of its executions; NULL or OFF: it keeps none.
+    Column("capture_logs", String(10)),
     Column("job_data", JSONB),
     # The jobs that run after it, and after which outcomes.
     Column("continuations", JSONB),
@@ -390,6 +394,8 @@ executions = Table(
     Column("result", JSONB),
     # The time of the next attempt; NULL if the failure is not retried.
     Column("retry_at", Instant),
+    # The log lines of the execution, if its job asked for them (capture_logs).
+    Column("log", Text),
     PrimaryKeyConstraint("fire_id", name="qrtz_executions_pkey"),
     CheckConstraint(_one_of("outcome", Outcome), name="qrtz_executions_outcome_check"),
 )

@@ -37,7 +37,7 @@ def test_what_is_due_fires_in_the_same_transaction(store: Harness) -> None:
     assert [row.fire_id for row in store.running()] == [took.fired[0].fire_id]
 
 
-def test_a_fire_brings_everything_that_is_needed_to_run_the_job(store: Harness) -> None:
+def test_a_fire_has_everything_that_is_needed_to_run_the_job(store: Harness) -> None:
     node = store.node()
     detail = job(data={"region": "eu"}, persist_data=True, description="nightly", requests_recovery=True)
     trigger = every(10, data={"day": "monday"}, priority=7, description="often")
@@ -178,7 +178,7 @@ def test_a_node_that_knows_no_job_type_takes_nothing(store: Harness) -> None:
     assert (took.fired, took.acquired, took.next_due) == ((), (), None)
 
 
-def test_a_thousand_unknown_ones_in_front_do_not_stand_in_the_way(store: Harness) -> None:
+def test_a_thousand_earlier_triggers_of_unknown_types_do_not_block_others(store: Harness) -> None:
     node = store.node()
     store.schedule(job("other", job_type="invoice"), *[once(f"other{n}") for n in range(1000)])
     store.schedule(job("mine"), once("mine", at(1)))
@@ -228,7 +228,7 @@ def test_a_triggers_own_threshold_decides_when_it_is_too_late(store: Harness) ->
     assert store.states("strict", "usual") == ["WAITING", "WAITING"]
 
 
-def test_misfired_ones_in_front_do_not_stand_in_the_way(store: Harness) -> None:
+def test_earlier_misfired_triggers_do_not_block_others(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), *[once(f"late{n}", misfire_threshold=SECOND) for n in range(50)])
     store.schedule(job("other"), *[once(f"old{n}") for n in range(50)], once("good", at(100)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, ClassVar
 
 import pytest
 
+from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, InvalidCalendarError, ObjectAlreadyExistsError
 from quartzpy.states import TriggerState
@@ -45,7 +47,42 @@ def test_a_calendar_is_stored_found_and_removed(store: Harness) -> None:
     assert store.store.calendar_names() == ["another"]
 
 
-def test_a_calendar_that_is_stored_is_not_replaced_unless_that_is_said(store: Harness) -> None:
+@dataclass(frozen=True)
+class LeapDayCalendar(WholeDayCalendar):
+    """A calendar as an application derives it."""
+
+    kind: ClassVar[str] = "store-kit-leap-day"
+
+    month: int
+    since: date = date(1582, 10, 15)
+
+    def excludes_day(self, day: date) -> bool:
+        return day.month == self.month and day.day == 29 and day >= self.since
+
+
+@pytest.mark.parametrize(
+    "calendar", [LeapDayCalendar(2, time_zone="Asia/Tokyo"), WeeklyCalendar(base=LeapDayCalendar(2, date(2026, 1, 1)))]
+)
+def test_a_calendar_of_an_application_is_stored_and_used(store: Harness, calendar: BaseCalendar) -> None:
+    store.put_calendar(NAME, calendar)
+    assert store.store.calendars([NAME])[NAME].calendar == calendar
+    store.schedule(job(), hourly(), calendar=calendar)
+    node = store.node()
+    store.clock.advance(SECOND)
+    assert store.fire_one(node).calendar == calendar
+
+
+def test_a_calendar_of_an_application_whose_class_has_no_kind_is_refused(store: Harness) -> None:
+    @dataclass(frozen=True)
+    class Nameless(LeapDayCalendar):
+        pass
+
+    with pytest.raises(InvalidCalendarError, match="Nameless cannot be stored, because the class has no kind"):
+        store.put_calendar(NAME, Nameless(2))
+    assert store.store.calendar_names() == []
+
+
+def test_a_calendar_that_is_stored_is_not_replaced_without_replace(store: Harness) -> None:
     store.put_calendar(NAME, EVERY_DAY)
     before = store.store.calendars([NAME])[NAME]
     with pytest.raises(ObjectAlreadyExistsError, match="calendar 'workdays' exists already; pass replace=True"):
@@ -57,7 +94,7 @@ def test_a_calendar_that_is_stored_is_not_replaced_unless_that_is_said(store: Ha
     assert after.revision > before.revision
 
 
-def test_what_is_no_calendar_is_refused(store: Harness) -> None:
+def test_a_value_that_is_not_a_calendar_is_refused(store: Harness) -> None:
     with pytest.raises(InvalidCalendarError, match="cannot be stored"):
         store.put_calendar(NAME, object())  # type: ignore[arg-type]
     assert store.store.calendar_names() == []
@@ -79,7 +116,7 @@ def test_the_triggers_of_a_calendar_are_found(named: Harness) -> None:
     assert named.store.find_triggers(TriggerQuery(calendar="absent"), None) == []
 
 
-def test_a_claim_and_a_fire_bring_their_calendar(named: Harness) -> None:
+def test_a_claim_and_a_fire_have_their_calendar(named: Harness) -> None:
     node = named.node()
     named.clock.advance(SECOND)
     fired = named.fire_one(node)
@@ -184,9 +221,7 @@ def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) 
 
 
 @pytest.mark.parametrize("state", ["WAITING", "PAUSED", "ERROR"])
-def test_a_trigger_that_the_calendar_leaves_nothing_is_complete_and_stays_with_its_job(
-    named: Harness, state: str
-) -> None:
+def test_a_trigger_without_included_fire_times_is_complete_and_stays_with_its_job(named: Harness, state: str) -> None:
     if state == "PAUSED":
         named.store.pause_triggers([key("hourly")])
     elif state == "ERROR":

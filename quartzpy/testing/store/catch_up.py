@@ -61,7 +61,7 @@ def handled(store: Harness, *triggers: CronTrigger) -> Node:
     return node
 
 
-def test_after_two_hours_the_last_ten_minutes_are_made_up_for_and_the_rest_is_noted(store: Harness) -> None:
+def test_after_two_hours_the_last_ten_minutes_are_caught_up_and_the_rest_is_recorded(store: Harness) -> None:
     node = handled(store, minutely())
     now = store.clock.now()
     noted = latest(store)
@@ -88,7 +88,7 @@ def test_after_two_hours_the_last_ten_minutes_are_made_up_for_and_the_rest_is_no
     assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
 
 
-def test_a_later_outage_is_handled_anew(store: Harness) -> None:
+def test_a_later_outage_is_handled_by_itself(store: Harness) -> None:
     node = handled(store, minutely())
     run_out(store, node)
     store.clock.advance(OUTAGE)
@@ -107,7 +107,7 @@ def test_its_own_threshold_judges_it_again(store: Harness) -> None:
     assert store.misfire(node).misfired
 
 
-def test_what_is_no_more_than_is_made_up_for_stays_where_it_is(store: Harness) -> None:
+def test_a_backlog_within_the_limits_of_catching_up_does_not_move(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), minutely())
     store.clock.advance(5 * MINUTE)
@@ -116,7 +116,7 @@ def test_what_is_no_more_than_is_made_up_for_stays_where_it_is(store: Harness) -
     assert run_out(store, node) == minutes(*range(6))
 
 
-def test_what_is_too_old_is_let_go(store: Harness) -> None:
+def test_fires_that_are_too_old_are_skipped(store: Harness) -> None:
     node = handled(
         store, minutely(catch_up_max=None, catch_up_within=3 * MINUTE), minutely("both", catch_up_within=3 * MINUTE)
     )
@@ -124,7 +124,7 @@ def test_what_is_too_old_is_let_go(store: Harness) -> None:
     assert record(store).catch_up_until is None
 
 
-def test_where_all_is_too_old_it_goes_on_as_usual(store: Harness) -> None:
+def test_if_all_missed_fires_are_too_old_the_schedule_continues(store: Harness) -> None:
     node = handled(store, minutely(catch_up_within=30 * SECOND))
     assert (latest(store).action, latest(store).made_up) == ("SKIPPED", 0)
     assert (record(store).catch_up_until, record(store).progress.next_fire_time) == (None, *minutes(120))
@@ -149,7 +149,7 @@ def test_executions_of_a_serial_job_come_one_after_the_other(store: Harness) -> 
     assert store.fire_one(node).scheduled_fire_time == minutes(120)[0]
 
 
-def test_what_is_made_up_for_stays_so_in_a_second_outage_and_what_came_since_is_judged(store: Harness) -> None:
+def test_a_second_outage_keeps_the_fires_to_catch_up_and_decides_on_the_later_ones(store: Harness) -> None:
     node = handled(store, minutely(catch_up_max=4))
     assert store.fire_one(node).scheduled_fire_time == minutes(116)[0]
     store.clock.advance(HOUR)
@@ -208,7 +208,7 @@ def test_a_pause_holds_it_and_forgets_nothing(store: Harness) -> None:
     assert run_out(store, node) == minutes(118, 119)
 
 
-def test_a_claim_that_is_given_back_is_made_up_for_still(store: Harness) -> None:
+def test_a_released_claim_is_still_caught_up(store: Harness) -> None:
     store.put_calendar("nights", NIGHTS)
     node = store.node()
     store.schedule(job(), minutely(calendar="nights", catch_up_max=2), calendar=NIGHTS)
@@ -232,7 +232,7 @@ def _delete_and_store(store: Harness) -> None:
 
 
 @pytest.mark.parametrize("change", [_reschedule, _delete_and_store])
-def test_one_that_is_replaced_begins_anew(store: Harness, change: Callable[[Harness], None]) -> None:
+def test_a_trigger_that_is_replaced_restarts(store: Harness, change: Callable[[Harness], None]) -> None:
     node = handled(store, minutely())
     change(store)
     assert record(store).catch_up_until is None
@@ -241,7 +241,7 @@ def test_one_that_is_replaced_begins_anew(store: Harness, change: Callable[[Harn
     assert run_out(store, node) == minutes(*range(110, 120))
 
 
-def test_a_new_calendar_that_brings_it_past_what_it_makes_up_for_ends_it(store: Harness) -> None:
+def test_a_new_calendar_that_moves_a_trigger_beyond_its_backlog_ends_catching_up(store: Harness) -> None:
     store.put_calendar("c", NIGHTS)
     node = store.node()
     store.schedule(job(), minutely(calendar="c"), calendar=NIGHTS)

@@ -206,7 +206,7 @@ def test_a_fire_that_reconciling_found_can_be_completed_like_any_other(store: Ha
     assert store.states("once", "other") == ["gone", "WAITING"]
 
 
-def test_reconciling_keeps_the_instants_that_a_fire_stands_for(store: Harness) -> None:
+def test_reconciling_keeps_the_coalesced_fire_times(store: Harness) -> None:
     node = store.node()
     store.schedule(job(max_concurrent=1, overlap_policy="buffer_one"), every(10))
     store.clock.advance(25 * SECOND)
@@ -228,7 +228,7 @@ def test_reconciling_releases_claims_whose_answer_was_lost(store: Harness) -> No
     assert names(store.fire(node, claims).fired) == ["known"]
 
 
-def test_reconciling_drops_claims_whose_trigger_went_another_way(store: Harness) -> None:
+def test_reconciling_drops_claims_whose_trigger_has_changed(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(1)))
     claims = store.acquire(node, look_ahead=HOUR).acquired

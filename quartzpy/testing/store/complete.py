@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from quartzpy.job_data import encode
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import FiredTrigger
-from quartzpy.store.protocol.outcomes import NOT_FAILED
-from quartzpy.store.queries import HISTORY, ExecutionQuery
 from quartzpy.testing.store.harness import (
-    HOUR,
     SECOND,
     START,
     Harness,
@@ -22,17 +17,11 @@ from quartzpy.testing.store.harness import (
     job,
     job_key,
     key,
-    names,
     once,
     serial,
 )
+from quartzpy.testing.store.instructions import ALL_COMPLETE, DELETE, TRIGGER_COMPLETE, TRIGGER_ERROR
 from quartzpy.triggers.upcoming import UpcomingFireTimes, refill
-
-TRIGGER_COMPLETE = CompletionInstruction.SET_TRIGGER_COMPLETE
-DELETE = CompletionInstruction.DELETE_TRIGGER
-TRIGGER_ERROR = CompletionInstruction.SET_TRIGGER_ERROR
-ALL_COMPLETE = CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
-ALL_ERROR = CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
 
 
 def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
@@ -40,7 +29,7 @@ def refill_of(fired: FiredTrigger) -> UpcomingFireTimes | None:
     return refill(fired.trigger, fired.next_fire_time, fired.upcoming, fired.times_triggered, None)
 
 
-def test_an_ended_execution_gives_up_its_claim_and_enters_the_history(store: Harness) -> None:
+def test_an_ended_execution_releases_its_claim_and_enters_the_history(store: Harness) -> None:
     node = store.node("a")
     store.schedule(job(), every(10))
     fired = store.fire_one(node)
@@ -103,7 +92,7 @@ def test_a_concurrent_job_that_ends_releases_nothing(store: Harness) -> None:
     assert store.complete(node, store.fire_one(node)).earliest_unblocked is None
 
 
-def test_a_complete_trigger_goes_and_with_it_its_job(store: Harness) -> None:
+def test_a_complete_trigger_is_deleted_with_its_job(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once())
     fired = store.fire_one(node)
@@ -113,7 +102,7 @@ def test_a_complete_trigger_goes_and_with_it_its_job(store: Harness) -> None:
     assert store.store.job(job_key()) is None
 
 
-def test_a_durable_job_stays_when_its_last_trigger_goes(store: Harness) -> None:
+def test_a_durable_job_stays_when_its_last_trigger_is_deleted(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True), once())
     store.complete(node, store.fire_one(node))
@@ -177,164 +166,6 @@ def test_the_last_of_several_completions_of_a_job_decides_its_data(store: Harnes
         node, [store.ended(one, job_data=encode({"n": 1})), store.ended(two, job_data=encode({"n": 2}))]
     )
     assert store.job_data(job_key()) == {"n": 2}
-
-
-# --- instructions of jobs
-
-
-def test_a_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(10), once("other", at(100)))
-    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert store.states("every", "other") == ["COMPLETE", "WAITING"]
-    assert store.progress("every").next_fire_time == at(10), "as it was"
-
-
-def test_a_job_that_ends_its_only_trigger_stays_with_it(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(10))
-    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert not store.store.recover(node, []).changed_anything
-    assert store.state("every") == "COMPLETE"
-    assert store.store.job(job_key()) is not None
-    store.clock.advance(HOUR)
-    assert not store.fire_due(node)
-    assert not store.misfire(node).misfired
-    store.store.delete_triggers([key("every")])
-    assert store.store.job(job_key()) is None
-
-
-def test_a_job_can_end_its_trigger_at_its_last_fire(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once())
-    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert store.state("once") == "COMPLETE"
-
-
-def test_a_serial_job_can_end_the_trigger_that_fired_it(store: Harness) -> None:
-    node = store.node()
-    store.schedule(serial(), every(10), once("other", at(5)))
-    outcome = store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    assert store.states("every", "other") == ["COMPLETE", "WAITING"]
-    assert outcome.earliest_unblocked is not None
-
-
-def test_a_job_can_end_all_its_triggers(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(durable=True), every(10), once("waiting", at(100)), once("paused", at(100)))
-    store.schedule(job("unrelated"), once("unrelated", at(100)))
-    store.store.pause_triggers([key("paused")])
-    store.complete_asking(node, store.fire_one(node), ALL_COMPLETE)
-    assert store.states("every", "waiting", "paused", "unrelated") == ["COMPLETE", "COMPLETE", "COMPLETE", "WAITING"]
-
-
-def test_a_job_that_cannot_be_made_puts_all_its_triggers_into_error(store: Harness) -> None:
-    node = store.node()
-    store.schedule(serial(), every(10), once("waiting", at(100)), once("paused", at(100)))
-    store.schedule(job("unrelated"), once("unrelated", at(100)))
-    store.store.pause_triggers([key("paused")])
-    store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
-    assert store.states("every", "waiting", "paused", "unrelated") == ["ERROR", "ERROR", "ERROR", "WAITING"]
-    record = store.store.trigger(key("waiting"))
-    assert record is not None
-    assert record.error == "no such luck"
-    store.clock.advance(HOUR)
-    assert [one.trigger_name for one in store.fire_due(node, threshold=2 * HOUR)] == ["unrelated"]
-    assert not store.misfire(node).misfired
-    assert store.store.reset_from_error(key("every")) == at(10)
-    assert store.states("every", "waiting") == ["WAITING", "ERROR"]
-
-
-def test_a_trigger_whose_last_fire_failed_so_is_complete_when_it_is_reset(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), once())
-    store.complete(node, store.fire_one(node), instruction=ALL_ERROR, error="no such luck")
-    assert store.state("once") == "ERROR"
-    assert store.store.reset_from_error(key("once")) is None
-    assert store.state("once") == "COMPLETE"
-
-
-def test_claims_on_triggers_that_a_job_ends_are_dropped(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    store.schedule(job(durable=True), every(10), once("claimed", at(1)))
-    fired = store.acquire(a).fired[0]
-    [claim] = store.acquire(b, look_ahead=HOUR, limit=1).acquired
-    assert claim.key == key("claimed")
-    store.complete_asking(a, fired, ALL_COMPLETE)
-    store.clock.advance(SECOND)
-    assert not store.fire(b, [claim]).fired
-    assert not store.store.list_running()
-
-
-def test_a_job_can_delete_the_trigger_that_fired(store: Harness) -> None:
-    node = store.node()
-    store.schedule(serial(), every(10), once("other", at(5)))
-    outcome = store.complete_asking(node, store.fire_one(node), DELETE)
-    assert store.states("every", "other") == ["gone", "WAITING"]
-    assert outcome.earliest_unblocked is not None
-    assert store.store.job(job_key()) is not None
-    assert not store.store.list_running()
-
-
-@pytest.mark.parametrize("durable", [True, False])
-def test_deleting_the_last_trigger_removes_a_job_that_is_not_durable(store: Harness, durable: bool) -> None:
-    node = store.node()
-    store.schedule(job(durable=durable), every(10))
-    store.complete_asking(node, store.fire_one(node), DELETE)
-    assert store.state("every") == "gone"
-    assert (store.store.job(job_key()) is not None) is durable
-
-
-def test_a_trigger_can_be_deleted_at_its_last_fire(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(durable=True), once())
-    store.complete_asking(node, store.fire_one(node), DELETE)
-    assert store.state("once") == "gone"
-
-
-def test_a_claim_on_a_trigger_that_a_job_deletes_is_dropped(store: Harness) -> None:
-    a, b = store.node("a"), store.node("b")
-    store.schedule(job(durable=True), every(10))
-    fired = store.acquire(a).fired[0]
-    [claim] = store.acquire(b, look_ahead=HOUR, limit=1).acquired
-    store.complete_asking(a, fired, DELETE)
-    store.clock.advance(10 * SECOND)
-    assert not store.fire(b, [claim]).fired
-    assert not store.store.list_running()
-    assert store.state("every") == "gone"
-
-
-def test_an_execution_goes_on_when_another_of_its_trigger_deletes_it(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(10))
-    first = store.fire_one(node)
-    store.clock.advance(10 * SECOND)
-    second = store.fire_one(node)
-    store.complete_asking(node, first, DELETE)
-    assert [row.fire_id for row in store.running()] == [second.fire_id]
-    assert not store.complete_asking(node, second, DELETE).fenced
-    assert [record.outcome for record in store.history()] == [Outcome.SUCCEEDED] * 2
-
-
-def test_a_job_can_put_the_trigger_that_fired_into_error(store: Harness) -> None:
-    node = store.node()
-    store.schedule(serial(), every(10), once("other", at(100)))
-    store.complete(node, store.fire_one(node), instruction=TRIGGER_ERROR, error="no such luck")
-    assert store.states("every", "other") == ["ERROR", "WAITING"]
-    record = store.store.trigger(key("every"))
-    assert record is not None
-    assert record.error == "no such luck"
-    assert store.store.reset_from_error(key("every")) == at(10)
-    assert store.state("every") == "WAITING"
-
-
-def test_a_trigger_in_error_has_a_reason_if_no_execution_failed(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(10))
-    store.complete_asking(node, store.fire_one(node), TRIGGER_ERROR)
-    record = store.store.trigger(key("every"))
-    assert record is not None
-    assert record.error == NOT_FAILED
 
 
 # --- generations
@@ -483,7 +314,7 @@ def test_instants_are_appended_only_to_the_generation_they_were_computed_from(st
     assert store.upcoming("every") == before
 
 
-def test_a_horizon_that_reached_the_end_is_known_to_have(store: Harness) -> None:
+def test_fire_times_that_reach_the_end_of_the_schedule_are_marked_complete(store: Harness) -> None:
     node = store.node()
     store.schedule_exhausted(job(), every(10, times=3))
     [fired] = store.fire(node, store.acquire(node).acquired).fired
@@ -525,7 +356,7 @@ def test_a_fenced_completion_of_a_recovered_execution_leaves_its_recovery_alone(
 
 
 @pytest.mark.parametrize("instruction", [TRIGGER_COMPLETE, DELETE, TRIGGER_ERROR, ALL_COMPLETE])
-def test_a_fenced_completion_asks_for_nothing(store: Harness, instruction: CompletionInstruction) -> None:
+def test_the_instruction_of_a_fenced_completion_is_ignored(store: Harness, instruction: CompletionInstruction) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), every(10))
     fired = store.fire_one(a)
@@ -543,7 +374,7 @@ def test_only_the_epoch_that_fired_can_complete(store: Harness) -> None:
     assert not store.complete(a, fired).fenced
 
 
-def test_of_a_batch_only_what_is_fenced_is_lost(store: Harness) -> None:
+def test_of_a_batch_only_the_fenced_completions_are_lost(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(durable=True), once("mine"))
     mine = store.fire_one(a)
@@ -553,7 +384,7 @@ def test_of_a_batch_only_what_is_fenced_is_lost(store: Harness) -> None:
     assert store.states("mine", "theirs") == ["gone", "COMPLETE"]
 
 
-def test_completing_again_what_was_completed_changes_nothing(store: Harness) -> None:
+def test_completing_an_execution_again_changes_nothing(store: Harness) -> None:
     node = store.node()
     store.schedule(job(persist_data=True), every(10))
     fired = store.fire_one(node)
@@ -564,68 +395,3 @@ def test_completing_again_what_was_completed_changes_nothing(store: Harness) -> 
     outcome = store.complete(node, fired, job_data=encode({"n": 1}))
     assert (set(outcome.fenced), set(outcome.deferred)) == (set(), set())
     assert store.everything() == before
-
-
-# --- history
-
-
-def test_the_history_comes_latest_first_and_no_longer_than_asked(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(1))
-    for _ in range(5):
-        store.complete(node, store.fire_one(node))
-        store.clock.advance(SECOND)
-    times = [record.scheduled_fire_time for record in store.store.find_executions(HISTORY, 3)]
-    assert times == [at(4), at(3), at(2)]
-
-
-def test_old_history_is_purged_in_slices(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(1))
-    for _ in range(6):
-        store.complete(node, store.fire_one(node))
-        store.clock.advance(SECOND)
-    older = timedelta(seconds=3.5)  # it is second 6: those of 0, 1 and 2
-    assert store.store.purge_history(older, limit=2) == 2
-    assert store.store.purge_history(older, limit=2) == 1
-    assert store.store.purge_history(older, limit=2) == 0
-    assert sorted(record.ended_at for record in store.history() if record.ended_at) == [at(3), at(4), at(5)]
-
-
-def test_a_late_trigger_that_was_blocked_fires_at_once_when_it_is_released(store: Harness) -> None:
-    node = store.node()
-    store.schedule(serial(), every(10))
-    fired = store.fire_one(node)
-    store.clock.advance(30 * SECOND)
-    assert store.complete(node, fired).earliest_unblocked == at(10)
-    assert names([store.fire_one(node)]) == ["every"]
-
-
-def test_ended_triggers_go_with_the_history(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job("ended"), every(10, "ended"))
-    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    store.schedule(job("declared"), every(10, "declared"))
-    store.store.own("somebody", [], [key("declared")])
-    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    store.schedule(job("running"), once("running"))
-    store.fire_one(node)
-    store.store.purge_history(HOUR, limit=100)
-    assert store.states("ended", "declared", "running") == ["COMPLETE"] * 3
-    store.clock.advance(2 * HOUR)
-    store.store.purge_history(HOUR, limit=100)
-    assert store.states("ended", "declared", "running") == ["gone", "COMPLETE", "COMPLETE"]
-    assert store.store.job(job_key("ended")) is None
-    assert store.store.job(job_key("declared")) is not None
-
-
-def test_ended_triggers_go_also_where_the_history_is_kept_for_ever(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job("ended"), every(10, "ended"))
-    store.complete_asking(node, store.fire_one(node), TRIGGER_COMPLETE)
-    store.clock.advance(2 * HOUR)
-    assert store.store.purge_history(None, limit=100) == 0
-    assert store.states("ended") == ["COMPLETE"]
-    assert store.store.purge_history(None, limit=100, ended_triggers=HOUR) == 0
-    assert store.states("ended") == ["gone"]
-    assert len(store.store.find_executions(ExecutionQuery(), 10)) == 1

@@ -63,7 +63,7 @@ def test_a_job_runs_once_after_each_success_with_the_result_as_data(store: Harne
         store.clock.set(at(100 * (n + 1)))
 
 
-def test_outcomes_choose_what_follows(store: Harness) -> None:
+def test_the_outcome_decides_which_jobs_run_after_it(store: Harness) -> None:
     node = store.node()
     schedule(store, "load", ON_FAILURE)
     store.complete(node, store.fire_one(node), outcome=Outcome.FAILED, error="no source")
@@ -166,7 +166,7 @@ def test_a_job_that_is_not_stored_does_not_run(store: Harness) -> None:
     assert waiting(store) == ["load"]
 
 
-def test_a_job_that_goes_with_its_last_trigger_is_followed(store: Harness) -> None:
+def test_a_job_that_is_deleted_with_its_last_trigger_has_its_continuations(store: Harness) -> None:
     node = store.node()
     store.schedule(job("load", durable=True))
     store.schedule(job("extract", continuations=["load"]), once())

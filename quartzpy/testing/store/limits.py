@@ -94,7 +94,7 @@ def test_a_lower_limit_holds_from_the_next_fire_on(store: Harness) -> None:
     assert names(store.fire_due(node)) == ["t9"]
 
 
-def test_a_full_job_holds_up_no_other(store: Harness) -> None:
+def test_a_job_at_its_limit_blocks_no_other_job(store: Harness) -> None:
     node = store.node()
     store.schedule(job("full", max_concurrent=1), *[once(f"full{n}") for n in range(50)])
     store.schedule(job("free"), once("free", at(1)))

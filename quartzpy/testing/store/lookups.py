@@ -45,6 +45,25 @@ def test_an_empty_store_has_nothing(store: Harness) -> None:
     assert look.counts() == {"jobs": 0, "triggers": {}, "running": 0}
 
 
+def test_a_display_name_is_listed_and_changes_nothing_else(store: Harness) -> None:
+    node = store.node()
+    trigger = every(10)
+    store.schedule(job(durable=True, display_name="Nightly report"), trigger)
+    store.schedule(job("plain", durable=True))
+    assert [(one.key.name, one.display_name) for one in store.store.find_jobs(JobQuery(), 5)] == [
+        ("job", "Nightly report"),
+        ("plain", None),
+    ]
+    fired = store.fire_one(node)
+    before = store.store.trigger(trigger.key)
+    store.store.modify_job(job_key(), lambda one: one.with_values({"display_name": "Früh"}), keeps_data=True)
+    stored = store.store.job(job_key())
+    assert stored is not None
+    assert (stored.display_name, stored.description) == ("Früh", None)
+    assert store.store.trigger(trigger.key) == before
+    assert fired.job_detail.display_name == "Nightly report", "as it was at the fire"
+
+
 def test_public_states_are_quartzs(store: Harness) -> None:
     node = store.node()
     store.schedule(serial("serial"), every(10, "blocked"), once("paused_blocked", at(9)))
@@ -223,7 +242,7 @@ def asked_by_the_next_fire(store: Harness, node: Node, fired: FiredTrigger) -> N
 
 
 @pytest.mark.parametrize("ask", [asked_by_a_user, asked_by_the_next_fire])
-def test_who_subscribes_is_told_of_a_request_to_stop(
+def test_a_subscriber_is_notified_of_a_request_to_stop(
     store: Harness, ask: Callable[[Harness, Node, FiredTrigger], None]
 ) -> None:
     subscription = store.store.subscribe()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from itertools import islice
 
 import pytest
 
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
 from quartzpy.errors import LeaseLostError
-from quartzpy.states import MisfireAction, TriggerState
-from quartzpy.store.protocol import Node
+from quartzpy.states import TriggerState
 from quartzpy.store.queries import MisfireQuery
-from quartzpy.store.records import MisfireRecord
 from quartzpy.testing.store.harness import (
     HOUR,
     MINUTE,
@@ -103,7 +100,7 @@ def test_a_simple_trigger_fires_on_as_its_instruction_says(store: Harness, times
     assert store.state("every") == "gone"
 
 
-def test_after_fire_once_now_a_trigger_fires_once_and_goes_on_with_its_schedule(store: Harness) -> None:
+def test_after_fire_once_now_a_trigger_fires_once_and_continues_its_schedule(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="fire_once_now"))
     store.clock.advance(2.5 * HOUR)
@@ -124,7 +121,7 @@ def test_after_do_nothing_a_trigger_fires_at_its_next_time_only(store: Harness) 
     assert store.fire_one(node).scheduled_fire_time == START + 3 * HOUR
 
 
-def test_a_trigger_that_ignores_misfires_makes_up_for_every_one(store: Harness) -> None:
+def test_a_trigger_that_ignores_misfires_catches_up_on_each_fire(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), cron(misfire="ignore"))
     store.clock.advance(2.5 * HOUR)
@@ -133,7 +130,7 @@ def test_a_trigger_that_ignores_misfires_makes_up_for_every_one(store: Harness) 
     assert not store.fire_due(node)
 
 
-def test_what_is_late_within_the_threshold_has_not_misfired(store: Harness) -> None:
+def test_a_fire_within_the_threshold_has_not_misfired(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(3600))
     store.clock.advance(THRESHOLD)
@@ -141,7 +138,7 @@ def test_what_is_late_within_the_threshold_has_not_misfired(store: Harness) -> N
     assert store.fire_one(node).scheduled_fire_time == START
 
 
-def test_what_is_later_than_the_threshold_is_either_misfired_or_fired_but_never_neither(
+def test_a_fire_beyond_the_threshold_is_either_misfired_or_fired(
     store: Harness,
 ) -> None:
     node = store.node()
@@ -272,7 +269,7 @@ def test_a_misfire_keeps_the_generation_and_what_was_counted(store: Harness) -> 
     assert store.progress("cron").previous_fire_time == START
 
 
-def test_calendars_are_asked_when_a_misfire_is_handled(store: Harness) -> None:
+def test_the_calendar_is_applied_when_a_misfire_is_handled(store: Harness) -> None:
     weekend = WeeklyCalendar(excluded_days=frozenset({DayOfWeek.MONDAY}), time_zone="UTC")
     store.put_calendar("no-mondays", weekend)
     node = store.node()
@@ -301,174 +298,3 @@ def test_a_dead_epoch_handles_no_misfires(store: Harness) -> None:
         store.misfire(a)
     assert store.progress("every").next_fire_time == START
     assert store.store.find_misfires(MisfireQuery(), 10) == []
-
-
-# --- coalesced fire times
-
-
-def covers(store: Harness, node: Node) -> list[datetime]:
-    [fired] = store.fire_due(node)
-    return list(fired.coalesced_fire_times)
-
-
-def test_one_fire_stands_for_all_that_was_missed(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), cron(misfire="fire_once_now"))
-    missed = list(islice(CronTrigger(HOURLY, start_time=START, time_zone="UTC").fire_times(), 3))
-    store.clock.set(missed[2] + 10 * MINUTE)
-    store.misfire(node)
-    assert covers(store, node) == missed
-    store.clock.set(missed[2] + HOUR)
-    assert covers(store, node) == [], "the next one stands for itself"
-
-
-def test_a_simple_trigger_covers_what_its_count_allows(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(30, times=3, misfire="reschedule_now_with_remaining_repeat_count"))
-    store.clock.advance(HOUR)
-    store.misfire(node)
-    assert covers(store, node) == [at(0), at(30), at(60)]
-
-
-@pytest.mark.parametrize("instruction", ["do_nothing", "ignore"])
-def test_nothing_stands_for_what_is_left_out_or_made_up_for(store: Harness, instruction: str) -> None:
-    node = store.node()
-    store.schedule(job(), cron(misfire=instruction))
-    store.clock.advance(2.5 * HOUR)
-    store.misfire(node)
-    store.clock.advance(HOUR)
-    fired = store.fire_due(node, threshold=9 * HOUR)
-    assert fired
-    assert all(one.coalesced_fire_times == () for one in fired)
-
-
-def test_what_is_covered_is_bounded(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(1, misfire="reschedule_now_with_existing_repeat_count"))
-    store.clock.advance(HOUR)
-    store.misfire(node)
-    assert covers(store, node) == [at(n) for n in range(1000)]
-
-
-# --- misfire records
-
-
-def test_each_misfire_that_is_handled_is_noted(store: Harness) -> None:
-    node = store.node("a")
-    store.schedule(job(group="reports"), cron(misfire="fire_once_now", misfire_threshold=MINUTE))
-    store.clock.advance(2.5 * HOUR)
-    store.misfire(node)
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
-    assert noted == (
-        MisfireRecord(
-            misfire_id=noted.misfire_id,
-            trigger_key=key("cron"),
-            job_key=job_key(group="reports"),
-            instance_id="a",
-            handled_at=at(9000),
-            misfire="fire_once_now",
-            action=MisfireAction.FIRED_ONCE,
-            scheduled_fire_time=START,
-            missed=(START, START + HOUR, START + 2 * HOUR),
-            has_more=False,
-            made_up=0,
-            next_fire_time=at(9000),
-        )
-    )
-    assert not store.misfire(node).misfired
-    store.complete(node, store.fire_one(node))
-    assert len(store.store.find_misfires(MisfireQuery(), 10)) == 1
-
-
-def test_what_was_missed_is_told_with_the_outcome(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), cron(misfire="do_nothing"), every(600, times=2))
-    store.clock.advance(1.5 * HOUR)
-    outcome = store.misfire(node)
-    missed = {one: list(instants) for one, instants in outcome.misfired.items()}
-    assert missed == {key("cron"): [START, START + HOUR], key("every"): [at(0), at(600)]}
-
-
-@pytest.mark.parametrize(
-    ("trigger", "action"),
-    [
-        (cron("t", misfire="do_nothing"), "SKIPPED"),
-        (cron("t", misfire="do_nothing", end_time=at(60)), "ENDED"),
-        (every(3600, "t", times=9), "RESCHEDULED"),
-        (once("t"), "FIRED_ONCE"),
-    ],
-)
-def test_the_note_says_what_became_of_the_trigger(store: Harness, trigger: Trigger, action: str) -> None:
-    node = store.node()
-    store.schedule(job(), trigger)
-    store.clock.advance(1.5 * HOUR)
-    store.misfire(node)
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
-    assert (noted.action, noted.next_fire_time) == (action, store.progress("t").next_fire_time)
-    assert noted.misfire == trigger.misfire
-
-
-def test_notes_come_latest_first_of_one_trigger_or_all(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), cron("a", misfire="do_nothing"), cron("b", misfire="do_nothing"))
-    for _ in range(3):
-        store.clock.advance(1.5 * HOUR)
-        store.misfire(node, limit=1)
-        store.misfire(node, limit=1)
-    every_note = store.store.find_misfires(MisfireQuery(), 10)
-    assert len(every_note) == 6
-    assert [one.handled_at for one in every_note] == sorted((one.handled_at for one in every_note), reverse=True)
-    assert store.store.find_misfires(MisfireQuery(), 2) == every_note[:2]
-    assert (
-        store.store.find_misfires(MisfireQuery(trigger_key=key("a")), 2)
-        == [one for one in every_note if one.trigger_key == key("a")][:2]
-    )
-    assert store.store.find_misfires(MisfireQuery(trigger_key=key("c")), 9) == []
-
-
-def test_notes_outlive_their_trigger_and_are_purged_with_the_history(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), cron(misfire="do_nothing"))
-    for _ in range(4):
-        store.clock.advance(1.5 * HOUR)
-        store.misfire(node)
-    store.store.delete_triggers([key("cron")])
-    older = 2 * HOUR  # handled at 1.5, 3, 4.5 and 6 hours
-    assert store.store.purge_history(older, limit=1) == 1
-    assert store.store.purge_history(older, limit=10) == 1
-    assert store.store.purge_history(older, limit=10) == 0
-    assert [one.handled_at for one in store.store.find_misfires(MisfireQuery(), 10)] == [
-        START + 6 * HOUR,
-        START + 4.5 * HOUR,
-    ]
-
-
-def test_a_fire_that_was_to_make_up_and_misfires_itself_makes_up_for_all(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), cron(misfire="fire_once_now"))
-    store.clock.advance(1.5 * HOUR)
-    store.misfire(node)
-    store.clock.advance(1.5 * HOUR)
-    store.misfire(node)
-    second, first = store.store.find_misfires(MisfireQuery(), 10)
-    assert first.missed == (START, START + HOUR)
-    assert (second.scheduled_fire_time, second.missed) == (at(5400), (START + 2 * HOUR, START + 3 * HOUR))
-    assert covers(store, node) == [START + n * HOUR for n in range(4)]
-
-
-def test_what_a_replaced_trigger_missed_is_not_covered_by_the_new_one(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), cron(misfire="fire_once_now"))
-    store.clock.advance(1.5 * HOUR)
-    store.misfire(node)
-    store.schedule(job(), once("cron", store.clock.now()), replace=True)
-    assert covers(store, node) == []
-
-
-def test_more_than_is_remembered_is_said_to_be_more(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(1, misfire="reschedule_next_with_existing_count"))
-    store.clock.advance(HOUR)
-    store.misfire(node)
-    [noted] = store.store.find_misfires(MisfireQuery(), 10)
-    assert (noted.missed, noted.has_more) == (tuple(at(n) for n in range(1000)), True)

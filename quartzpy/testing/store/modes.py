@@ -21,7 +21,7 @@ def fired(store: Harness, node: object) -> list[str]:
     return sorted(one.trigger_name for one in store.fire_due(node))  # type: ignore[arg-type]
 
 
-def test_a_job_is_enabled_unless_somebody_says_otherwise(store: Harness) -> None:
+def test_a_job_is_enabled_by_default(store: Harness) -> None:
     store.schedule(job(), once())
     assert store.store.job_mode(job_key()) is JobMode.ENABLED
     assert store.store.job_header(job_key()) == JobHeader(job_key(), job().job_type, JobMode.ENABLED)

@@ -34,7 +34,7 @@ def test_a_job_that_nodes_die_of_is_set_to_error_with_the_reason(store: Harness)
     assert not store.fire_due(store.node("d"))
 
 
-def test_what_was_to_be_recovered_runs_once_somebody_resets_it(store: Harness) -> None:
+def test_an_execution_to_recover_runs_once_its_trigger_is_reset(store: Harness) -> None:
     store.schedule(job(requests_recovery=True, durable=True), once())
     for name in ("a", "b", "c"):
         die_of_it(store, name)
@@ -57,7 +57,7 @@ def test_a_job_that_is_not_recovered_counts_from_fire_to_fire(store: Harness) ->
 
 
 @pytest.mark.parametrize("persist_data", [False, True])
-def test_a_success_begins_the_count_anew(store: Harness, persist_data: bool) -> None:
+def test_a_success_resets_the_count(store: Harness, persist_data: bool) -> None:
     store.schedule(JobDetail("report", "job", persist_data=persist_data), every(10))
     for name in ("a", "b"):
         die_of_it(store, name)

@@ -20,7 +20,7 @@ def skipped(store: Harness) -> list[str]:
 
 
 @pytest.mark.parametrize("exhausted", [False, True], ids=["known ahead", "claimed"])
-def test_one_fire_waits_and_stands_for_all_of_its_trigger(store: Harness, exhausted: bool) -> None:
+def test_one_fire_waits_and_coalesces_all_of_its_trigger(store: Harness, exhausted: bool) -> None:
     node = store.node()
     store.schedule_exhausted(job(**BUFFER), every(10)) if exhausted else store.schedule(job(**BUFFER), every(10))
     first = store.fire_one(node)
@@ -74,7 +74,7 @@ def test_a_limit_above_one_buffers_one(store: Harness) -> None:
     assert skipped(store) == ["t3"]
 
 
-def test_a_last_fire_that_stands_for_others_ends_its_trigger(store: Harness) -> None:
+def test_a_last_fire_that_coalesces_others_ends_its_trigger(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True, **BUFFER), every(10, times=4))
     first = store.fire_one(node)
@@ -178,7 +178,7 @@ def test_one_that_waits_is_freed_when_the_node_dies(store: Harness) -> None:
     assert store.fire_one(b).scheduled_fire_time == at(30)
 
 
-def test_a_claim_that_is_skipped_gives_up_one_instant_and_no_other(store: Harness) -> None:
+def test_skipping_a_claim_skips_one_fire_and_no_other(store: Harness) -> None:
     """Every fire time is accounted for: each that passes in the meantime is skipped by itself, or fires."""
     node = store.node()
     store.schedule(job(**BUFFER), once("first"), once("waits", at(1)))
@@ -198,7 +198,7 @@ def test_a_claim_that_is_skipped_gives_up_one_instant_and_no_other(store: Harnes
     assert store.fire_one(node).trigger_name == "waits"
 
 
-def test_how_many_instants_a_fire_stands_for_is_decided_by_the_stores_clock(store: Harness) -> None:
+def test_the_stores_clock_decides_how_many_fires_are_coalesced(store: Harness) -> None:
     """A node whose estimate of the store's time runs ahead does not fire too early."""
     node = store.node()
     store.schedule_exhausted(job(**BUFFER), every(10))

@@ -96,7 +96,7 @@ def test_pages_are_the_whole_in_pieces(busy: Harness, query: AnyQuery) -> None:
     assert find(busy, query, 0) == []
 
 
-def test_what_comes_goes_and_changes_between_two_pages_shifts_nothing(busy: Harness) -> None:
+def test_rows_that_change_between_two_pages_do_not_shift_the_rest(busy: Harness) -> None:
     query = TriggerQuery(job_key=job_key("many"))
     first = find(busy, query, 4)
     after = query.position(first[-1])

@@ -136,7 +136,7 @@ def test_typed_data_survives_a_recovery(store: Harness) -> None:
     assert (data["when"], data["names"]) == (START, ["ä", "%"])
 
 
-def test_a_one_shot_trigger_of_a_dead_node_goes_and_its_recovery_runs(store: Harness) -> None:
+def test_a_one_shot_trigger_of_a_dead_node_is_deleted_and_its_recovery_runs(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(requests_recovery=True), once(data={"x": 1}))
     store.fire_one(a)
@@ -151,7 +151,7 @@ def test_a_one_shot_trigger_of_a_dead_node_goes_and_its_recovery_runs(store: Har
     assert store.store.job(job_key()) is None
 
 
-def test_a_one_shot_trigger_whose_execution_was_lost_goes_and_its_job_with_it(store: Harness) -> None:
+def test_a_one_shot_trigger_whose_execution_was_lost_is_deleted_with_its_job(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     store.schedule(job(), once())
     store.fire_one(a)
@@ -301,7 +301,7 @@ def test_a_trigger_that_nothing_holds_is_repaired(store: Harness, state: Trigger
     assert not store.store.recover(node, []).changed_anything
 
 
-def test_a_complete_trigger_whose_last_fire_is_nowhere_goes(store: Harness) -> None:
+def test_a_complete_trigger_whose_last_fire_is_lost_is_deleted(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(100)))
     store.set_state(key("once"), TriggerState.COMPLETE)

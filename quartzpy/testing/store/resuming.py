@@ -61,7 +61,7 @@ def paused(store: Harness, trigger: Trigger, late: timedelta = LATE) -> None:
 
 
 @each_kind
-def test_what_was_missed_is_let_go(store: Harness, trigger: Trigger) -> None:
+def test_missed_fires_are_skipped(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)
     store.store.resume_triggers([key("t")], Missed.SKIP)
@@ -78,7 +78,7 @@ def test_what_was_missed_is_let_go(store: Harness, trigger: Trigger) -> None:
 
 
 @each_kind
-def test_one_fire_stands_for_what_was_missed(store: Harness, trigger: Trigger) -> None:
+def test_one_fire_coalesces_the_missed_ones(store: Harness, trigger: Trigger) -> None:
     node = store.node()
     paused(store, trigger)
     store.store.resume_triggers([key("t")], Missed.ONCE)
@@ -136,7 +136,7 @@ def test_only_the_last_word_counts(store: Harness, first: Missed) -> None:
     assert store.fire_one(node).scheduled_fire_time == START
 
 
-def test_a_single_fire_that_is_let_go_was_the_last(store: Harness) -> None:
+def test_a_single_fire_that_is_skipped_was_the_last(store: Harness) -> None:
     node = store.node()
     paused(store, once("t"))
     store.store.resume_triggers([key("t")], Missed.SKIP)
@@ -144,7 +144,7 @@ def test_a_single_fire_that_is_let_go_was_the_last(store: Harness) -> None:
     assert store.state("t") == "COMPLETE"
 
 
-def test_what_was_made_by_hand_is_not_let_go(store: Harness) -> None:
+def test_manual_fires_are_not_skipped(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once("by hand", group=MANUAL_TRIGGERS), once("scheduled"))
     store.store.pause_all()
@@ -169,7 +169,7 @@ def test_it_waits_for_the_end_of_what_runs(store: Harness) -> None:
     assert len(store.fire_one(node).coalesced_fire_times) == 11
 
 
-def test_what_a_calendar_moved_meanwhile_is_not_let_go(store: Harness) -> None:
+def test_a_fire_that_a_calendar_moved_meanwhile_is_not_skipped(store: Harness) -> None:
     node = store.node()
     store.put_calendar("days", WeeklyCalendar(excluded_days=frozenset(), time_zone="UTC"))
     hourly = every(3600, "t", calendar="days")

@@ -1,4 +1,4 @@
-"""Tests of storing, replacing and removing jobs and triggers, all or none."""
+"""Tests of storing and replacing jobs and triggers, all or none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlrea
 from quartzpy.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AvailableSlots, DispatchKey, JobEntry
-from quartzpy.store.queries import JobQuery, TriggerQuery
 from quartzpy.testing.store.harness import (
-    HOUR,
     SECOND,
     START,
     Harness,
@@ -38,11 +36,13 @@ def entry(store: Harness, detail: JobDetail | None, *triggers: Trigger, of: str 
     return JobEntry(detail, [store.prepare(trigger, bound) for trigger in triggers])
 
 
-def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
+def test_a_stored_job_is_read_back_unchanged(store: Harness) -> None:
     detail = job(
         "nightly",
         "billing",
+        display_name="Nightly report",
         description="a description",
+        capture_logs="INFO",
         data={"n": 1, "when": START, "nested": {"list": [1, None, "ü"]}},
         durable=True,
         requests_recovery=True,
@@ -78,7 +78,7 @@ def test_a_stored_job_comes_back_as_it_was(store: Harness) -> None:
         ),
     ],
 )
-def test_a_stored_trigger_comes_back_as_it_was(store: Harness, trigger: Trigger) -> None:
+def test_a_stored_trigger_is_read_back_unchanged(store: Harness, trigger: Trigger) -> None:
     prepared = store.prepare(trigger, job_key())
     assert store.schedule(job(), trigger) == prepared.progress.next_fire_time
     record = store.store.trigger(trigger.key)
@@ -101,7 +101,7 @@ def test_storing_nothing_is_possible(store: Harness) -> None:
     assert store.store.store_jobs([], replace=False) is None
 
 
-def test_what_the_caller_does_to_the_data_afterwards_changes_nothing(store: Harness) -> None:
+def test_changing_the_data_after_storing_changes_nothing(store: Harness) -> None:
     data = {"list": [1]}
     store.schedule(job(data=data), once(data=data))
     data["list"].append(2)
@@ -128,7 +128,7 @@ def test_every_new_trigger_has_a_generation_of_its_own(store: Harness) -> None:
 # --- refusals change nothing
 
 
-def test_a_job_key_that_is_taken_is_refused(store: Harness) -> None:
+def test_a_job_key_that_exists_is_refused(store: Harness) -> None:
     store.schedule(job(durable=True))
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.job"):
@@ -136,7 +136,7 @@ def test_a_job_key_that_is_taken_is_refused(store: Harness) -> None:
     assert store.everything() == before
 
 
-def test_a_trigger_key_that_is_taken_is_refused(store: Harness) -> None:
+def test_a_trigger_key_that_exists_is_refused(store: Harness) -> None:
     store.schedule(job(), once())
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError, match=r"DEFAULT\.once"):
@@ -203,7 +203,7 @@ def test_replacing_a_job_keeps_its_triggers(store: Harness) -> None:
     assert store.progress("changed").next_fire_time == at(50)
 
 
-def test_replacing_a_trigger_begins_it_anew(store: Harness) -> None:
+def test_replacing_a_trigger_restarts_it(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), every(10))
     store.complete(node, store.fire_one(node))
@@ -221,7 +221,7 @@ def test_replacing_what_does_not_exist_stores_it(store: Harness) -> None:
     assert store.state("once") == "WAITING"
 
 
-def test_a_replaced_job_type_decides_who_takes_its_triggers(store: Harness) -> None:
+def test_a_replaced_job_type_decides_which_nodes_claim_its_triggers(store: Harness) -> None:
     node = store.node()
     store.schedule(job(job_type="old"), once())
     store.schedule(job(job_type="report"), replace=True)
@@ -313,14 +313,14 @@ def test_a_serial_job_that_is_deleted_and_stored_again_while_it_runs_is_blocked(
 # --- replacing a trigger by another
 
 
-def test_a_trigger_is_put_in_the_place_of_another(store: Harness) -> None:
+def test_a_trigger_replaces_another_one(store: Harness) -> None:
     store.schedule(job(), once("old"), once("kept", at(100)))
     new = store.prepare(every(10, "new", start=at(5)), job_key())
     assert store.store.replace_trigger(key("old"), new) == at(5)
     assert store.states("old", "new", "kept") == ["gone", "WAITING", "WAITING"]
 
 
-def test_a_trigger_is_put_in_the_place_of_itself(store: Harness) -> None:
+def test_a_trigger_replaces_itself(store: Harness) -> None:
     store.schedule(job(), once())
     old = store.generation("once")
     store.store.replace_trigger(key("once"), store.prepare(once(when=at(5)), job_key()))
@@ -329,14 +329,14 @@ def test_a_trigger_is_put_in_the_place_of_itself(store: Harness) -> None:
     assert store.store.job(job_key()) is not None
 
 
-def test_nothing_is_put_in_the_place_of_what_is_not_stored(store: Harness) -> None:
+def test_a_trigger_that_is_not_stored_cannot_be_replaced(store: Harness) -> None:
     store.schedule(job(durable=True))
     before = store.everything()
     assert store.store.replace_trigger(key("absent"), store.prepare(once(), job_key())) is None
     assert store.everything() == before
 
 
-def test_a_place_that_a_third_trigger_has_is_refused(store: Harness) -> None:
+def test_a_replacement_with_the_key_of_a_third_trigger_is_refused(store: Harness) -> None:
     store.schedule(job(), once("old"), once("third"))
     before = store.everything()
     with pytest.raises(ObjectAlreadyExistsError):
@@ -359,79 +359,10 @@ def test_a_replacement_is_paused_where_its_group_is(store: Harness) -> None:
     assert store.state("once") == "PAUSED"
 
 
-# --- removing
-
-
-def test_removing_triggers_names_those_that_were_there(store: Harness) -> None:
-    store.schedule(job(), once("a"), once("b"), once("c"))
-    assert store.store.delete_triggers([key("a"), key("b"), key("absent")]) == {key("a"), key("b")}
-    assert store.states("a", "b", "c") == ["gone", "gone", "WAITING"]
-    assert store.store.delete_triggers([]) == set()
-
-
-def test_a_job_that_is_not_durable_goes_with_its_last_trigger(store: Harness) -> None:
-    store.schedule(job(), once("a"), once("b"))
-    store.schedule(job("kept", durable=True), once("c"))
-    store.store.delete_triggers([key("a"), key("c")])
-    assert store.store.job(job_key()) is not None
-    store.store.delete_triggers([key("b")])
-    assert store.store.job(job_key()) is None
-    assert store.store.job(job_key("kept")) is not None
-
-
-def test_removing_jobs_removes_their_triggers(store: Harness) -> None:
-    store.schedule(job("one", durable=True), once("a"), once("b"))
-    store.schedule(job("two"), once("c"))
-    assert store.store.delete_jobs([job_key("one"), job_key("absent")]) == {job_key("one"): {key("a"), key("b")}}
-    assert store.states("a", "b", "c") == ["gone", "gone", "WAITING"]
-    assert store.store.job(job_key("one")) is None
-    assert store.store.delete_jobs([]) == {}
-
-
-def test_a_running_execution_goes_on_when_its_job_is_removed(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job(), every(10))
-    fired = store.fire_one(node)
-    store.store.delete_jobs([job_key()])
-    assert [row.fire_id for row in store.running()] == [fired.fire_id]
-    assert not store.complete(node, fired).fenced
-
-
-def test_claims_on_removed_triggers_are_dropped(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job("one"), once("a", at(1)))
-    store.schedule(job("two"), once("b", at(1)))
-    store.acquire(node, look_ahead=SECOND)
-    store.store.delete_triggers([key("a")])
-    store.store.delete_jobs([job_key("two")])
-    assert not store.store.list_running()
-
-
-def test_clearing_removes_everything_but_what_runs(store: Harness) -> None:
-    node = store.node()
-    store.schedule(job("one", durable=True), every(10), once("claimed", at(1)))
-    fired = store.acquire(node, look_ahead=SECOND).fired[0]
-    store.put_calendar("weekdays", WeeklyCalendar(time_zone="UTC"))
-    store.store.pause_trigger_groups(GroupMatcher.equals("a"))
-    store.store.pause_job_groups(GroupMatcher.equals("b"))
-    store.store.pause_all()
-    store.store.clear()
-    assert not store.store.find_jobs(JobQuery(), 10)
-    assert not store.store.find_triggers(TriggerQuery(), 10)
-    assert not store.store.calendars(["weekdays"])
-    assert not store.store.paused_trigger_groups()
-    assert not store.store.paused_job_groups()
-    assert not store.store.all_paused()
-    assert [row.fire_id for row in store.store.list_running()] == [fired.fire_id]
-    assert not store.complete(node, fired).fenced
-    store.clock.advance(HOUR)
-    assert store.acquire(node).next_due is None
-
-
 @pytest.mark.parametrize(
     "other", [{"job_type": "other"}, {"max_concurrent": 3}, {"overlap_policy": "skip"}, {"execution_group": "heavy"}]
 )
-def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other: dict[str, str]) -> None:
+def test_a_claim_is_void_once_its_job_is_stored_with_other_values(store: Harness, other: dict[str, str]) -> None:
     """A node that claimed a job of one type must not fire it as another type, which it may not know."""
     node = store.node()
     store.schedule(job(durable=True), once(when=at(5)))
@@ -449,7 +380,7 @@ def test_a_claim_is_void_once_its_job_says_something_else(store: Harness, other:
     assert [one.job_type for one in took.fired] == [other.get("job_type", "report")]
 
 
-def test_a_claim_stands_where_its_job_says_the_same_of_it(store: Harness) -> None:
+def test_a_claim_stays_valid_if_its_job_is_stored_unchanged(store: Harness) -> None:
     node = store.node()
     store.schedule(job(durable=True), once(when=at(5)))
     took = store.acquire(node, look_ahead=10 * SECOND)
@@ -481,7 +412,7 @@ def test_a_job_is_modified_as_it_is_stored_then(store: Harness) -> None:
 
 
 @pytest.mark.parametrize("value", [1e22, 1.5e300, -1e16, 5e-324, 0.1, 2**8191, 1.0])
-def test_a_number_comes_back_as_what_it_was(store: Harness, value: float) -> None:
+def test_a_number_is_read_back_unchanged(store: Harness, value: float) -> None:
     store.schedule(job(durable=True, data={"n": value}))
     found = store.job_data(job_key())["n"]
     assert (type(found), found) == (type(value), value)

@@ -21,7 +21,7 @@ def placed(name: str, **values: Any) -> JobDetail:
     return job(name, executor="cpu", **values)
 
 
-def test_what_asks_for_an_executor_is_left_where_there_is_none(store: Harness) -> None:
+def test_a_job_that_needs_an_executor_is_left_to_nodes_that_have_it(store: Harness) -> None:
     node = store.node()
     store.schedule(placed("heavy"), once("heavy"))
     store.schedule(job("light"), once("light", at(0)))

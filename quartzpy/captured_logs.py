@@ -1,0 +1,217 @@
+"""Captures the log records of one execution, whichever logger they are logged with.
+
+Records are captured when they are created, by the record factory of `logging`. A handler of the root logger would miss
+the loggers that do not propagate, and while it exists `logging.basicConfig` would do nothing. The levels of the loggers
+therefore apply, but filters and handlers do not.
+
+A context variable names the execution: coroutines, their tasks and `asyncio.to_thread` inherit it. A thread that a job
+starts itself does not, unless it runs in a copy of the context.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from quartzpy.texts import quoted, reason, storable_text
+
+DEFAULT_LIMIT = 65_536
+"""The default for the size of the captured lines of one execution, in bytes."""
+SMALLEST_LIMIT = 1_024
+_MARKER_BYTES = 64
+"""The space for the line that counts the lines that are left out."""
+_LONGEST_LINE = 4_000
+_LONGEST_RECORD = 100_000
+"""The maximum number of characters of one record; its middle is left out."""
+
+_FORMATTER = logging.Formatter()
+
+
+class LogLines:
+    """Text lines within a limit of bytes: the first and the last are kept, and those between are counted."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._half = (limit - _MARKER_BYTES) // 2
+        # A character has up to four bytes, and any line must fit into a half.
+        self._longest = min(_LONGEST_LINE, self._half // 4 - 40)
+        # Reentrant, because a signal handler may log while this thread adds a line.
+        self._lock = threading.RLock()
+        self._first: list[str] = []
+        self._first_bytes = 0
+        self._is_first_full = False
+        self._last: deque[tuple[str, int]] = deque()
+        self._last_bytes = 0
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        """Append the lines of `text`. Any thread may call it."""
+        for line in text.split("\n"):
+            if len(line) > self._longest:
+                line = f"{line[: self._longest]} [{len(line) - self._longest} more characters]"
+            with self._lock:
+                self._append(line, len(line.encode()) + 1)
+
+    def _append(self, line: str, size: int) -> None:
+        if not self._is_first_full and self._first_bytes + size <= self._half:
+            self._first.append(line)
+            self._first_bytes += size
+            return
+        self._is_first_full = True
+        self._last.append((line, size))
+        self._last_bytes += size
+        while self._last_bytes > self._half:
+            self._last_bytes -= self._last.popleft()[1]
+            self._left_out += 1
+
+    def text(self) -> str | None:
+        """Return the lines as one text, or None if there are none."""
+        with self._lock:
+            if not self._first:
+                return None
+            left_out = [f"[{self._left_out} lines are left out here]"] if self._left_out else []
+            return "\n".join([*self._first, *left_out, *(line for line, _ in self._last)])
+
+
+class LogCapture:
+    """Formats the records of one execution from `level` on, and passes their text to `write`."""
+
+    def __init__(self, level: int, write: Callable[[str], None]) -> None:
+        self._level = level
+        self._write = write
+
+    def takes(self, level: int) -> bool:
+        """Return True if records of this level are captured."""
+        return level >= self._level
+
+    def add(self, record: logging.LogRecord) -> None:
+        """Write a record if its level is high enough. Never raises: a log call must not fail the job."""
+        try:
+            if self.takes(record.levelno):
+                self._write(_formatted(record))
+        except Exception as error:
+            self._write(f"a log record cannot be formatted: {reason(error)} (its message is {quoted(record.msg)})")
+
+
+def _formatted(record: logging.LogRecord) -> str:
+    """Return the text of a record as it can be stored.
+
+    The record does not change. In particular `exc_text` stays empty, which `logging.Formatter.format` would set for all
+    handlers that come later.
+    """
+    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    parts = [f"{at} {record.levelname} {record.name}: {record.getMessage()}"]
+    if record.exc_info:
+        parts.append(_FORMATTER.formatException(record.exc_info))
+    if record.stack_info:
+        parts.append(_FORMATTER.formatStack(record.stack_info))
+    text = "\n".join(parts)
+    if len(text) > _LONGEST_RECORD:
+        half = _LONGEST_RECORD // 2
+        text = f"{text[:half]} [{len(text) - 2 * half} characters are left out here] {text[-half:]}"
+    return storable_text(text)
+
+
+_current: ContextVar[LogCapture | _Probe | None] = ContextVar("quartzpy_log_capture", default=None)
+
+
+def is_capturing() -> bool:
+    """Return True if the records that are logged in this context are captured."""
+    return _current.get() is not None
+
+
+@contextmanager
+def capturing(capture: LogCapture | None) -> Iterator[None]:
+    """Capture the records that are logged in this context; None captures none, inside another capture too."""
+    _factories.ensure()
+    token = _current.set(capture)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+class _Probe:
+    """Finds out whether a record factory calls ours."""
+
+    is_reached = False
+
+    def add(self, record: logging.LogRecord) -> None:
+        self.is_reached = True
+
+
+class _Factories:
+    """Keeps our record factory in the chain of factories of `logging`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked: Any = None
+
+    def ensure(self) -> None:
+        """Install our factory around the present one, unless the present one calls ours already.
+
+        A program may set a factory at any time: one that calls ours must not be wrapped again, or it would capture
+        each record twice.
+        """
+        if logging.getLogRecordFactory() is self._checked:
+            return
+        with self._lock:
+            present = logging.getLogRecordFactory()
+            if not _reaches_ours(present):
+                present = _around(present)
+                logging.setLogRecordFactory(present)
+            self._checked = present
+
+
+def _reaches_ours(factory: Callable[..., Any]) -> bool:
+    probe = _Probe()
+    token = _current.set(probe)
+    try:
+        factory(__name__, logging.DEBUG, __file__, 0, "probe", (), None)
+    finally:
+        _current.reset(token)
+    return probe.is_reached
+
+
+def _around(factory: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+    def new_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = factory(*args, **kwargs)
+        capture = _current.get()
+        # `logging.makeLogRecord` creates a record without a level, and fills it in afterwards.
+        if capture is not None and record.levelno is not None:
+            capture.add(record)
+        return record
+
+    return new_record
+
+
+_factories = _Factories()
+
+
+class LevelWarnings:
+    """Warns, once for each level, that loggers drop records that a job asks to capture."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._warned: set[int] = set()
+
+    def check(self, level: int, job: object) -> None:
+        """Log a warning if the root logger drops records of `level`."""
+        root = logging.getLogger()
+        if level in self._warned or root.level <= level:
+            return
+        self._warned.add(level)
+        name = logging.getLevelName(level)
+        self._logger.warning(
+            "job %s asks for capture_logs=%r, but the root logger drops records below %s: only context.log, and loggers"
+            " with a lower level of their own, are captured; call logging.basicConfig(level=%r) to capture all",
+            job,
+            name,
+            logging.getLevelName(root.level),
+            name,
+        )

@@ -1,0 +1,25 @@
+"""`quartzpy log`: the captured log lines of an execution."""
+
+from __future__ import annotations
+
+import click
+
+from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.texts import visible
+
+
+@click.command()
+@scheduler_options
+@click.argument("fire_id")
+def log(target: Target, fire_id: str) -> None:
+    """Print the log lines of the execution FIRE_ID.
+
+    They are kept of jobs with `capture_logs`, and are stored when the execution ends. Control characters are written as
+    escapes.
+    """
+    with target.client() as scheduler:
+        text = scheduler.execution_log(fire_id)
+    if text is None:
+        click.echo(f"execution {fire_id} has no log lines: it has not ended, or captured none", err=True)
+    else:
+        click.echo("\n".join(map(visible, text.split("\n"))))

@@ -1,0 +1,132 @@
+"""The guards of single features: pauses, failures in a row, skipped fires, progress and what follows an end."""
+
+from __future__ import annotations
+
+from tests.sabotage.build import Edit, Sabotage
+
+_SQL = "quartzpy.store.sql"
+_CONTRACT = "tests/contract/test_contract.py"
+_DELAY = "tests/contract/test_fixed_delay.py"
+
+FEATURES = (
+    Sabotage(
+        "modes_pause_with_an_instant",
+        "a trigger that is paused by the mode of its job only seems to be paused by somebody",
+        (Edit(f"{_SQL}.pausing", "CASE WHEN %(by_mode)s::bool THEN NULL\n", "CASE WHEN false THEN NULL\n"),),
+        (f"{_CONTRACT}::test_a_mode_is_no_pause_with_a_note[postgresql]",),
+    ),
+    Sabotage(
+        "a_second_pause_moves_its_instant",
+        "pausing a paused trigger for another reason changes since when it is paused",
+        (Edit(f"{_SQL}.pausing", "THEN coalesce(t.paused_at, $now)", "THEN $now"),),
+        (f"{_CONTRACT}::test_a_later_reason_replaces_the_first_and_the_instant_stays[postgresql]",),
+    ),
+    Sabotage(
+        "failures_are_counted_again",
+        "a completion that is sent again counts its failure again, and pauses a job too early",
+        (Edit(f"{_SQL}.failures", "AND x.xmin = pg_current_xact_id()::xid LIMIT 1", "LIMIT 1"),),
+        (f"{_CONTRACT}::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
+    ),
+    Sabotage(
+        "retried_failures_are_counted",
+        "a failure that is retried counts for pause_after_failures",
+        (Edit(f"{_SQL}.failures", "        and completion.retry_after is None\n", ""),),
+        (f"{_CONTRACT}::test_what_is_retried_or_was_cancelled_does_not_count[postgresql]",),
+    ),
+    Sabotage(
+        "a_claim_survives_the_pause_after_failures",
+        "a trigger that was claimed ahead fires although its job was paused after failures",
+        (
+            Edit(
+                f"{_SQL}.failures",
+                "DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'",
+                "DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'NONE'",
+            ),
+        ),
+        (f"{_CONTRACT}::test_a_claimed_trigger_is_paused_and_its_claim_void[postgresql]",),
+    ),
+    Sabotage(
+        "moves_take_claims_away",
+        "a change of fire times takes a claim from the node that is about to fire it",
+        (Edit(f"{_SQL}.calendars", " AND (w.releases OR t.trigger_state <> 'ACQUIRED')", ""),),
+        (f"{_CONTRACT}::test_a_move_releases_a_claim_only_where_that_is_asked[postgresql]",),
+    ),
+    Sabotage(
+        "skipped_claims_fire",
+        "a fire that was claimed ahead of its time happens although it was skipped",
+        (
+            Edit(
+                f"{_SQL}.calendars",
+                "DELETE FROM $fired_triggers f USING held h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
+                "DELETE FROM $fired_triggers f USING held h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
+            ),
+        ),
+        (f"{_CONTRACT}::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),
+    ),
+    Sabotage(
+        "any_epoch_reports_progress",
+        "a node that was declared dead changes the progress of an execution that is not its own",
+        (Edit(f"{_SQL}.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
+        (f"{_CONTRACT}::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
+    ),
+    Sabotage(
+        "fenced_executions_give_instructions",
+        "an execution whose node was declared dead still changes its triggers by its completion instruction",
+        (
+            Edit(
+                f"{_SQL}.complete",
+                "ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'",
+                "ON e.fire_id = a.fire_id",
+            ),
+        ),
+        (f"{_CONTRACT}::test_the_instruction_of_a_fenced_completion_is_ignored[postgresql-SET_TRIGGER_ERROR]",),
+    ),
+    Sabotage(
+        "every_outcome_continues",
+        "a job runs after another one whatever the outcome of that was",
+        (Edit(f"{_SQL}.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
+        (f"{_CONTRACT}::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
+    ),
+    Sabotage(
+        "debounced_calls_pile_up",
+        "each call with a debounce key waits for a fire of its own",
+        (Edit("quartzpy.verbs.triggering", 'f"MT_debounced_{digest}"', 'f"MT_debounced_{unique_name()}"'),),
+        ("tests/facade/test_debounce.py::test_calls_that_come_at_once_leave_one_that_waits[postgresql]",),
+    ),
+    Sabotage(
+        "resumed_triggers_wait_for_any_key",
+        "a trigger is blocked by executions with other concurrency keys",
+        (
+            Edit(
+                f"{_SQL}.settling",
+                "                 AND f.concurrency_key = {{key}} AND f.state",
+                "                 AND f.state",
+            ),
+        ),
+        (f"{_CONTRACT}::test_a_resumed_trigger_waits_for_its_key_only[postgresql]",),
+    ),
+    Sabotage(
+        "fixed_delays_count_from_the_fire",
+        "the delay after an execution begins when the execution begins",
+        (
+            Edit(
+                "quartzpy.store.protocol.outcomes",
+                "next_by_end(self.ended_at, self.fired.calendar)",
+                "next_by_end(self.fired.fire_time, self.fired.calendar)",
+            ),
+        ),
+        (f"{_DELAY}::test_the_next_fire_follows_from_the_end_of_the_execution[postgresql-3]",),
+    ),
+    Sabotage(
+        "an_end_moves_a_changed_trigger",
+        "the end of an execution moves a trigger with a fixed delay that was rescheduled meanwhile",
+        (
+            Edit(
+                f"{_SQL}.complete",
+                "AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN",
+                "AND t.trigger_state NOT IN",
+            ),
+        ),
+        (f"{_DELAY}::test_a_trigger_that_was_moved_meanwhile_is_left_alone[postgresql]",),
+    ),
+)
