@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from datetime import datetime, timedelta
@@ -388,7 +387,9 @@ class JobExecutionContext:
         `log_attributes`. If the job captures logs, its records are captured from every thread, even if the level of the
         logger drops them.
         """
-        return RunLogger(logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._execution.log_capture)
+        return RunLogger(
+            logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._execution.log_capture
+        )
 
     @property
     def log_attributes(self) -> dict[str, str | int]:

@@ -35,7 +35,16 @@ STOPPED = (JobCancelledError, asyncio.CancelledError)
 class EndingExecution(Execution):
     """An execution with what is known of its end so far."""
 
-    __slots__ = ("_attempt_started_at", "_committed", "_error", "_is_instantiated", "_started_at", "_vetoed", "log_capture", "runner")
+    __slots__ = (
+        "_attempt_started_at",
+        "_committed",
+        "_error",
+        "_is_instantiated",
+        "_started_at",
+        "_vetoed",
+        "log_capture",
+        "runner",
+    )
 
     def __init__(
         self,

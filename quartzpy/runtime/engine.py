@@ -333,13 +333,11 @@ class Engine:
             self._completer.put(execution, completion)
 
     def _freed(self, execution: Execution) -> None:
-        fired, began_at = execution.fired, execution.began_at
-        group_was_full = self._capacity.release(fired.placement)
-        executor = execution.executor or self._executors.of(fired.placement)
-        seconds = None if began_at is None else self._clock.monotonic() - began_at
-        if group_was_full:
+        began_at, placement = execution.began_at, execution.fired.placement
+        if self._capacity.release(placement):
             self._scheduler.look_again()
-        if executor.pool.release(seconds):
+        executor = execution.executor or self._executors.of(placement)
+        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
             self._scheduler.wakeup.set()
 
     def _hand_back(self, patience: float) -> None:

@@ -1,4 +1,4 @@
-"""The scheduler thread: it waits for a free worker, claims due triggers, waits for their fire times and fires them.
+"""The scheduler thread: it claims due triggers for free workers, and fires them just before their fire times.
 
 The thread holds the claims; the executions that result from them belong to the workers until they are recorded. Both
 are compared with the rows of this epoch in the store, after each step whose answer was lost and after each check-in.
