@@ -191,9 +191,13 @@ class EventLoopThread:
                 done()
             raise
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        # One callback for both, because the loop makes a handle for each.
+        task.add_done_callback(partial(self._end, done))
+
+    def _end(self, done: Callable[[], None] | None, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         if done is not None:
-            task.add_done_callback(lambda _: done())
+            done()
 
     def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
         for task in self._tasks:
