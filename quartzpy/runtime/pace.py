@@ -1,7 +1,7 @@
 """The pace of a worker pool: how many executions may wait behind those that run.
 
 While executions are short, the node fires more triggers than it has workers, so that the workers go on while the next
-ones are fetched. See docs/decisions/0024-short-jobs-are-fired-ahead.md.
+ones are fetched. See docs/decisions/0025-short-jobs-are-fired-ahead.md.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import placement_from_text
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
 from quartzpy.texts import reason, stored_object
@@ -106,6 +107,7 @@ def job(
     pause_after_failures: int | None,
     data: str | None,
     continuations: str | None,
+    rate_limit: str | None,
     display_name: str | None,
     capture_logs: str | None,
 ) -> JobDetail:
@@ -130,6 +132,7 @@ def job(
         requires=where.requires,
         data=job_data.decode(data) or None,
         continuations=continuations_from_text(continuations),
+        rate_limit=RateLimit.from_text(rate_limit) if rate_limit else None,
         display_name=display_name,
         capture_logs=capture_logs,
     )
@@ -155,7 +158,7 @@ class _FiredRow(FiredTrigger):
             _, _, _, _, _, _, _, _, _,
             _, self.persists_data, _, self.retry, self.timeout, self.job_data, _, self.calendar_revision,
             covered, self.node_deaths, self.pause_after_failures, _, continuations,
-            _, self.capture_logs,
+            _, _, self.capture_logs,
         ) = row  # fmt: skip
         self.coalesced_fire_times = tuple(covered) if covered else ()
         self.continues = continuations is not None
@@ -178,12 +181,12 @@ class _FiredRow(FiredTrigger):
             _, _, _, _, _, _, _, _, description,
             durable, persists_data, requests_recovery, retry, timeout, data, _, _,
             _, _, pause_after_failures, concurrency_key, continuations,
-            display_name, capture_logs,
+            rate_limit, display_name, capture_logs,
         ) = self._row  # fmt: skip
         return job(
             job_name, job_group, job_type, description, durable, max_concurrent, overlap_policy, concurrency_key,
             placement, persists_data, requests_recovery, retry, timeout, pause_after_failures, data, continuations,
-            display_name, capture_logs,
+            rate_limit, display_name, capture_logs,
         )  # fmt: skip
 
 
@@ -199,7 +202,7 @@ def _trigger_of(row: tuple[Any, ...], data: str | None) -> Trigger:
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, _,
         _, _, _, _, _, _, _, _,
         _, _, _, _, _,
-        _, _,
+        _, _, _,
     ) = row  # fmt: skip
     return trigger(
         name, group, job_group, job_name, kind, schedule, description, start, end, priority, misfire,
