@@ -217,7 +217,7 @@ def _calendar_of(row: tuple[Any, ...]) -> Calendar | None:
 
 def by_outcome(
     found: Iterable[tuple[Any, ...]],
-) -> tuple[list[FiredTrigger], list[AcquiredTrigger], list[SkippedTrigger]]:
+) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
     """Decode rows of `acquire.TAKEN`, grouped by outcome: fired, claimed, skipped."""
     fired: list[FiredTrigger] = []
     claimed: list[AcquiredTrigger] = []
@@ -233,7 +233,7 @@ def by_outcome(
             skipped.append(
                 SkippedTrigger(TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group), scheduled)
             )
-    return fired, claimed, skipped
+    return tuple(fired), tuple(claimed), tuple(skipped)
 
 
 def _claim(row: tuple[Any, ...]) -> AcquiredTrigger:
