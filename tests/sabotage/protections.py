@@ -104,7 +104,7 @@ PROTECTIONS = (
             Edit("quartzpy.runtime.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
                 f"{_SQL}.fire",
-                "         AND f.scheduled_time <= node.at\n",
+                "         AND f.scheduled_time <= node.at + %(early)s::interval\n",
                 "",
             ),
         ),
