@@ -35,9 +35,7 @@ from quartzpy.runtime.child_process import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.run import RunEnd, run_until_stopped
-from quartzpy.store.protocol import (
-    JobStore,
-)
+from quartzpy.store.protocol import JobStore, Notification
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 if TYPE_CHECKING:
@@ -349,9 +347,9 @@ class SchedulerLife(SchedulingVerbs):
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
 
-    def _changed(self, earliest: datetime | None) -> None:
+    def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
         if self._node is not None and earliest is not None:
-            self._node.scheduling_changed(earliest)
+            self._node.scheduling_changed(earliest, notification)
 
 
 def _seconds(span: Span, subject: str) -> float:

@@ -12,7 +12,7 @@ from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
-from quartzpy.store.protocol import NO_NOTE, PauseNote
+from quartzpy.store.protocol import NO_NOTE, Notification, PauseNote
 from quartzpy.store.records import JobHeader
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
@@ -184,7 +184,7 @@ def _resume(
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             session.send(skipping, **values),
-            *announcement(session, due),
+            *announcement(session, due, Notification.RESUMED),
         )
         return min((at for _, at in due), default=None)
 
