@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self
 
 from quartzpy.aio.calls import VerbThreads
 from quartzpy.clock import Clock
@@ -38,9 +38,6 @@ from quartzpy.runtime.run import RunEnd, run_until_stopped
 from quartzpy.store.protocol import JobStore, Notification
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
-if TYPE_CHECKING:
-    from quartzpy.scheduler import BaseScheduler
-
 logger = logging.getLogger(__name__)
 
 
@@ -57,7 +54,7 @@ class SchedulerLife(SchedulingVerbs):
         version: str,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
-        plugins: Sequence[Plugin] = (),
+        plugins: Sequence[Plugin[Self]] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
@@ -87,7 +84,7 @@ class SchedulerLife(SchedulingVerbs):
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
-            plugin.initialize(cast("BaseScheduler", self))
+            plugin.initialize(self)
 
     # --- lifecycle
 
