@@ -12,10 +12,9 @@ from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 
 @click.command()
 @scheduler_options
-@click.option("--pooled", is_flag=True, help="The URL is that of a pooler in transaction mode.")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired safely. Nodes may be running.")
 @click.option("--json", "json_output", is_flag=True, help="Print JSON.")
-def doctor(target: Target, pooled: bool, repair: bool, json_output: bool) -> None:
+def doctor(target: Target, repair: bool, json_output: bool) -> None:
     """Find problems in the database of a scheduler, and advise on them.
 
     Run it as the database user of the nodes, so that it finds missing privileges. Exit status: 0 if there are no
@@ -30,7 +29,7 @@ def doctor(target: Target, pooled: bool, repair: bool, json_output: bool) -> Non
     name = target.name or DEFAULT_NAME
     with suppress(SchemaError, StoreUnavailableError):
         name = target.chosen_name()
-    store = SqlJobStore(target.dsn, SchedulerConfig.of({**target.settings(name), "pooled": pooled}))
+    store = SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name)))
     try:
         report = examine(store, repair=repair)
     finally:

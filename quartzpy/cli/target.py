@@ -55,10 +55,11 @@ class Target:
     name: str | None
     schema: str | None
     table_prefix: str
+    pooled: bool
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return the settings of the scheduler with this name."""
-        return {"name": name, "schema": self.schema, "table_prefix": self.table_prefix}
+        return {"name": name, "schema": self.schema, "table_prefix": self.table_prefix, "pooled": self.pooled}
 
     def chosen_name(self) -> str:
         """Return the name that the user gave, or that of the only scheduler in the database.
@@ -106,8 +107,10 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
     """Add the options that select a scheduler and its database. The command receives them as a `Target`."""
 
     @wraps(command)
-    def collected(*, dsn: str, name: str | None, schema: str | None, table_prefix: str, **rest: Any) -> None:
-        command(Target(dsn, name, schema, table_prefix), **rest)
+    def collected(
+        *, dsn: str, name: str | None, schema: str | None, table_prefix: str, pooled: bool, **rest: Any
+    ) -> None:
+        command(Target(dsn, name, schema, table_prefix, pooled), **rest)
 
     given = click.option(
         "--name",
@@ -115,4 +118,11 @@ def scheduler_options(command: Callable[..., None]) -> _Command:
         show_envvar=True,
         help="The name of the scheduler. Optional if the database has only one.",
     )
-    return url_option()(given(schema_option(prefix_option(collected))))
+    pooled_option = click.option(
+        "--pooled",
+        is_flag=True,
+        envvar="QUARTZPY_POOLED",
+        show_envvar=True,
+        help="The URL is that of a pooler in transaction mode.",
+    )
+    return url_option()(given(schema_option(prefix_option(pooled_option(collected)))))

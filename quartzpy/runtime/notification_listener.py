@@ -9,7 +9,7 @@ from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.store.protocol import JobStore, Notification, Subscription
 
 LONGEST_WAIT = 0.5
-"""The longest single wait, in seconds, and so the longest time to stop the thread."""
+"""The longest single wait, in seconds. Each wait begins with a check that the connection leads to the primary."""
 
 
 class NotificationListener(Service):
@@ -28,6 +28,11 @@ class NotificationListener(Service):
         self._on_notification = on_notification
         self._subscription: Subscription | None = None
 
+    def stop(self) -> None:
+        super().stop()
+        if (subscription := self._subscription) is not None:
+            subscription.interrupt()
+
     def after_failure(self, error: BaseException) -> None:
         self.close()
 
@@ -39,6 +44,9 @@ class NotificationListener(Service):
                 return NO_REST
             # Notifications may have been missed while there was no subscription.
             self._on_notification((Notification.SCHEDULED, Notification.CANCELLED))
+        if self.stopping:
+            # A subscription that was made after the request to stop was not interrupted.
+            return NO_REST
         received = self._subscription.wait(LONGEST_WAIT)
         if received:
             self._on_notification(received)

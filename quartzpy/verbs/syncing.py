@@ -76,7 +76,7 @@ class SyncVerbs(StoringVerbs):
             if announce is not None:
                 announce(found)
             elif found:
-                logger.info("sync of owner %s:\n%s", owner, found)
+                logger.info("sync of owner %s: %s", owner, "; ".join(str(found).splitlines()))
             events.extend(inside._carry_out(found, owner, own_version if own_version != stored.version else None))
             return found
 

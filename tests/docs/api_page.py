@@ -8,6 +8,7 @@ import enum
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -118,20 +119,32 @@ def pages() -> dict[str, str]:
         by_topic[topic_of(each)].append(each)
     found = {}
     for topic, (title, _) in TOPICS.items():
-        names = sorted(by_topic[topic], key=lambda each: each.name.lower())
+        names = sorted(by_topic[topic], key=_place)
         body = "\n".join("\n".join(_entry(each)) for each in names)
         found[f"api/{topic}.md"] = f"# {title}\n\n{NO_EDIT}{body.rstrip()}\n"
     found["api/index.md"] = _index(by_topic)
     return found
 
 
+def _place(documented: Documented) -> tuple[bool, bool, str, str]:
+    """Return the sort key of a name: the scheduler first, and the awaitable forms last."""
+    name = documented.name
+    return name != "Scheduler", name.startswith("Async"), name.lower(), name
+
+
 def _index(by_topic: dict[str, list[Documented]]) -> str:
     lines = ["# API", "", NO_EDIT + "Every public name, by topic.", ""]
     for topic, (title, _) in TOPICS.items():
         lines += [f"## {title}", "", "| name | import from | |", "|---|---|---|"]
-        for each in sorted(by_topic[topic], key=lambda each: each.name.lower()):
+        anchors: Counter[str] = Counter()
+        for each in sorted(by_topic[topic], key=_place):
+            anchor = each.name.lower()
+            repeated = anchors[anchor]
+            anchors[anchor] += 1
+            # The site numbers the headings that differ only in case, as Job and job do.
+            anchor += f"_{repeated}" if repeated else ""
             first = (inspect.getdoc(each.value) or "").split("\n\n")[0]
-            lines.append(f"| [`{each.name}`]({topic}.md#{each.name.lower()}) | `{each.module}` | {cell(first)} |")
+            lines.append(f"| [`{each.name}`]({topic}.md#{anchor}) | `{each.module}` | {cell(first)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 

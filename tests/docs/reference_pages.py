@@ -116,8 +116,8 @@ def database_tables() -> str:
         "# Tables",
         "",
         NO_EDIT.replace("docstrings", "tables")
-        + "`quartzpy db sql` prints the statements that make them. Instants are `timestamptz`, states are words, and\n"
-        "data is JSON. Reading these tables with SQL is supported; writing to them is not.",
+        + "`quartzpy db sql` prints the statements that create these tables. Instants are `timestamptz`, states are\n"
+        "words, and data is JSON. Reading these tables with SQL is supported; writing to them is not.",
         "",
     ]
     comments = column_comments()

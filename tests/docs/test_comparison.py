@@ -82,3 +82,26 @@ def test_our_code_schedules_in_a_transaction(names: dict[str, Any], postgres_dsn
         exec(compile(TASKS[task]["quartzpy"], task, "exec"), names)
         names["session"].commit()
         assert list(scheduler.jobs())
+
+
+@pytest.mark.parametrize("task", [each for each in TASKS if "Celery beat" in TASKS[each]])
+def test_the_code_for_celery_runs(task: str) -> None:
+    from celery import Celery
+    from celery.beat import Scheduler as Beat
+    from celery.schedules import crontab
+
+    code = TASKS[task]["Celery beat"]
+    app = Celery("shop", broker="memory://", set_as_current=False)
+
+    @app.task(name="shop.report")
+    def report() -> None: ...
+
+    names = {"app": app, "crontab": crontab, "report": report, "when": datetime.now(UTC) + timedelta(days=1)}
+    if code.startswith("@"):
+        code += "def other() -> None: ...\n"
+    exec(compile(code, task, "exec"), names)
+    if "beat_schedule" in code:
+        beat = Beat(app, lazy=True)
+        beat.setup_schedule()
+        assert beat.schedule["report"].task == "shop.report"
+        assert beat.schedule["report"].is_due().next > 0, "beat can tell when the task is due"

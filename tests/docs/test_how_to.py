@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -113,7 +114,7 @@ def test_flask_schedules_in_the_transaction_of_a_request(files: Callable[[str], 
     shop.engine.dispose()
 
 
-DJANGO = """
+DJANGO_SETTINGS = """
 import os, sys, threading, time
 import django
 from django.conf import settings
@@ -123,10 +124,13 @@ url = make_url(os.environ["QUARTZPY_URL"])
 settings.configure(
     INSTALLED_APPS=["billing"],
     USE_TZ=True,
+    TEST_RUNNER="billing.testing.SchedulerTestRunner",
     DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": url.database, "USER": url.username,
         "PASSWORD": url.password, "HOST": url.host or url.query.get("host"), "PORT": url.port}},
 )
 django.setup()
+"""
+DJANGO = """
 from django.core.management import call_command, get_commands
 from django.db import connection, transaction
 from billing.models import Order
@@ -141,9 +145,9 @@ try:
         raise LookupError
 except LookupError:
     pass
-assert not list(scheduler.jobs())
+assert not list(scheduler().jobs())
 placed = place_order("Ada")
-assert [each.key.name for each in scheduler.jobs()] == [f"invoice-{placed}"]
+assert [each.key.name for each in scheduler().jobs()] == [f"invoice-{placed}"]
 
 def stop_when_done():
     deadline = time.monotonic() + 30
@@ -159,15 +163,27 @@ print("done")
 """
 
 
-def test_django_schedules_inside_atomic_and_runs_a_node(tmp_path: Path, fresh_database: Callable[[], str]) -> None:
-    from quartzpy.store.sql import migrations
-
+@pytest.fixture
+def django_project(tmp_path: Path) -> Path:
     write_files("how-to/django.md", tmp_path)
     for package in ("billing", "billing/management", "billing/management/commands"):
         (tmp_path / package / "__init__.py").touch()
+    return tmp_path
+
+
+def test_django_schedules_inside_atomic_and_runs_a_node(
+    django_project: Path, fresh_database: Callable[[], str]
+) -> None:
+    from quartzpy.store.sql import migrations
+
     url = fresh_database()
     migrations.upgrade(url)
-    assert python(tmp_path, "-c", DJANGO, url=url).strip().endswith("done")
+    assert python(django_project, "-c", DJANGO_SETTINGS + DJANGO, url=url).strip().endswith("done")
+
+
+def test_the_tests_of_the_django_page_pass(django_project: Path, fresh_database: Callable[[], str]) -> None:
+    program = DJANGO_SETTINGS + "from django.core.management import call_command; call_command('test', 'billing')"
+    python(django_project, "-c", program, url=fresh_database())
 
 
 def test_celery_gets_one_task_with_the_id_of_the_fire(
@@ -234,11 +250,38 @@ def test_the_gunicorn_hooks_start_and_drain_the_node(files: Callable[[str], None
     shop.engine.dispose()
 
 
+def test_the_uwsgi_hooks_start_and_drain_the_node(
+    files: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The modules `uwsgi` and `uwsgidecorators` exist only inside uWSGI, so the test brings its own."""
+    files("how-to/flask.md")
+    uwsgi: Any = ModuleType("uwsgi")
+    decorators: Any = ModuleType("uwsgidecorators")
+    after_the_fork: list[Callable[[], None]] = []
+    decorators.postfork = after_the_fork.append
+    monkeypatch.setitem(sys.modules, "uwsgi", uwsgi)
+    monkeypatch.setitem(sys.modules, "uwsgidecorators", decorators)
+    [program] = re.findall(r'^```py title="uwsgi_app.py"\n(.*?)^```', page("how-to/gunicorn.md"), re.S | re.M)
+    exec(compile(program, "uwsgi_app.py", "exec"), {})
+    shop: Any = importlib.import_module("flask_shop")
+    assert not shop.scheduler.is_started
+    [start_node] = after_the_fork
+    start_node()
+    assert shop.scheduler.is_started
+    uwsgi.atexit()
+    assert shop.scheduler.is_shut_down
+    shop.engine.dispose()
+
+
 # --- files of other tools
 
 
-def code(page: str, language: str) -> str:
-    [found] = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.S | re.M)
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def code(name: str, language: str) -> str:
+    [found] = re.findall(rf"^```{language}\n(.*?)^```", page(name), re.S | re.M)
     return str(found)
 
 
@@ -284,9 +327,15 @@ def test_the_errors_of_the_troubleshooting_page_exist() -> None:
         assert hasattr(quartzpy.errors, name), name
 
 
+def shell_lines(text: str) -> str:
+    """The blocks of bash and the indented blocks of a page."""
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.S | re.M)
+    return "\n".join([*blocks, *re.findall(r"^    .*$", text, re.M)])
+
+
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.stem)
 def test_commands_on_the_pages_exist(page: Path) -> None:
-    for line in re.findall(r"^(?:    |\$ )(quartzpy [a-z].+)$", page.read_text(), re.M):
+    for line in re.findall(r"^(?:    )?(quartzpy [a-z].+)$", shell_lines(page.read_text()), re.M):
         if "[" not in line and "..." not in line and "|" not in line:
             check_command(shlex.split(line.removesuffix("&"), comments=True))
 

@@ -57,6 +57,11 @@ def test_the_site_builds_and_no_link_is_broken(copy_of_the_site: Path) -> None:
         name = page.relative_to(DOCS).with_suffix("")
         folder = name.parent if name.name == "index" else name
         assert (copy_of_the_site / "site" / folder / "index.html").exists(), page
+    home = (copy_of_the_site / "site" / "index.html").read_text()
+    assert "(prefers-color-scheme: dark)" in home, "the site follows the light or dark mode of the system"
+    for asset in ("stylesheets/tables.css", "img/demo.svg"):
+        assert asset in home
+        assert (copy_of_the_site / "site" / asset).exists()
 
 
 def test_broken_links_fail_the_build(copy_of_the_site: Path) -> None:

@@ -86,8 +86,8 @@ def command_of_the_lesson(start: str) -> str:
 
 
 def commands() -> list[str]:
-    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.S | re.M)
-    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    blocks = re.findall(r"^```bash\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+    return [line for block in blocks for line in block.splitlines()]
 
 
 def test_two_nodes_share_the_ticks_and_one_continues_alone(shell: Shell) -> None:

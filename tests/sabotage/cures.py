@@ -214,7 +214,7 @@ CURES = (
             Edit(
                 f"{_SQL}.settling",
                 "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
-                "       placement = s.placement, concurrency_key = s.new_key\n",
+                "       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit\n",
                 "       fire_id = t.fire_id\n",
             ),
         ),

@@ -10,10 +10,7 @@ PROTECTIONS = (
     Sabotage(
         "no_lock_on_acquire",
         "nodes claim without holding TRIGGER_ACCESS",
-        (
-            Edit(f"{_SQL}.acquire", "*_, took, left = session.locked(", "*_, took, left = session.unlocked("),
-            Edit(f"{_SQL}.acquire", "_, took, left = session.locked(", "_, took, left = session.unlocked("),
-        ),
+        (Edit(f"{_SQL}.acquire", "*results, left = session.locked(", "*results, left = session.unlocked("),),
         ("tests/store_sql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
     ),
     Sabotage(

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
+from quartzpy.cli.main import main
 from quartzpy.errors import SettingsError, StoreUnavailableError
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots
@@ -66,6 +67,30 @@ def test_a_node_lives_behind_a_pooler(pooler: Pooler, postgres_dsn: str, store: 
         scheduler.resume_all(missed="skip")
         assert len(scheduler.nodes().nodes) == 1
     assert store.list_nodes().nodes == ()
+
+
+def test_commands_work_behind_a_pooler(
+    pooler: Pooler, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUARTZPY_URL", pooler.through(postgres_dsn))
+    with Scheduler(postgres_dsn, name=NAME) as direct:
+        direct.schedule_job(JobDetail(Quick, "quick"), SimpleTrigger("later", start_time=_later()))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        written = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, written.out + written.err
+
+    status, text = run("triggers", "--name", NAME)
+    assert status
+    assert "--pooled" in text, "the error names the option of the command"
+    assert "DEFAULT.later" in run("triggers", "--name", NAME, "--pooled")[1]
+    monkeypatch.setenv("QUARTZPY_POOLED", "true")
+    for command in (["triggers"], ["doctor"], ["why", "DEFAULT.later"]):
+        status, text = run(*command, "--name", NAME)
+        assert "StoreUnavailableError" not in text, text
 
 
 def _later() -> datetime:

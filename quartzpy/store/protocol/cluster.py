@@ -68,6 +68,10 @@ class Subscription(Protocol):
         """
         ...
 
+    def interrupt(self) -> None:
+        """End the current call of `wait` and all later ones at once. Any thread may call this, also after `close`."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -16,11 +16,12 @@ of jobs that reach their limits in this step.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
-from quartzpy.store.sql.flight import Result
+from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.misfire import caught_up
+from quartzpy.store.sql.rate_limits import around
 from quartzpy.store.sql.rows import by_outcome
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.store.sql.settling import SETTLE
@@ -37,7 +38,7 @@ taken AS MATERIALIZED (
            j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
            j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.covered,
            j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
-           j.continuations::text AS continuations, j.display_name, j.capture_logs
+           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
       FROM moved t
      CROSS JOIN LATERAL (
         SELECT * FROM $job_details o
@@ -268,6 +269,7 @@ SELECT $now,
              ORDER BY t.next_fire_time
              LIMIT 1
          ) AS front),
+       EXISTS (SELECT FROM $job_details WHERE sched_name = %(sched)s AND rate_limit IS NOT NULL),
        ARRAY(SELECT job_type FROM placed), ARRAY(SELECT placement FROM placed)
   FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
@@ -293,39 +295,48 @@ def acquire(
         "threshold": misfire_threshold,
         "passed_over": list(passed_over),
     }
-    steps = [
-        session.send(
-            ACQUIRE,
-            **values,
-            executors=[opening.executor for opening in available_slots],
-            workers=[opening.workers for opening in available_slots],
-            groups=[opening.group for opening in available_slots],
-            rooms=[opening.group_slots for opening in available_slots],
-            limit=limit,
-            look_ahead=look_ahead,
-            channel=session.channel,
-        ),
-        session.send(NEXT_DUE, **values),
-    ]
-    settled = session.has_new
-    *_, took, left = session.locked(*([session.send(SETTLE)] if settled else []), *steps)
-    if _has_new(session, left) and not took.rows and not settled:
-        _, took, left = session.locked(session.send(SETTLE), *steps)
-        _has_new(session, left)
-    now, new, known, *placed = require_epoch(node, left)
-    next_due = min((at for at in (new, known) if at is not None), default=None)
+    claim = session.send(
+        ACQUIRE,
+        **values,
+        executors=[opening.executor for opening in available_slots],
+        workers=[opening.workers for opening in available_slots],
+        groups=[opening.group for opening in available_slots],
+        rooms=[opening.group_slots for opening in available_slots],
+        limit=limit,
+        look_ahead=look_ahead,
+        channel=session.channel,
+    )
+    look = session.send(NEXT_DUE, **values)
+    done = session.has_new, session.has_rate_limits
+    took, turn, left = _step(session, claim, look)
+    needed = session.has_new, session.has_rate_limits
+    if not took.rows and any(need and not was for need, was in zip(needed, done, strict=True)):
+        # Triggers that this step has not looked at may be due already.
+        done = needed
+        took, turn, left = _step(session, claim, look)
+    now, new, known, has_rate_limits, *placed = require_epoch(node, left)
+    if has_rate_limits and not done[1]:
+        turn = now
     fired, acquired, skipped = by_outcome(took.rows)
     return Acquisition(
         now,
         fired,
         acquired,
-        next_due,
+        min((at for at in (new, known, turn) if at is not None), default=None),
         skipped,
         {DispatchKey(*dispatch_key) for dispatch_key in zip(*placed, strict=True)},
     )
 
 
-def _has_new(session: SqlSession, left: Result) -> bool:
-    """Return True if triggers wait to be reconciled, which must happen before the next acquire step."""
-    session.has_new = any(new is not None for _, new, *_ in left.rows)
-    return session.has_new
+def _step(session: SqlSession, claim: Send, look: Send) -> tuple[Result, datetime | None, Result]:
+    """Return the results of `claim` and of `look`, and the next turn by a rate limit. Before the claim, new triggers
+    are reconciled if the last step has found some; the rate limits are applied if it has found a job that has one."""
+    settle = [session.send(SETTLE)] if session.has_new else []
+    limits = session.has_rate_limits
+    *results, left = session.locked(*settle, *(around(session, claim) if limits else [claim]), look)
+    answer = left.first()
+    if answer is not None:
+        _, new, _, session.has_rate_limits, *_ = answer
+        session.has_new = new is not None
+    took, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
+    return took, turn, left

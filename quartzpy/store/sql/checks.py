@@ -142,8 +142,13 @@ def _durability(found: Facts) -> list[Finding]:
     off = [name for name, on in (("fsync", found.fsync), ("full_page_writes", found.full_page_writes)) if not on]
     if not off:
         return []
-    what = f"{' and '.join(off)} off: a crash of the machine can lose or repeat fires, or damage the database"
-    return [Finding(Severity.WARNING, "durability", what, "switch it on if the jobs matter")]
+    are = "are" if len(off) > 1 else "is"
+    what = f"{' and '.join(off)} {are} off: a crash of the machine can lose or repeat fires, or damage the database"
+    return [
+        Finding(
+            Severity.WARNING, "durability", what, f"switch {'them' if len(off) > 1 else 'it'} on if the jobs matter"
+        )
+    ]
 
 
 def _encoding(found: Facts) -> list[Finding]:

@@ -20,6 +20,7 @@ from quartzpy.store.protocol.outcomes import NOT_FAILED
 from quartzpy.store.sql import failures
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
 from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.rate_limits import PRUNE
 from quartzpy.store.sql.rerun import RETRY, again, repeatable
 from quartzpy.store.sql.session import SqlSession
 
@@ -130,6 +131,15 @@ NOT EXISTS (SELECT FROM $job_details j
 
 
 @cache
+def _between(instant: str) -> str:
+    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock.
+
+    Estimates of two nodes differ by up to a round trip. Without the limits, the history could show that an execution
+    began before the previous one of a serial job had ended.
+    """
+    return f"least(greatest({instant}, fired_time), $now)"
+
+
 def complete_statement(
     *, asks: bool, stores: bool, retries: bool, counts: bool, continues: bool, captures: bool = False
 ) -> str:
@@ -179,8 +189,8 @@ history AS (
         job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
         trigger_data, result, retry_at{log})
     SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
-           epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt, trigger_data,
-           result::jsonb, {retry_at}{log}
+           epoch, fired_time, scheduled_time, {_between("started_at")}, {_between("ended_at")}, outcome, error, attempt,
+           trigger_data, result::jsonb, {retry_at}{log}
       FROM done
         ON CONFLICT DO NOTHING
     RETURNING fire_id
@@ -513,7 +523,8 @@ def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_t
         triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
     if not history and not triggers:
         return 0
-    results = session.unlocked(*history, *triggers)
+    # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
+    results = session.unlocked(*history, *triggers, session.send(PRUNE))
     gone = [key for result in results[len(history) :] for key in result.rows]
     if gone:
         session.unlocked(*orphans(session, [(group, name) for group, name in gone]))

@@ -56,7 +56,7 @@ followers AS MATERIALIZED (
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.concurrency_key, o.job_data
+               o.rate_limit, o.concurrency_key, o.job_data
           FROM $job_details o
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j

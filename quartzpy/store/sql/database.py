@@ -39,7 +39,7 @@ _NO_SUCH_CHARACTER = frozenset({"22P05", "22021"})
 _TRANSIENT = ("08", "57P", "53", "25006", "25P03", "25P02", "55P03", "40", "57014", "58")
 # A prepared statement that exists already, or does not exist: a pooler has switched the session.
 _PREPARED_ELSEWHERE = frozenset({"42P05", "26000"})
-_POOLER_HINT = "; is there a transaction-pooling pooler (PgBouncer)? Set pooled=True"
+_POOLER_HINT = "; is there a transaction-pooling pooler (PgBouncer)? Set pooled=True (for a command: --pooled)"
 # Up to the last @ of the line, because a password may contain an unescaped one.
 _USERINFO = re.compile(r"(://[^:/@\s,?]*:).*@")
 _PASSWORD = re.compile(r"password\s*=\s*('(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s&'\"]+)", re.IGNORECASE)

@@ -200,7 +200,7 @@ SELECT 'FIRE'::text, f.fire_id, f.fired_time, f.trigger_group, f.trigger_name, f
        j.description, coalesce(j.is_durable, false), coalesce(j.persists_data, false), f.requests_recovery,
        j.retry_policy::text, j.timeout, j.job_data::text, c.calendar::text, c.revision, f.coalesced_fire_times,
        coalesce(j.node_deaths, 0), j.pause_after_failures, j.concurrency_key, j.continuations::text,
-       j.display_name, j.capture_logs
+       j.rate_limit::text, j.display_name, j.capture_logs
   FROM $fired_triggers f
   LEFT JOIN $job_details j
     ON j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name

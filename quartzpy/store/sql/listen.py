@@ -9,6 +9,8 @@ trigger.
 from __future__ import annotations
 
 import select
+import socket
+import threading
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
@@ -30,7 +32,7 @@ SELECT pg_notify(%(channel)s, %(news)s)
  WHERE w.at <= $now
     OR NOT EXISTS (SELECT FROM $triggers t
                     WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type AND t.placement = j.placement
-                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE') AND t.trigger_state = 'WAITING'
+                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE', 'RATE_LIMIT') AND t.trigger_state = 'WAITING'
                       AND t.next_fire_time > $now AND t.next_fire_time <= w.at
                       AND t.xmin <> pg_current_xact_id()::xid)
 HAVING count(*) > 0
@@ -78,10 +80,13 @@ class Listener:
     ) -> None:
         self._connection = connection
         self._is_current = is_current
+        self._lock = threading.Lock()
+        # The reading end becomes readable when the writing end is closed.
+        self._interrupted, self._interrupt = socket.socketpair()
         try:
             connection.execute(f'LISTEN "{channel}"'.encode())
         except psycopg.Error as error:
-            connection.close()
+            self.close()
             raise translate(error) from error
 
     def wait(self, timeout: float) -> Collection[Notification]:
@@ -93,7 +98,9 @@ class Listener:
             # Not `select`, which supports no descriptor above 1,023.
             poller = select.poll()
             poller.register(pgconn.socket, select.POLLIN)
-            if not poller.poll(timeout * 1000):
+            poller.register(self._interrupted, select.POLLIN)
+            ready = [descriptor for descriptor, _ in poller.poll(timeout * 1000)]
+            if pgconn.socket not in ready:
                 return ()
             pgconn.consume_input()
             received: set[Notification] = set()
@@ -107,5 +114,12 @@ class Listener:
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
 
+    def interrupt(self) -> None:
+        """See `Subscription.interrupt`."""
+        with self._lock:
+            self._interrupt.close()
+
     def close(self) -> None:
+        self.interrupt()
+        self._interrupted.close()
         self._connection.close()

@@ -36,17 +36,22 @@ logger = logging.getLogger(__name__)
 
 # The regular rule of a trigger that was resumed with a `missed` policy, or is new.
 USUAL_RULE = """
-CASE WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+     WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
 """
 
 
-def caught_up(following: str, otherwise: str = "t.misfire_rule") -> str:
+_UNTIL_CAUGHT_UP = "CASE WHEN t.rate_limit IS NULL THEN t.misfire_rule ELSE 'RATE_LIMIT' END"
+
+
+def caught_up(following: str, otherwise: str = _UNTIL_CAUGHT_UP) -> str:
     """Return the SQL, for SET, that ends a catch-up if `following`, the new next fire time, is after its end."""
     return f"""\
            misfire_rule = CASE WHEN t.catch_up_until < coalesce({following}, 'infinity')
-                               THEN CASE WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
                                ELSE {otherwise} END,
            catch_up_until = CASE WHEN t.catch_up_until >= {following} THEN t.catch_up_until END"""
 
@@ -56,7 +61,7 @@ WITH node AS MATERIALIZED (SELECT $now AS at)
 SELECT node.at, late.*
   FROM node
  CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[]) AS known(job_type, placement)
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('SKIP'), ('ONCE')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('LATE'), ('SKIP'), ('ONCE')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.kind, t.schedule::text, t.description,
            t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
@@ -116,7 +121,7 @@ moved AS (
            upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
            coalesced_fire_times = CASE WHEN h.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
-           misfire_rule = CASE WHEN h.made_up > 0 THEN 'IGNORE' ELSE {USUAL_RULE} END,
+           misfire_rule = CASE WHEN h.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
            catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
       FROM held h
      WHERE t.ctid = h.row AND h.next_fire_time IS NOT NULL

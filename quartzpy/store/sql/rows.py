@@ -16,6 +16,7 @@ from quartzpy.errors import InvalidCalendarError, InvalidTriggerError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import placement_from_text
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger, no_calendar
 from quartzpy.texts import reason, stored_object
@@ -106,6 +107,7 @@ def job(
     pause_after_failures: int | None,
     data: str | None,
     continuations: str | None,
+    rate_limit: str | None,
     display_name: str | None,
     capture_logs: str | None,
 ) -> JobDetail:
@@ -130,6 +132,7 @@ def job(
         requires=where.requires,
         data=job_data.decode(data) or None,
         continuations=continuations_from_text(continuations),
+        rate_limit=RateLimit.from_text(rate_limit) if rate_limit else None,
         display_name=display_name,
         capture_logs=capture_logs,
     )
@@ -162,6 +165,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
         durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
         coalesced_fire_times, node_deaths, pause_after_failures, key_entry, continuations,
+        rate_limit,
         display_name, capture_logs,
     ) = row  # fmt: skip
     load_trigger = partial(
@@ -210,7 +214,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
             job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
             key_entry, placement,
             persists_data,
-            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations, display_name,
-            capture_logs,
+            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations, rate_limit,
+            display_name, capture_logs,
         ),
     )  # fmt: skip

@@ -56,6 +56,8 @@ class SqlSession:
         """The channel of this scheduler's notifications."""
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `settling`."""
+        self.has_rate_limits = False
+        """True if a job had a rate limit at the last check; see `rate_limits`."""
 
     def send(self, text: str, **values: Any) -> Send:
         """Return the statement of a text with its values; the scheduler's name is always added."""

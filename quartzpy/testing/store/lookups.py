@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -268,6 +270,22 @@ def test_an_ended_subscription_receives_nothing(store: Harness) -> None:
     store.store.request_cancel(store.fire_one(node).fire_id)
     assert Notification.CANCELLED in received(second)
     second.close()
+
+
+def test_a_wait_for_notifications_can_be_interrupted(store: Harness) -> None:
+    subscription = store.store.subscribe()
+    if subscription is None:
+        pytest.skip("this store sends no notifications")
+    waiting = threading.Thread(target=subscription.wait, args=(60.0,), daemon=True)
+    waiting.start()
+    subscription.interrupt()
+    waiting.join(20)
+    assert not waiting.is_alive()
+    began = time.monotonic()
+    subscription.wait(60.0)
+    assert time.monotonic() - began < 20
+    subscription.close()
+    subscription.interrupt()
 
 
 @pytest.mark.parametrize("count", [1, 3])
