@@ -15,17 +15,10 @@ from quartzpy.captured_logs import LogCapture
 from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
 from quartzpy.instants import Span, as_instant, as_span
-from quartzpy.job_data import (
-    ORIGINAL_FIRE_TIME,
-    ORIGINAL_GROUP,
-    ORIGINAL_NAME,
-    ORIGINAL_SCHEDULED_FIRE_TIME,
-    JobDataMap,
-    decode,
-)
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.job_data import JobDataMap, decode
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.progress import Progress
-from quartzpy.repetition import from_milliseconds, nominal_fire, predecessor_of, retried_trigger_of
+from quartzpy.repetition import LostExecution, nominal_fire, predecessor_of, recovered_by, retried_trigger_of
 from quartzpy.run_logger import RunLogger
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
@@ -188,7 +181,7 @@ class JobExecutionContext:
     @property
     def recovering(self) -> bool:
         """True if this execution repeats one whose node died."""
-        return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
+        return self._recovered is not None
 
     @property
     def coalesced_fire_times(self) -> tuple[datetime, ...]:
@@ -214,10 +207,14 @@ class JobExecutionContext:
         """The execution that this one runs after, as a continuation; None where it was triggered otherwise."""
         return predecessor_of(self.job_data)
 
-    def _original(self, key: str) -> str:
-        if not self.recovering:
+    @cached_property
+    def _recovered(self) -> LostExecution | None:
+        return recovered_by(self.trigger_key, self.job_data)
+
+    def _lost(self) -> LostExecution:
+        if self._recovered is None:
             raise InvalidValueError("this execution is not a recovery; check context.recovering first")
-        return str(self.job_data[key])
+        return self._recovered
 
     @property
     def recovering_trigger_key(self) -> TriggerKey:
@@ -226,7 +223,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return TriggerKey(self._original(ORIGINAL_NAME), self._original(ORIGINAL_GROUP))
+        return self._lost().trigger_key
 
     @property
     def original_fire_time(self) -> datetime:
@@ -235,7 +232,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return from_milliseconds(self._original(ORIGINAL_FIRE_TIME))
+        return self._lost().fire_time
 
     @property
     def original_scheduled_fire_time(self) -> datetime:
@@ -244,7 +241,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return from_milliseconds(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
+        return self._lost().scheduled_fire_time
 
     @property
     def nominal_fire_time(self) -> datetime:
