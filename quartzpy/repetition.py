@@ -25,6 +25,7 @@ from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKe
 from quartzpy.states import Outcome
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_RECOVERY_ENTRIES = {ORIGINAL_NAME, ORIGINAL_GROUP, ORIGINAL_FIRE_TIME, ORIGINAL_SCHEDULED_FIRE_TIME}
 _FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
 _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 
@@ -55,7 +56,7 @@ def recovery_data(lost: LostExecution) -> dict[str, Any]:
 
 def recovered_by(trigger_key: TriggerKey, data: Mapping[str, Any]) -> LostExecution | None:
     """Return the execution that a trigger with this `data` recovers; None if it recovers none."""
-    if trigger_key.group != RECOVERING_JOBS or ORIGINAL_NAME not in data:
+    if trigger_key.group != RECOVERING_JOBS or not data.keys() >= _RECOVERY_ENTRIES:
         return None
     return LostExecution(
         TriggerKey(str(data[ORIGINAL_NAME]), str(data[ORIGINAL_GROUP])),
