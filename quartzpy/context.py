@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import copy
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.captured_logs import LogCapture
@@ -32,6 +31,25 @@ if TYPE_CHECKING:
     from quartzpy.triggers.trigger import Trigger
 
 
+class RunningExecution(Protocol):
+    """The execution behind a context."""
+
+    @property
+    def cancelled(self) -> Cancellation: ...
+
+    @property
+    def lease_lost(self) -> bool: ...
+
+    @property
+    def log_capture(self) -> LogCapture | None: ...
+
+    def transaction(self) -> AbstractContextManager[Connection]: ...
+
+    def fenced_transaction(self) -> AbstractContextManager[Connection]: ...
+
+    def report_progress(self, progress: Progress) -> None: ...
+
+
 class JobExecutionContext:
     """The context of one execution, passed to `Job.execute`: its trigger, times, data and operations.
 
@@ -43,28 +61,18 @@ class JobExecutionContext:
     def __init__(
         self,
         fired: FiredTrigger,
+        execution: RunningExecution,
         *,
         scheduler: Any,
         job_instance: Job,
         data_type: type[Any] | None,
-        is_lease_lost: Callable[[], bool],
-        cancelled: Cancellation,
-        transaction: Callable[[], AbstractContextManager[Connection]],
-        fenced_transaction: Callable[[], AbstractContextManager[Connection]],
-        report_progress: Callable[[Progress], None],
-        log_capture: LogCapture | None = None,
         instance_id: str = "",
         refire_count: int = 0,
     ) -> None:
-        self._transaction = transaction
-        self._fenced_transaction = fenced_transaction
-        self._report_progress = report_progress
-        self._log_capture = log_capture
         self._fired = fired
-        self._is_lease_lost = is_lease_lost
-        self._cancelled = cancelled
+        self._execution = execution
         self._data_type = data_type
-        self._scratch: dict[Any, Any] = {}
+        self._kept: dict[Any, Any] | None = None
         self.scheduler = scheduler
         self.job_instance = job_instance
         self.instance_id = instance_id
@@ -268,12 +276,12 @@ class JobExecutionContext:
     @property
     def cancelled(self) -> bool:
         """True once this execution was asked to stop. A job that runs for long checks it from time to time."""
-        return self._cancelled.notice()
+        return self._execution.cancelled.notice()
 
     def wait_cancelled(self, timeout: float) -> bool:
         """Sleep for `timeout` seconds, or until the execution is asked to stop. Return True if it was asked."""
-        self._cancelled.wait(timeout)
-        return self._cancelled.notice()
+        self._execution.cancelled.wait(timeout)
+        return self._execution.cancelled.notice()
 
     def raise_if_cancelled(self) -> None:
         """Raise an error if the execution should end now.
@@ -328,7 +336,7 @@ class JobExecutionContext:
             InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or no number, or the
                 message is no text of at most 1,000 characters.
         """
-        self._report_progress(Progress.of(done, total, message))
+        self._execution.report_progress(Progress.of(done, total, message))
 
     @property
     def lease_lost(self) -> bool:
@@ -338,7 +346,7 @@ class JobExecutionContext:
         because it cannot reach the database. An expired lease is not final: the value is False again after a check-in
         succeeds before another node has taken over.
         """
-        return self._is_lease_lost()
+        return self._execution.lease_lost
 
     def transaction(self) -> AbstractContextManager[Connection]:
         """Open a transaction on the scheduler's database, for work that takes effect exactly once.
@@ -352,7 +360,7 @@ class JobExecutionContext:
             InvalidValueError: this execution has already committed one, or the store is memory://.
             LeaseLostError: raised at the end of the block; nothing was committed.
         """
-        return self._transaction()
+        return self._execution.transaction()
 
     def fenced_transaction(self) -> AbstractContextManager[Connection]:
         """Open a fenced transaction on the scheduler's database. An execution may open any number of them.
@@ -366,7 +374,7 @@ class JobExecutionContext:
             InvalidValueError: `transaction` has already recorded the execution, or the store is memory://.
             LeaseLostError: raised at the end of the block; nothing was committed.
         """
-        return self._fenced_transaction()
+        return self._execution.fenced_transaction()
 
     @cached_property
     def log(self) -> RunLogger:
@@ -376,7 +384,9 @@ class JobExecutionContext:
         `log_attributes`. If the job captures logs, its records are captured from every thread, even if the level of the
         logger drops them.
         """
-        return RunLogger(logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._log_capture)
+        return RunLogger(
+            logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._execution.log_capture
+        )
 
     @property
     def log_attributes(self) -> dict[str, str | int]:
@@ -394,11 +404,13 @@ class JobExecutionContext:
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a value in memory until the execution ends."""
-        self._scratch[key] = value
+        if self._kept is None:
+            self._kept = {}
+        self._kept[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value that `put` stored under `key` in this execution, or `default`."""
-        return self._scratch.get(key, default)
+        return default if self._kept is None else self._kept.get(key, default)
 
 
 def _reason(reason: str) -> str:

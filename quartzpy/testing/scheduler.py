@@ -21,6 +21,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.progress import Progress
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
@@ -254,12 +255,12 @@ class SchedulerHarness(SchedulingVerbs):
         )
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
-        execution = Execution(fired, self._epoch)
+        execution = Attempt(self._runner, fired, self._epoch)
         execution.cancelled = ClockCancellation(self.clock)
         began, outer = self.now, self._loop.execution
         self._loop.execution = execution
         try:
-            self._runner.run(execution)
+            execution()
         finally:
             self._loop.execution = outer
         self._busy += self.now - began

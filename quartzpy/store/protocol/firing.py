@@ -99,8 +99,11 @@ class FiringStore(Protocol):
         """
         ...
 
-    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
+    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
         """Fire claims that are due, as `acquire` does.
+
+        A claim that becomes due within `early` is fired as well. Its fire time is then the scheduled one, and the node
+        starts the job at that instant.
 
         A claim that was lost in the meantime is dropped without a fire: its trigger was paused, deleted, replaced, or
         blocked by another trigger of its job.

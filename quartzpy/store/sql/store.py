@@ -317,8 +317,8 @@ class SqlJobStore:
             passed_over=passed_over,
         )
 
-    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
-        return fire.fire(self._session, node, moves)
+    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
+        return fire.fire(self._session, node, moves, early)
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         return holdings.release(self._session, node, fire_ids)
