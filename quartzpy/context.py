@@ -23,11 +23,10 @@ from quartzpy.texts import check_description
 from quartzpy.typed_data import build
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from quartzpy.calendars.calendar import Calendar
+    from quartzpy.connection_types import JobConnection
+    from quartzpy.fired_trigger import FiredTrigger
     from quartzpy.job import Job, JobDetail
-    from quartzpy.store.protocol import FiredTrigger
     from quartzpy.triggers.trigger import Trigger
 
 
@@ -43,9 +42,9 @@ class RunningExecution(Protocol):
     @property
     def log_capture(self) -> LogCapture | None: ...
 
-    def transaction(self) -> AbstractContextManager[Connection]: ...
+    def transaction(self) -> AbstractContextManager[JobConnection]: ...
 
-    def fenced_transaction(self) -> AbstractContextManager[Connection]: ...
+    def fenced_transaction(self) -> AbstractContextManager[JobConnection]: ...
 
     def report_progress(self, progress: Progress) -> None: ...
 
@@ -348,7 +347,7 @@ class JobExecutionContext:
         """
         return self._execution.lease_lost
 
-    def transaction(self) -> AbstractContextManager[Connection]:
+    def transaction(self) -> AbstractContextManager[JobConnection]:
         """Open a transaction on the scheduler's database, for work that takes effect exactly once.
 
         Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work together
@@ -362,7 +361,7 @@ class JobExecutionContext:
         """
         return self._execution.transaction()
 
-    def fenced_transaction(self) -> AbstractContextManager[Connection]:
+    def fenced_transaction(self) -> AbstractContextManager[JobConnection]:
         """Open a fenced transaction on the scheduler's database. An execution may open any number of them.
 
         Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work if the
