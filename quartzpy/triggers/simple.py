@@ -15,7 +15,8 @@ from quartzpy.keys import DEFAULT_GROUP
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.catching_up import caught_up_from
-from quartzpy.triggers.trigger import FIRE_ALL, MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
+from quartzpy.triggers.checks import FIRE_ALL
+from quartzpy.triggers.trigger import MAX_REPEAT_COUNT, MOST_REFUSALS, Trigger, TriggerProgress
 
 SHORTEST_INTERVAL = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)

@@ -9,11 +9,12 @@ from typing import TypeAlias
 
 from quartzpy import job_data, typed_data
 from quartzpy.definitions import JobForm, as_job_detail, as_triggers, bound
-from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError
+from quartzpy.errors import InvalidJobError, InvalidTriggerError
 from quartzpy.events import JobAdded, JobScheduled
 from quartzpy.job import JobDetail
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
+from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
@@ -135,7 +136,7 @@ class StoringVerbs(Verbs):
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
-                raise CalendarNotFoundError(f"calendar {name!r} is not stored")
+                raise refusals.calendar_not_stored(name)
         needs_now = any(trigger.start_time is None for trigger in triggers)
         now = store.now() if needs_now else self._clock.now()
 

@@ -16,9 +16,10 @@ import psycopg
 
 from quartzpy import job_data
 from quartzpy.differences import refuse_other_job, refuse_other_trigger
-from quartzpy.errors import JobNotFoundError, JobStoreError
+from quartzpy.errors import JobStoreError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.records import Owned
 from quartzpy.store.sql import rows
@@ -589,7 +590,7 @@ def _same_triggers(
     same = []
     for p in missing:
         if p.trigger.job_key not in present:
-            raise JobNotFoundError(f"trigger {p.trigger.key}: no job {p.trigger.job_key} is stored")
+            raise refusals.job_of_trigger_not_stored(p.trigger.key, p.trigger.job_key)
         record = known.get(p.trigger.key)
         refuse_other_trigger(p, record)
         at = None if record is None else record.progress.next_fire_time
