@@ -201,13 +201,12 @@ def in_a_process(dsn: str, delay: float) -> Iterator[str]:
     """A delaying proxy in a process of its own, so that it does not compete with the measured one for Python's lock."""
     url = make_url(dsn)
     script = [sys.executable, str(Path(__file__)), str(url.host), str(url.port or 5432), str(delay)]
-    process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield moved(dsn, int(process.stdout.readline()))
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield moved(dsn, int(process.stdout.readline()))
+        finally:
+            process.kill()
 
 
 if __name__ == "__main__":

@@ -1,19 +1,25 @@
-"""The in-memory store with 1,000 and with 1,000,000 triggers: memory, and fires per second of the store alone.
+"""The in-memory store alone: its fires per second and its memory with few and with many triggers.
 
 Each fire is claimed, moved on and completed, and costs what it costs in production but for the job and the threads.
-The cost of one may grow with the logarithm of the number of triggers, no more.
+The cost of one may grow with the logarithm of the number of triggers, no more. Each number of triggers is measured in a
+process of its own: `python -m benchmarks.scenarios.memory_store TRIGGERS FIRES ROUNDS`.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import resource
+import json
+import os
 import statistics
+import sys
 import time
 from datetime import timedelta
 
-from benchmarks.harness import machine, report
+from benchmarks.bench import Bench
+from benchmarks.figures import Goal, Result, Table, rounded
+from benchmarks.machine import ROOT
+from benchmarks.peers.peer import result_of
+from benchmarks.processes import resident_mebibytes
 from quartzpy.job import JobDetail
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.states import Outcome
@@ -28,8 +34,35 @@ BATCH = 200
 CHUNK = 10_000
 
 
+def run(bench: Bench) -> Result:
+    scale = bench.scale
+    program = [sys.executable, "-m", "benchmarks.scenarios.memory_store"]
+    measured = {
+        count: result_of([*program, str(count), str(scale.memory_fires), str(scale.size_rounds)], cwd=str(ROOT))
+        for count in (scale.stored[0], scale.stored[-1])
+    }
+    few, many = (statistics.median(found["per_second"]) for found in measured.values())
+    rows = tuple(
+        (
+            f"{count:,}",
+            rounded(statistics.median(found["per_second"])),
+            f"{rounded(min(found['per_second']))} to {rounded(max(found['per_second']))}",
+            rounded(found["stored_s"]),
+            rounded(found["memory_mib"]),
+        )
+        for count, found in measured.items()
+    )
+    columns = ("triggers", "fires per second (median)", "range", "seconds to store", "MiB")
+    return Result(
+        "memory-store",
+        goals=[Goal(f"fires with {scale.stored[-1]:,} triggers, of those with {scale.stored[0]:,}", 0.9, many / few)],
+        tables=[Table("The in-memory store, without jobs and threads", columns, rows)],
+        figures={f"{count:,} triggers": found for count, found in measured.items()},
+    )
+
+
 def filled(count: int) -> tuple[RamJobStore, ManualClock, Node]:
-    """A store with so many recurring triggers, their fire times spread over the first hour."""
+    """Return a store with so many recurring triggers, their fire times spread over the first hour."""
     clock = ManualClock()
     store = RamJobStore(clock)
     node = store.register("bench", host="bench", pid=0, checkin_interval=INTERVAL, window=10 * INTERVAL)
@@ -51,6 +84,7 @@ def filled(count: int) -> tuple[RamJobStore, ManualClock, Node]:
 
 
 def fires_per_second(store: RamJobStore, clock: ManualClock, node: Node, fires: int) -> float:
+    """Return the fires per second, the clock being moved on whenever nothing is due."""
     done = 0
     spent = 0.0
     while done < fires:
@@ -74,36 +108,17 @@ def fires_per_second(store: RamJobStore, clock: ManualClock, node: Node, fires: 
     return done / spent
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--counts", type=int, nargs="+", default=[1_000, 1_000_000])
-    parser.add_argument("--fires", type=int, default=50_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    rates = {}
-    for count in options.counts:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        began = time.perf_counter()
-        store, clock, node = filled(count)
-        stored = time.perf_counter() - began
-        gc.collect()
-        gc.freeze()
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        runs = [fires_per_second(store, clock, node, options.fires) for _ in range(options.repeats)]
-        rates[count] = statistics.median(runs)
-        report(
-            "memory",
-            triggers=count,
-            stored_in_s=round(stored, 1),
-            memory_mib=round(grown),
-            fires_per_s=round(rates[count]),
-            least=round(min(runs)),
-            most=round(max(runs)),
-            **machine(),
-        )
-    first, *_, last = rates.values()
-    report("memory", times_slower=round(first / last, 2))
+def main(count: int, fires: int, rounds: int) -> None:
+    before = resident_mebibytes(os.getpid())
+    began = time.perf_counter()
+    store, clock, node = filled(count)
+    stored = time.perf_counter() - began
+    gc.collect()
+    gc.freeze()
+    grown = resident_mebibytes(os.getpid()) - before
+    rates = [fires_per_second(store, clock, node, fires) for _ in range(rounds)]
+    print(json.dumps({"per_second": rates, "stored_s": stored, "memory_mib": grown}))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

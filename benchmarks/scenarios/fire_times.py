@@ -1,4 +1,4 @@
-"""Microseconds for one next fire time, against croniter, cronsim and APScheduler in the same run.
+"""Fire times: microseconds for the next one, beside croniter, cronsim and APScheduler in the same run.
 
 Each peer is asked as its users ask it: from one fire time to the next. The mix is the same, in the five-field form
 that all of them read, where one exists.
@@ -6,18 +6,18 @@ that all of them read, where one exists.
 
 from __future__ import annotations
 
-import argparse
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from apscheduler.triggers.cron import CronTrigger as ApsCronTrigger
 from croniter import croniter
-from cronsim import CronSim
 
-from benchmarks.harness import machine, report
+from benchmarks.bench import Bench
+from benchmarks.figures import Result, Table, rounded
+from benchmarks.plots import HOW_TO_INSTALL
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 
@@ -45,7 +45,7 @@ MIX = [
     ("0 0 3 29 2 ?", "0 3 29 2 *"),
     ("0 0 0 31 * ?", "0 0 31 * *"),
 ]
-# What only Quartz's dialect can say, what never comes, and what comes once in decades.
+# Expressions of Quartz's dialect only, some that never fire, and some that fire once in decades.
 HARD = [
     "0 0 0 L * ?",
     "0 0 0 LW * ?",
@@ -100,6 +100,8 @@ def with_croniter(text: str, zone: str) -> Callable[[], None]:
 
 
 def with_cronsim(text: str, zone: str) -> Callable[[], None]:
+    from cronsim import CronSim
+
     start = START.astimezone(ZoneInfo(zone))
 
     def chain() -> None:
@@ -111,6 +113,8 @@ def with_cronsim(text: str, zone: str) -> Callable[[], None]:
 
 
 def with_apscheduler(text: str, zone: str) -> Callable[[], None]:
+    from apscheduler.triggers.cron import CronTrigger as ApsCronTrigger
+
     trigger = ApsCronTrigger.from_crontab(text, timezone=ZoneInfo(zone))
     start = START.astimezone(ZoneInfo(zone))
 
@@ -123,7 +127,7 @@ def with_apscheduler(text: str, zone: str) -> Callable[[], None]:
 
 
 def microseconds(chain: Callable[[], None], repeats: int) -> float:
-    """The least of several repeats: what disturbs a measurement only ever adds."""
+    """Return the least of several repeats, because a disturbance only ever adds."""
     chain()
     spent = []
     for _ in range(repeats):
@@ -134,7 +138,7 @@ def microseconds(chain: Callable[[], None], repeats: int) -> float:
 
 
 def hard(text: str, zone: str, repeats: int) -> float:
-    """A chain of up to ten, and the answer that there is no further one."""
+    """Return the slowest of up to ten answers in a row, which may end with "never"; the least of several repeats."""
     expression = CronExpression(text, zone)
     worst = 0.0
     for _ in range(repeats):
@@ -150,47 +154,51 @@ def hard(text: str, zone: str, repeats: int) -> float:
     return worst * 1e6
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
-    options = parser.parse_args()
-    peers = {"croniter": with_croniter, "cronsim": with_cronsim, "apscheduler": with_apscheduler}
+def run(bench: Bench) -> Result:
+    repeats = 2 * bench.scale.rounds
+    mix: list[tuple[str, ...]] = []
+    hard_ones: list[tuple[str, ...]] = []
+    figures: dict[str, dict[str, float]] = {}
+    notes: list[str] = []
+    peers = _peers(notes)
     for zone in ZONES:
-        ours = {q: microseconds(quartzpy(q, zone), options.repeats) for q, _ in MIX}
-        lines = {line: microseconds(quartzpy_crontab(line, zone), options.repeats) for _, line in MIX}
-        report(
-            "fire times, a mix of 20",
-            zone=zone,
-            quartzpy={
-                "median": round(statistics.median(ours.values()), 2),
-                "most": round(max(ours.values()), 2),
-                "slowest": max(ours, key=ours.__getitem__),
-            },
-            crontab={
-                "median": round(statistics.median(lines.values()), 2),
-                "most": round(max(lines.values()), 2),
-                "slowest": max(lines, key=lines.__getitem__),
-            },
-            **machine(),
-        )
+        ours = {text: microseconds(quartzpy(text, zone), repeats) for text, _ in MIX}
+        lines = {line: microseconds(quartzpy_crontab(line, zone), repeats) for _, line in MIX}
+        figures[f"quartzpy, {zone}"], figures[f"quartzpy's crontab, {zone}"] = ours, lines
+        mix.append((f"quartzpy, {zone}", *_cells(ours), ""))
+        mix.append((f"quartzpy, crontab lines, {zone}", *_cells(lines), ""))
         for name, make in peers.items():
             # Rare expressions take some of them seconds: fewer repeats, the same statistic.
             theirs = {line: microseconds(make(line, zone), 2) for _, line in MIX}
-            ratios = [theirs[line] / ours[q] for q, line in MIX]
-            report(
-                "fire times, a mix of 20",
-                zone=zone,
-                peer=name,
-                median=round(statistics.median(theirs.values()), 2),
-                most=round(max(theirs.values()), 2),
-                times_slower={"median": round(statistics.median(ratios), 1), "least": round(min(ratios), 1)},
-            )
-        report(
-            "fire times, hard ones: the slowest single answer",
-            zone=zone,
-            microseconds={text: round(hard(text, zone, options.repeats), 1) for text in HARD},
-        )
+            slower = statistics.median(theirs[line] / ours[text] for text, line in MIX)
+            figures[f"{name}, {zone}"] = theirs
+            mix.append((f"{name}, {zone}", *_cells(theirs), f"{rounded(slower)} times"))
+        slowest = {text: hard(text, zone, repeats) for text in HARD}
+        figures[f"hard ones, {zone}"] = slowest
+        hard_ones += [(f"`{text}`", zone, rounded(spent)) for text, spent in slowest.items()]
+    return Result(
+        "fire-times",
+        tables=[
+            Table(
+                "Microseconds for a fire time, a mix of 20 expressions", ("", "median", "most", "slower"), tuple(mix)
+            ),
+            Table("Microseconds of the slowest single answer, hard ones", ("", "zone", "µs"), tuple(hard_ones)),
+        ],
+        notes=notes,
+        figures=figures,
+    )
 
 
-if __name__ == "__main__":
-    main()
+def _cells(spent: dict[str, float]) -> tuple[str, str]:
+    return rounded(statistics.median(spent.values())), rounded(max(spent.values()))
+
+
+def _peers(notes: list[str]) -> dict[str, Callable[[str, str], Callable[[], None]]]:
+    """Return the peers that are installed beside quartzpy, and note the others."""
+    peers: dict[str, Callable[[str, str], Callable[[], None]]] = {"croniter": with_croniter}
+    for name, make in (("cronsim", with_cronsim), ("apscheduler", with_apscheduler)):
+        if importlib.util.find_spec(name) is None:
+            notes.append(f"{name} was left out because it is not installed: `{HOW_TO_INSTALL}`")
+        else:
+            peers[name] = make
+    return peers

@@ -1,0 +1,42 @@
+"""A node in a process of its own, which obeys the lines of its standard input. Run by `benchmarks.nodes`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from benchmarks import jobs
+from quartzpy import Scheduler
+
+
+def main() -> None:
+    order: dict[str, Any] = json.loads(sys.stdin.readline())
+    if (interval := order.get("switch_interval")) is not None:
+        sys.setswitchinterval(interval)
+    scheduler = Scheduler(order["url"], **order["settings"])
+    scheduler.start(standby=True)
+    _answer(None)
+    for line in sys.stdin:
+        match line.strip():
+            case "start":
+                scheduler.start()
+                _answer(None)
+            case "standby":
+                scheduler.standby()
+                _answer(None)
+            case "runs":
+                _answer(jobs.runs.value)
+            case "starts":
+                _answer([jobs.starts.popleft() for _ in range(len(jobs.starts))])
+            case "stop":
+                break
+    scheduler.shutdown(timeout="30s")
+
+
+def _answer(value: object) -> None:
+    print(json.dumps(value), flush=True)
+
+
+if __name__ == "__main__":
+    main()
