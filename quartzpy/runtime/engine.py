@@ -183,6 +183,7 @@ class Engine:
                 self._runner.check,
                 listeners.check,
             ),
+            is_busy=lambda: self._executors.occupied > 0 or listeners.is_busy,
         )
         self._store_watch.report_error = self._report_error
         for service in self._services():

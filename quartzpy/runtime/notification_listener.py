@@ -8,8 +8,8 @@ from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.store.protocol import JobStore, Notification, Subscription
 
-LONGEST_WAIT = 0.5
-"""The longest single wait, in seconds, and so the longest time to stop the thread."""
+LONGEST_WAIT = 2.0
+"""The longest single wait, in seconds. Before each wait, the subscription checks that its server is the primary."""
 
 
 class NotificationListener(Service):
@@ -28,6 +28,12 @@ class NotificationListener(Service):
         self._on_notification = on_notification
         self._subscription: Subscription | None = None
 
+    def stop(self) -> None:
+        """Ask the thread to end, and interrupt its wait."""
+        super().stop()
+        if (subscription := self._subscription) is not None:
+            subscription.interrupt()
+
     def after_failure(self, error: BaseException) -> None:
         self.close()
 
@@ -39,6 +45,8 @@ class NotificationListener(Service):
                 return NO_REST
             # Notifications may have been missed while there was no subscription.
             self._on_notification((Notification.SCHEDULED, Notification.CANCELLED))
+            if self.stopping:
+                return NO_REST
         received = self._subscription.wait(LONGEST_WAIT)
         if received:
             self._on_notification(received)

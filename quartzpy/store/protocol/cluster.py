@@ -66,6 +66,10 @@ class Subscription(Protocol):
         """
         ...
 
+    def interrupt(self) -> None:
+        """Let `wait` of another thread return at once; if no thread waits, the next call."""
+        ...
+
     def close(self) -> None: ...
 
 

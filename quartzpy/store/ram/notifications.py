@@ -38,6 +38,7 @@ class RamSubscription:
         self._sender = sender
         self._changed = threading.Condition()
         self._received: set[Notification] = set()
+        self._interrupted = False
 
     def receive(self, notifications: Collection[Notification]) -> None:
         with self._changed:
@@ -46,9 +47,15 @@ class RamSubscription:
 
     def wait(self, timeout: float) -> Collection[Notification]:
         with self._changed:
-            self._changed.wait_for(lambda: self._received, timeout)
-            received, self._received = self._received, set()
+            self._changed.wait_for(lambda: self._received or self._interrupted, timeout)
+            received, self._received, self._interrupted = self._received, set(), False
             return received
+
+    def interrupt(self) -> None:
+        """See `Subscription.interrupt`."""
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         self._sender.remove(self)

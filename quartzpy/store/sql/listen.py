@@ -8,7 +8,9 @@ trigger.
 
 from __future__ import annotations
 
+import os
 import select
+import threading
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
@@ -80,6 +82,9 @@ class Listener:
         except psycopg.Error as error:
             connection.close()
             raise translate(error) from error
+        self._interrupted, self._interrupting = os.pipe()
+        self._closing = threading.Lock()
+        self._is_closed = False
 
     def wait(self, timeout: float) -> Collection[Notification]:
         """Return the notifications that arrived within `timeout` seconds."""
@@ -90,8 +95,12 @@ class Listener:
             # Not `select`, which supports no descriptor above 1,023.
             poller = select.poll()
             poller.register(pgconn.socket, select.POLLIN)
-            if not poller.poll(timeout * 1000):
+            poller.register(self._interrupted, select.POLLIN)
+            ready = dict(poller.poll(timeout * 1000))
+            if not ready:
                 return ()
+            if self._interrupted in ready:
+                os.read(self._interrupted, 1)
             pgconn.consume_input()
             received: set[Notification] = set()
             while (notification := pgconn.notifies()) is not None:
@@ -104,5 +113,17 @@ class Listener:
         except (psycopg.Error, OSError, ValueError) as error:
             raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
 
+    def interrupt(self) -> None:
+        """See `Subscription.interrupt`."""
+        # Another thread may close the descriptors meanwhile, and their numbers may be given to other files.
+        with self._closing:
+            if not self._is_closed:
+                os.write(self._interrupting, b"!")
+
     def close(self) -> None:
         self._connection.close()
+        with self._closing:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self._interrupted)
+                os.close(self._interrupting)

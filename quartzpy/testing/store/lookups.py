@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -268,6 +270,25 @@ def test_an_ended_subscription_receives_nothing(store: Harness) -> None:
     store.store.request_cancel(store.fire_one(node).fire_id)
     assert Notification.CANCELLED in received(second)
     second.close()
+
+
+def test_the_wait_for_notifications_can_be_interrupted(store: Harness) -> None:
+    subscription = store.store.subscribe()
+    if subscription is None:
+        pytest.skip("this store sends no notifications")
+    subscription.wait(0)
+    # If no thread waits, the next call returns at once.
+    subscription.interrupt()
+    began = time.monotonic()
+    assert not subscription.wait(60)
+    waiting = threading.Thread(target=subscription.wait, args=(60,))
+    waiting.start()
+    subscription.interrupt()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert time.monotonic() - began < 30
+    subscription.close()
+    subscription.interrupt()
 
 
 @pytest.mark.parametrize("count", [1, 3])
