@@ -32,6 +32,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
 from quartzpy.paging import Page, Query
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
 from quartzpy.scheduler import SchedulerMetadata
@@ -95,6 +96,7 @@ __all__ = [
     "PublicState",
     "QuartzpyError",
     "Query",
+    "RateLimit",
     "RecurrenceTrigger",
     "RetryPolicy",
     "ScheduledJob",

@@ -208,7 +208,12 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
                 break
             handled.append(number)
         try:
-            await self.start()
+            try:
+                await self.start()
+            except asyncio.CancelledError:
+                # The start goes on in its thread, and nobody else would stop the node.
+                await self._drain(asked[1], timeout, interrupt)
+                raise
             try:
                 await self._first_of(asked[0].wait(), self.wait_until_shut_down(), self._until_failed())
             finally:
@@ -244,7 +249,12 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
                 task.cancel()
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except asyncio.CancelledError:
+            # The start goes on in its thread, and `__aexit__` is not called after this.
+            await self.shutdown()
+            raise
         return self
 
     async def __aexit__(

@@ -32,6 +32,7 @@ from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
 from quartzpy.function_job import ARGS, KWARGS
 from quartzpy.instants import as_instant
 from quartzpy.job import JobDetail, JobTypes, job_types
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.sync import Definitions
 from quartzpy.texts import did_you_mean, quoted, reason
@@ -42,6 +43,7 @@ _YAML = (".yaml", ".yml")
 _MOST_NESTED = 64
 _JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS}
 _RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
+_RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
 
 
 def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Definitions:
@@ -170,6 +172,8 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     if "retry" in values:
         retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
         values["retry"] = RetryPolicy(**retry)
+    if isinstance(values.get("rate_limit"), Mapping):
+        values["rate_limit"] = RateLimit(**_table(values["rate_limit"], f"{where}: rate_limit", _RATE_LIMIT_WORDS))
     return values
 
 

@@ -85,6 +85,13 @@ def _waiting(seen: Situation) -> list[str]:
         calendar = seen.trigger.trigger.calendar
         within = f" (calendar {calendar!r} includes that instant)" if calendar else ""
         return [f"It will fire at {_instant(seen)}{within}, in {_span(-late)}.", *_takers(seen)]
+    held_until = seen.trigger.rate_limited_until
+    if seen.job is not None and seen.job.rate_limit is not None and held_until is not None and held_until > seen.now:
+        return [
+            f"It has been due for {_span(late)}; the rate limit of its job ({seen.job.rate_limit}) holds it back."
+            f" Rate limit: next at {held_until.isoformat()}, in {_span(held_until - seen.now)}.",
+            *_takers(seen),
+        ]
     if seen.trigger.catch_up_until is not None:
         until = seen.trigger.catch_up_until.isoformat()
         return [
@@ -93,7 +100,8 @@ def _waiting(seen: Situation) -> list[str]:
         ]
     trigger = seen.trigger.trigger
     threshold = trigger.misfire_threshold or seen.misfire_threshold
-    if late > threshold and not trigger.ignores_misfires:
+    waited = late if held_until is None else min(late, seen.now - held_until)
+    if waited > threshold and not trigger.ignores_misfires:
         rule = f"its misfire instruction, {trigger.misfire}, will decide what becomes of this fire"
         return [f"It is {_span(late)} late, which is a misfire (more than {_span(threshold)}): {rule}.", *_takers(seen)]
     return [f"It has been due for {_span(late)}, and no node has claimed it yet.", *_takers(seen)]

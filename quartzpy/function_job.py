@@ -15,6 +15,7 @@ from quartzpy.job import Job, JobDetail
 from quartzpy.keys import DEFAULT_GROUP, UNNAMED, JobKey
 from quartzpy.main_module import import_path
 from quartzpy.other_names import FUNCTION_NAMES, Hinted
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.texts import quoted
 
@@ -148,6 +149,7 @@ def job(
     max_concurrent: int | None = None,
     overlap_policy: str = "block",
     concurrency_key: str | None = None,
+    rate_limit: RateLimit | str | None = None,
     persist_data: bool | None = None,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,

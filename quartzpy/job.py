@@ -35,6 +35,7 @@ from quartzpy.log_levels import checked_level
 from quartzpy.main_module import import_path
 from quartzpy.other_names import OPTION_NAMES
 from quartzpy.placement import Placement
+from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import OverlapPolicy
 from quartzpy.texts import check_description, did_you_mean, quoted
@@ -49,7 +50,7 @@ _NOT_GIVEN: Any = object()
 """Default values that are distinguishable from an explicit False or "block"."""
 DEFAULTABLE = (
     *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
-    *("retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
+    *("rate_limit", "retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
     "capture_logs",
 )
 """The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
@@ -216,6 +217,9 @@ class JobDetail:
     - `concurrency_key`: names an entry of the data. The limit (1 if none is given) then holds for each value of that
       entry by itself, and triggers without the entry share one limit. The value is read when the trigger or the job is
       stored.
+    - `rate_limit`: the limit of fires in a period in the whole cluster: "10/minute", or a `RateLimit`. A fire above it
+      waits. With a `concurrency_key` it holds for each value of that entry by itself, and `max_concurrent` is no limit
+      unless it is given.
     - `retry`: when a failed execution is tried again.
     - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
     - `continuations`: the jobs that run after this one; see `Continuation`.
@@ -250,6 +254,7 @@ class JobDetail:
     continuations: Sequence[Continuation | JobKey | str] = field(default=(), kw_only=True)
     _: KW_ONLY
     timeout: Converted[Span | None, timedelta | None] = Converted(None)
+    rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
     pause_after_failures: int | None = None
     display_name: str | None = None
     capture_logs: Converted[str | int | None, str | None] = Converted(None)
@@ -302,13 +307,15 @@ class JobDetail:
     def _check_limits(self) -> None:
         if self.concurrency_key is not None:
             check_name(self.concurrency_key, "concurrency_key (the name of an entry of the job's data)")
-            if self.max_concurrent is None:
+            if self.max_concurrent is None and self.rate_limit is None:
                 if self.disallow_concurrent is False:
                     raise InvalidJobError(
                         f"concurrency_key={self.concurrency_key!r} needs a limit; give max_concurrent"
                         " (not disallow_concurrent=False)"
                     )
                 object.__setattr__(self, "max_concurrent", 1)
+        if self.rate_limit is not None:
+            object.__setattr__(self, "rate_limit", RateLimit.of(self.rate_limit))
         limit = self.max_concurrent
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
             raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {limit!r})")

@@ -93,6 +93,7 @@ CREATE TABLE qrtz_job_details (
     max_concurrent INTEGER,
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
     concurrency_key VARCHAR(200),
+    rate_limit JSONB,
     placement TEXT DEFAULT '' NOT NULL,
     persists_data BOOLEAN NOT NULL,
     requests_recovery BOOLEAN NOT NULL,
@@ -115,6 +116,8 @@ CREATE TABLE qrtz_job_details (
 CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
 
 CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
+
+CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL;
 
 CREATE TABLE qrtz_locks (
     sched_name VARCHAR(200) NOT NULL,
@@ -160,6 +163,19 @@ CREATE TABLE qrtz_paused_trigger_groups (
     CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL'))
 );
 
+CREATE TABLE qrtz_rate_limits (
+    sched_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    concurrency_key TEXT NOT NULL,
+    tat TIMESTAMP WITH TIME ZONE NOT NULL,
+    queued_until TIMESTAMP WITH TIME ZONE,
+    queued_interval INTERVAL,
+    CONSTRAINT qrtz_rate_limits_pkey PRIMARY KEY (sched_name, job_group, job_name, concurrency_key)
+);
+
+CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits (sched_name, tat);
+
 CREATE TABLE qrtz_scheduler_state (
     sched_name VARCHAR(200) NOT NULL,
     instance_id VARCHAR(200) NOT NULL,
@@ -189,17 +205,19 @@ CREATE TABLE qrtz_triggers (
     overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
     concurrency_key TEXT DEFAULT '' NOT NULL,
     placement TEXT DEFAULT '' NOT NULL,
+    rate_limit JSONB,
+    rate_limited_until TIMESTAMP WITH TIME ZONE,
     description TEXT,
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
     trigger_state VARCHAR(16) NOT NULL,
+    times_triggered BIGINT DEFAULT 0 NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
     prev_fire_time TIMESTAMP WITH TIME ZONE,
     upcoming TIMESTAMP WITH TIME ZONE[] DEFAULT '{}' NOT NULL,
     upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     generation BIGINT NOT NULL,
-    times_triggered BIGINT DEFAULT 0 NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
     start_time TIMESTAMP WITH TIME ZONE NOT NULL,
     end_time TIMESTAMP WITH TIME ZONE,
@@ -221,19 +239,22 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
     CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
     CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
-    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule = 'IGNORE'),
-    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE', 'NEW', 'HELD') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')),
+    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
     CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
     CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),
     CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
-);
+)
+ WITH (fillfactor = 70);
 
 CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
 
 CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE misfire_rule = 'NEW';
+
+CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, job_type, placement, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.cluster.options import add_restart_option
 from tests.conformance.options import add_conformance_option
 from tests.database import TEMPLATE, Server, empty_tables, server
 from tests.ha import options as ha
+from tests.leftovers import stop_leftover_nodes
 from tests.protocol.options import add_protocol_option
 
 _STACK = pytest.StashKey[ExitStack]()
@@ -67,6 +68,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_STACK].close()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(config.stash[_SHARED], ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    try:
+        return (yield)
+    finally:
+        if left := stop_leftover_nodes():
+            pytest.fail(f"the test left nodes running, which were stopped now: {', '.join(left)}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

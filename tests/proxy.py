@@ -35,6 +35,8 @@ class _Link:
         self._mute = False
         self.swallowed = False
         self._lock = threading.Lock()
+        # Before anything can pass: what is asked of all links then concerns this one too.
+        proxy.links.append(self)
         for source, target, upstream in ((client, server, True), (server, client, False)):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             waiting: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
@@ -118,7 +120,7 @@ class Proxy:
         """How often somebody connected."""
         self.refusing = False
         self._closed = False
-        self._links: list[_Link] = []
+        self.links: list[_Link] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
 
@@ -152,9 +154,9 @@ class Proxy:
                     client.close()
                     continue
                 server.settimeout(None)
-                self._links.append(_Link(self, client, server))
+                link = _Link(self, client, server)
                 if self._closed:
-                    self._links[-1].cut()
+                    link.cut()
 
     def through(self, dsn: str) -> str:
         """The same database, reached through here."""
@@ -163,11 +165,11 @@ class Proxy:
     @property
     def flights(self) -> int:
         """Network round trips so far: how often a client spoke after the server had."""
-        return sum(link.flights for link in self._links)
+        return sum(link.flights for link in self.links)
 
     def cut(self) -> None:
         """Reset all connections."""
-        for link in self._links:
+        for link in self.links:
             link.cut()
 
     def black_hole(self) -> None:
@@ -176,7 +178,7 @@ class Proxy:
 
     def swallow(self) -> None:
         """From now on swallow what the present connections carry; new ones work."""
-        for link in self._links:
+        for link in self.links:
             link.swallowed = True
 
     def refuse(self) -> None:

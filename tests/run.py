@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     run(PYTHON, "-m", "ruff", "check", ".")
     run("lint-imports", "--no-cache")
     run(PYTHON, "-m", "mypy")
-    run(PYTHON, "-m", "pytest", "-n", "3", "--dist", "loadgroup", *arguments)
+    run(PYTHON, "-m", "pytest", "-n", "4", "--dist", "loadgroup", *arguments)
 
 
 if __name__ == "__main__":

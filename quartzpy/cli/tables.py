@@ -114,7 +114,7 @@ def _overdue(scheduler: Scheduler, records: Sequence[TriggerRecord]) -> str | No
         for record in records
         if record.state == TriggerState.WAITING
         and (at := record.progress.next_fire_time) is not None
-        and at < answer.now - OVERDUE
+        and max(at, record.rate_limited_until or at) < answer.now - OVERDUE
     )
     if not late:
         return None

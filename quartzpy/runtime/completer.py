@@ -87,6 +87,8 @@ class Completer(Service):
         return len(self._queue) + self._in_flight + len(self._postponed)
 
     def wait_until_empty(self, timeout: float | None) -> bool:
+        # After an outage, the next attempt may be seconds away, although the store can be reached again.
+        self.wakeup.set()
         with self._empty:
             limit = None if timeout is None else min(timeout, LONGEST_WAIT)
             return self._empty.wait_for(lambda: self.pending == 0, limit)

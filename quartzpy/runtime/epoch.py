@@ -13,10 +13,14 @@ _of_this_process: weakref.WeakSet[Epoch] = weakref.WeakSet()
 _of_this_process_lock = threading.Lock()
 
 
-def is_held_here(epoch: int) -> bool:
-    """Return whether this is the current epoch of a scheduler in this process."""
+def is_held_here(instance_id: str, epoch: int) -> bool:
+    """Return whether this is the current epoch of a scheduler in this process.
+
+    The number alone does not identify an epoch, because each database counts its own.
+    """
     with _of_this_process_lock:
-        return any(one.node.epoch == epoch and not one.lost for one in _of_this_process)
+        held = [one.node for one in _of_this_process if not one.lost]
+    return any((node.instance_id, node.epoch) == (instance_id, epoch) for node in held)
 
 
 class Epoch:

@@ -9,7 +9,7 @@ from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.store.protocol import JobStore, Notification, Subscription
 
 LONGEST_WAIT = 2.0
-"""The longest single wait, in seconds. Before each wait, the subscription checks that its server is the primary."""
+"""The longest single wait, in seconds. Each wait begins with a check that the connection leads to the primary."""
 
 
 class NotificationListener(Service):
@@ -29,7 +29,6 @@ class NotificationListener(Service):
         self._subscription: Subscription | None = None
 
     def stop(self) -> None:
-        """Ask the thread to end, and interrupt its wait."""
         super().stop()
         if (subscription := self._subscription) is not None:
             subscription.interrupt()
@@ -45,8 +44,9 @@ class NotificationListener(Service):
                 return NO_REST
             # Notifications may have been missed while there was no subscription.
             self._on_notification((Notification.SCHEDULED, Notification.CANCELLED))
-            if self.stopping:
-                return NO_REST
+        if self.stopping:
+            # A subscription that was made after the request to stop was not interrupted.
+            return NO_REST
         received = self._subscription.wait(LONGEST_WAIT)
         if received:
             self._on_notification(received)

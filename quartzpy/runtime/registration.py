@@ -102,7 +102,7 @@ class Registration:
     @staticmethod
     def _is_our_own(holder: NodeRecord) -> bool:
         """Return whether the holder belongs to this process, but to no live scheduler of it."""
-        return holder.process == own_process() and not is_held_here(holder.epoch)
+        return holder.process == own_process() and not is_held_here(holder.instance_id, holder.epoch)
 
     def _has_ended(self, holder: NodeRecord) -> bool:
         return self._is_our_own(holder) or has_certainly_ended(holder.process)
@@ -110,7 +110,7 @@ class Registration:
     @staticmethod
     def _can_be_waited_for(holder: NodeRecord) -> bool:
         """Return whether the holder may have ended: False if it is a live node of this process."""
-        return not is_held_here(holder.epoch)
+        return not is_held_here(holder.instance_id, holder.epoch)
 
     def _wait_for_silence(self, holder: NodeRecord, refusal: InstanceIdInUseError, capabilities: Capabilities) -> Epoch:
         """Wait until the holder checks in, or its failure window passes, as with a container that was just replaced."""

@@ -81,6 +81,8 @@ class TriggerRecord:
     """The reason for the pause, as was given to the verb."""
     catch_up_until: datetime | None = None
     """The instant until which the trigger catches up on missed fires; it does not misfire in the meantime."""
+    rate_limited_until: datetime | None = None
+    """The instant until which the job's rate limit holds the trigger back; one in the past means nothing."""
     kind: str = ""
     """The type of the trigger, as it is stored: "simple", "cron", ..."""
     calendar: str | None = None

@@ -22,6 +22,7 @@ TABLES = (
     "qrtz_fired_triggers",
     "qrtz_paused_trigger_groups",
     "qrtz_owners",
+    "qrtz_rate_limits",
     "qrtz_triggers",
     "qrtz_calendars",
     "qrtz_job_details",
@@ -151,6 +152,7 @@ def upgrade() -> None:
         sa.Column("max_concurrent", sa.Integer(), nullable=True),
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("concurrency_key", Name, nullable=True),
+        sa.Column("rate_limit", JSONB(), nullable=True),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("persists_data", sa.Boolean(), nullable=False),
         sa.Column("requests_recovery", sa.Boolean(), nullable=False),
@@ -186,6 +188,14 @@ def upgrade() -> None:
         ["sched_name"],
         unique=False,
         postgresql_where=sa.text("mode <> 'ENABLED'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_job_details_rate_limit",
+        "qrtz_job_details",
+        ["sched_name"],
+        unique=False,
+        postgresql_where=sa.text("rate_limit IS NOT NULL"),
         schema=schema,
     )
     op.create_table(
@@ -247,6 +257,25 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
+        "qrtz_rate_limits",
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("job_group", Name, nullable=False),
+        sa.Column("job_name", Name, nullable=False),
+        sa.Column("concurrency_key", sa.Text(), nullable=False),
+        sa.Column("tat", Instant, nullable=False),
+        sa.Column("queued_until", Instant, nullable=True),
+        sa.Column("queued_interval", sa.Interval(), nullable=True),
+        sa.PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_rate_limits_tat",
+        "qrtz_rate_limits",
+        ["sched_name", "tat"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_table(
         "qrtz_scheduler_state",
         sa.Column("sched_name", Name, nullable=False),
         sa.Column("instance_id", Name, nullable=False),
@@ -277,10 +306,13 @@ def upgrade() -> None:
         sa.Column("overlap_policy", sa.String(length=12), server_default=sa.text("'block'"), nullable=False),
         sa.Column("concurrency_key", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("placement", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("rate_limit", JSONB(), nullable=True),
+        sa.Column("rate_limited_until", Instant, nullable=True),
         sa.Column("description", sa.Text(), nullable=True),
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
         sa.Column("trigger_state", sa.String(length=16), nullable=False),
+        sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
         sa.Column("prev_fire_time", Instant, nullable=True),
         sa.Column(
@@ -292,7 +324,6 @@ def upgrade() -> None:
         sa.Column("upcoming_is_complete", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("generation", sa.BigInteger(), nullable=False),
-        sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("start_time", Instant, nullable=False),
         sa.Column("end_time", Instant, nullable=True),
@@ -320,9 +351,11 @@ def upgrade() -> None:
             "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
             name="qrtz_triggers_misfire_threshold_check",
         ),
-        sa.CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
         sa.CheckConstraint(
-            "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
+            "catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')", name="qrtz_triggers_catch_up_check"
+        ),
+        sa.CheckConstraint(
+            "misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
             " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
             name="qrtz_triggers_misfire_rule_check",
         ),
@@ -348,6 +381,7 @@ def upgrade() -> None:
             name="qrtz_triggers_job_fkey",
         ),
         sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
+        postgresql_with={"fillfactor": "70"},
         schema=schema,
     )
     op.create_index(
@@ -372,6 +406,14 @@ def upgrade() -> None:
         ["sched_name", "next_fire_time"],
         unique=False,
         postgresql_where=sa.text("misfire_rule = 'NEW'"),
+        schema=schema,
+    )
+    op.create_index(
+        "qrtz_triggers_rate_limited",
+        "qrtz_triggers",
+        ["sched_name", "job_type", "placement", sa.text("GREATEST(rate_limited_until, next_fire_time)")],
+        unique=False,
+        postgresql_where=sa.text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
         schema=schema,
     )
     op.create_index(

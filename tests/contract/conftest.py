@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.harness import Harness, RamHarness, SqlHarness
+from tests.contract.harness import Harness, RamHarness, SqlBackend, SqlHarness
+
+
+@pytest.fixture(scope="session")
+def sql_backends() -> Iterator[dict[str, SqlBackend]]:
+    """The backends by their URL, made by the first test that needs one."""
+    made: dict[str, SqlBackend] = {}
+    yield made
+    for backend in made.values():
+        backend.close()
 
 
 @pytest.fixture(params=["ram", "postgresql"])
@@ -16,6 +25,10 @@ def store(request: pytest.FixtureRequest) -> Iterator[Harness]:
     if request.param == "ram":
         harness = RamHarness()
     else:
-        harness = SqlHarness(request.getfixturevalue("postgres_dsn"))
+        dsn: str = request.getfixturevalue("postgres_dsn")
+        backends: dict[str, SqlBackend] = request.getfixturevalue("sql_backends")
+        if dsn not in backends:
+            backends[dsn] = SqlBackend(dsn)
+        harness = SqlHarness(backends[dsn])
     yield harness
     harness.close()

@@ -28,25 +28,43 @@ class RamHarness(Harness):
         tables.move(tables.triggers[trigger], state, fire_id=fire_id)
 
 
-class SqlHarness(Harness):
-    """The store on a database, whose time is a row that the clock writes."""
+class SqlBackend:
+    """A store on a database, whose time is a row of a table.
 
-    NOW = "(SELECT instant FROM test_clock)"
+    One backend serves many tests, because a new one connects, and prepares every statement again.
+    """
+
+    NAME = "contract"
+    NOW = "(SELECT instant FROM test_time.clock)"
 
     def __init__(self, dsn: str) -> None:
         from quartzpy.store.sql.store import SqlJobStore
 
-        self._connection = psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True)
-        self._connection.execute("CREATE TABLE IF NOT EXISTS test_clock (instant timestamptz NOT NULL)")
-        self._connection.execute("DELETE FROM test_clock")
-        self._connection.execute("INSERT INTO test_clock VALUES (%s)", [START])
-        self._name = "contract"
-        store = SqlJobStore(dsn, SchedulerConfig(name=self._name), now_sql=self.NOW)
-        super().__init__(store, ManualClock(self._write_time))
-        store.open()
+        self.connection = psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://"), autocommit=True)
+        # The table is not among the scheduler's, and stays when those are emptied: statements refer to it.
+        self.connection.execute(
+            "CREATE SCHEMA IF NOT EXISTS test_time;"
+            " CREATE TABLE IF NOT EXISTS test_time.clock (instant timestamptz NOT NULL)"
+        )
+        self.store = SqlJobStore(dsn, SchedulerConfig(name=self.NAME), now_sql=self.NOW)
 
-    def _write_time(self, instant: datetime) -> None:
-        self._connection.execute("UPDATE test_clock SET instant = %s", [instant])
+    def set_time(self, instant: datetime) -> None:
+        if not self.connection.execute("UPDATE test_time.clock SET instant = %s", [instant]).rowcount:
+            self.connection.execute("INSERT INTO test_time.clock VALUES (%s)", [instant])
+
+    def close(self) -> None:
+        self.store.close()
+        self.connection.close()
+
+
+class SqlHarness(Harness):
+    """The store of a backend, on tables that are empty."""
+
+    def __init__(self, backend: SqlBackend) -> None:
+        self._connection = backend.connection
+        backend.set_time(START)
+        super().__init__(backend.store, ManualClock(backend.set_time))
+        self.store.open()
 
     def set_state(self, trigger: TriggerKey, state: TriggerState) -> None:
         self._connection.execute(
@@ -55,12 +73,11 @@ class SqlHarness(Harness):
             [
                 str(state),
                 -1 if state in (TriggerState.ACQUIRED, TriggerState.COMPLETE) else None,
-                self._name,
+                SqlBackend.NAME,
                 trigger.group,
                 trigger.name,
             ],
         )
 
     def close(self) -> None:
-        super().close()
-        self._connection.close()
+        """Leave the store to the next test."""

@@ -14,7 +14,7 @@ from quartzpy.states import Outcome
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 MOMENT = timedelta(milliseconds=50)
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

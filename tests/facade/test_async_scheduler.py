@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from quartzpy import AsyncScheduler, CronTrigger, JobDetail, JobKey, Scheduler, 
 from quartzpy.cli.node import load_app
 from quartzpy.cluster_events import ExecutionEnded
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
+from quartzpy.events import Event, SchedulerStarting
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
@@ -30,9 +31,18 @@ NEVER_SOON = CronTrigger("0 0 0 1 1 ?", "t")
 
 
 @pytest.fixture
-def make(url: str) -> Callable[..., AsyncScheduler]:
+def make(url: str) -> Iterator[Callable[..., AsyncScheduler]]:
+    """Schedulers that are shut down at the test's end."""
     jobs.reset()
-    return lambda **settings: AsyncScheduler(url, **jobs.arguments(**settings))
+    made: list[AsyncScheduler] = []
+
+    def make(**settings: Any) -> AsyncScheduler:
+        made.append(AsyncScheduler(url, **jobs.arguments(**settings)))
+        return made[-1]
+
+    yield make
+    for scheduler in made:
+        scheduler.blocking.shutdown(timeout=timedelta(seconds=5))
 
 
 def a_job(name: str = "job", **options: Any) -> JobDetail:
@@ -150,6 +160,33 @@ def test_run_lets_executions_end_when_its_task_is_cancelled(make: Callable[..., 
         with pytest.raises(asyncio.CancelledError):
             await running
         assert scheduler.is_shut_down
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("enter", [AsyncScheduler.run, AsyncScheduler.__aenter__], ids=["run", "async with"])
+def test_a_start_whose_task_is_cancelled_leaves_no_node(
+    make: Callable[..., AsyncScheduler], enter: Callable[[AsyncScheduler], Awaitable[object]]
+) -> None:
+    starting, go_on = threading.Event(), threading.Event()
+
+    def hold(event: Event) -> None:
+        starting.set()
+        assert go_on.wait(20)
+
+    async def main() -> None:
+        scheduler = make()
+        scheduler.listeners.add_listener(hold, SchedulerStarting)
+        task = asyncio.ensure_future(enter(scheduler))
+        assert await asyncio.to_thread(starting.wait, 20)
+        task.cancel()
+        # The task has seen its cancellation before the start goes on.
+        asyncio.get_running_loop().call_later(0.1, go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert go_on.is_set()
+        assert scheduler.is_shut_down
+        assert not any(thread.alive for thread in scheduler.health().threads)
 
     asyncio.run(main())
 

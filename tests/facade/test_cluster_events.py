@@ -14,7 +14,7 @@ from quartzpy.errors import InvalidValueError
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = 20.0
+SOON = 30.0
 MakeScheduler = Callable[..., Scheduler]
 
 

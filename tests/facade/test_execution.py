@@ -13,7 +13,7 @@ from quartzpy.errors import ExecutionNotFoundError, InvalidJobError, InvalidValu
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 MOMENT = timedelta(milliseconds=50)
 
 

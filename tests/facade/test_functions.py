@@ -14,7 +14,7 @@ from quartzpy.states import Outcome
 from tests.facade import functions, jobs
 from tests.facade.functions import asynchronous, called, plain, undecorated, with_context
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ def test_the_instruction_of_a_job_does_not_affect_a_trigger_that_replaced_its_ow
     later = datetime.now(UTC) + timedelta(hours=1)
     scheduler.schedule_job(job, SimpleTrigger("t", start_time=later), replace=True)
     jobs.go_on.set()
-    assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=30))
     record = scheduler.trigger_record(TriggerKey("t", "DEFAULT"))
     assert record is not None
     assert record.progress.next_fire_time == later
@@ -60,7 +60,7 @@ def test_pausing_a_trigger_while_its_serial_job_runs_leaves_it_paused_and_not_st
     for key in keys:
         scheduler.pause_trigger(key)
     jobs.go_on.set()
-    assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=30))
     records = [scheduler.trigger_record(key) for key in keys]
     assert [record.state for record in records if record] == ["PAUSED", "PAUSED"]
     scheduler.resume_trigger(keys[0])

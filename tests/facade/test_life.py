@@ -20,11 +20,12 @@ from quartzpy.errors import (
     InvalidValueError,
     JobNotFoundError,
     SettingsError,
+    StoreUnavailableError,
 )
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 MakeScheduler = Callable[..., Scheduler]
 
 
@@ -50,6 +51,28 @@ def test_a_wrong_timeout_changes_nothing(scheduler: Scheduler, timeout: Any) -> 
     assert not scheduler.is_shut_down
     scheduler.schedule_job(JobDetail(jobs.Recorded, "job"), SimpleTrigger("t"))
     assert scheduler.wait_until_recorded(1, SOON)
+
+
+def test_a_shutdown_records_at_once_what_could_not_be_recorded_before(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = scheduler._node
+    assert node is not None
+    failed = threading.Event()
+
+    def refuse(*args: object, **options: object) -> None:
+        raise StoreUnavailableError("an outage")
+
+    def retry_in(error: BaseException) -> float:
+        failed.set()
+        return 3600.0
+
+    with monkeypatch.context() as outage:
+        outage.setattr(scheduler._store, "complete", refuse)
+        outage.setattr(node._completer, "retry_in", retry_in)
+        scheduler.schedule_job(JobDetail(jobs.Recorded, "job", durable=True), SimpleTrigger("t"))
+        assert failed.wait(30)
+    assert scheduler.shutdown(timeout=timedelta(seconds=10))
 
 
 def test_a_second_shutdown_tells_how_the_first_one_ended(scheduler: Scheduler) -> None:

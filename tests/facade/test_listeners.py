@@ -25,7 +25,7 @@ from quartzpy.errors import InvalidListenerError, InvalidMatcherError
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 HOUR = timedelta(hours=1)
 
 

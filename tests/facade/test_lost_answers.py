@@ -100,7 +100,7 @@ def test_each_instant_runs_once_though_the_answer_to_a_step_is_lost(
     )
     scheduler.start()
     jobs.next_run()
-    assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=30))
     proxy.cut_after = name_of(statement)
     scheduler.schedule_job(
         JobDetail(jobs.Recorded, "serial", disallow_concurrent=True),
@@ -136,7 +136,7 @@ def test_executions_that_a_node_does_not_know_of_start_at_its_next_check_in(
         )
         assert len(took.fired) == 1
         assert jobs.next_run().trigger_key.name == "late"
-    assert scheduler.wait_until_recorded(1, timedelta(seconds=10))
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=30))
     assert "that it did not know" in caplog.text
 
 

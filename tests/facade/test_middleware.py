@@ -14,7 +14,7 @@ from quartzpy.middleware import Middleware
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 Make = Callable[..., Scheduler]
 
 

@@ -11,7 +11,7 @@ from quartzpy import Job, JobDetail, Scheduler, SimpleTrigger
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 TENTH = timedelta(milliseconds=100)
 
 

@@ -14,7 +14,7 @@ from quartzpy.errors import InvalidJobError, SchedulerStateError, SettingsError
 from quartzpy.states import Outcome, PublicState
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 Make = Callable[..., Scheduler]
 
 
@@ -26,7 +26,7 @@ def run_many(scheduler: Scheduler, count: int, name: str = "job", **values: obje
 
 def started(count: int) -> list[str]:
     """The jobs of the next executions, and that no other begins."""
-    begun = [jobs.ran.get(timeout=10).job_key.name for _ in range(count)]
+    begun = [jobs.ran.get(timeout=30).job_key.name for _ in range(count)]
     assert jobs.nothing_ran()
     return begun
 
@@ -35,7 +35,7 @@ def test_a_job_runs_on_the_threads_of_the_executor_it_names(make_scheduler: Make
     scheduler = make_scheduler(executors={"io": "threads:2"})
     scheduler.start()
     run_many(scheduler, 1, job=jobs.ThreadName, executor="io")
-    assert "-worker-io-" in jobs.ran.get(timeout=10).result
+    assert "-worker-io-" in jobs.ran.get(timeout=30).result
 
 
 def test_each_executor_is_full_for_itself(make_scheduler: Make) -> None:
@@ -130,7 +130,7 @@ def test_a_placement_that_was_never_seen_is_taken_at_once(make_scheduler: Make) 
     scheduler = make_scheduler(checkin_interval="60s", failure_window="300s", idle_wait="60s")
     scheduler.start()
     run_many(scheduler, 1, "first", job=jobs.Recorded)
-    jobs.ran.get(timeout=10)
+    jobs.ran.get(timeout=30)
     run_many(scheduler, 1, "new", job=jobs.Recorded, execution_group="never-seen")
     assert jobs.ran.get(timeout=2).job_key.name == "new"
 
@@ -143,7 +143,7 @@ def test_a_job_moves_to_another_executor(make_scheduler: Make) -> None:
     )
     scheduler.modify_job(JobKey("job", "DEFAULT"), executor="io")
     scheduler.trigger_job(JobKey("job", "DEFAULT"))
-    assert "-worker-io-" in jobs.ran.get(timeout=10).result
+    assert "-worker-io-" in jobs.ran.get(timeout=30).result
 
 
 @pytest.mark.parametrize(

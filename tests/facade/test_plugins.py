@@ -29,7 +29,7 @@ from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 
 TOML = """
 [[job]]

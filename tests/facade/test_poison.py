@@ -15,7 +15,7 @@ from quartzpy.runtime import job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +99,7 @@ def test_a_very_long_timeout_does_not_disable_other_timeouts(scheduler: Schedule
     assert scheduler.wait_until_recorded(1, SOON)
     [execution] = scheduler.executions()
     assert (execution.outcome, "JobTimeoutError" in (execution.error or "")) == (Outcome.FAILED, True)
+    poison.go_on.set()
 
 
 @pytest.mark.parametrize("fails", [False, True])

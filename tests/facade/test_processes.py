@@ -15,7 +15,7 @@ from quartzpy.events import JobWasExecuted
 from quartzpy.states import Outcome
 from tests.facade import jobs, process_jobs
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 
 
 @pytest.fixture

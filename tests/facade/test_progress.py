@@ -26,7 +26,7 @@ from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade import process_jobs
 from tests.runtime.processes import execution_of
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 go_on = threading.Event()
 seen: list[Any] = []
 

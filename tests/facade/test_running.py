@@ -32,7 +32,7 @@ MakeScheduler = Callable[..., Scheduler]
 
 
 def recorded(scheduler: Scheduler, executions: int) -> None:
-    assert scheduler.wait_until_recorded(executions, 10 * SECOND)
+    assert scheduler.wait_until_recorded(executions, 30 * SECOND)
 
 
 def test_a_context_says_all_about_its_execution(scheduler: Scheduler) -> None:

@@ -18,7 +18,7 @@ from tests.facade import functions, jobs
 
 HOUR = timedelta(hours=1)
 LATER = datetime.now(UTC) + timedelta(days=1)
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 
 
 def only_trigger(client: Scheduler, name: str) -> Trigger:

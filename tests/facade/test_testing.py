@@ -28,9 +28,10 @@ def harness() -> SchedulerHarness:
 
 def test_a_month_of_an_hourly_schedule_takes_milliseconds(harness: SchedulerHarness) -> None:
     harness.schedule_job(JobDetail(jobs.Recorded, "hourly"), CronTrigger("0 0 * * * ?", "hourly", time_zone="UTC"))
-    began = time.perf_counter()
+    # Time of the processor: others may keep the machine busy.
+    began = time.process_time()
     executions = harness.advance(30 * DAY)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(executions) == 30 * 24 + 1, "the last instant too"
     assert [execution.fire_time for execution in executions[:2]] == [START + timedelta(hours=n) for n in (0, 1)]
     assert all(execution.fire_time == execution.scheduled_fire_time for execution in executions)

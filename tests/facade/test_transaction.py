@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidValueError, LeaseLostError
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger, events
 from quartzpy.runtime.node import SchedulerNode
 from tests.facade import jobs, poison
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 
 
 @pytest.fixture

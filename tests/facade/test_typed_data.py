@@ -17,7 +17,7 @@ from quartzpy.store.records import ExecutionRecord
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=30)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
 KEY = JobKey("report", "DEFAULT")
 

@@ -27,7 +27,7 @@ from tests.facade import jobs
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=30)
 KEY = TriggerKey("t", "DEFAULT")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -31,18 +32,30 @@ def store() -> RamJobStore:
 
 
 def registration(store: RamJobStore, **settings: str) -> Registration:
-    config = SchedulerConfig.of({**QUICK, "instance_id": "a", **settings})
+    config = SchedulerConfig.of({**QUICK, "instance_id": "registered", **settings})
     return Registration(store, config, SystemClock(), Wakeup())
 
 
+_joined: list[Epoch] = []
+
+
+@pytest.fixture(autouse=True)
+def _leave() -> Iterator[None]:
+    """Give up the epochs of a test: the stores of the next tests count from 1 again."""
+    yield
+    while _joined:
+        _joined.pop().lose()
+
+
 def join(one: Registration) -> Epoch:
-    return one.join(Capabilities(frozenset()))
+    _joined.append(one.join(Capabilities(frozenset())))
+    return _joined[-1]
 
 
 def holder(store: RamJobStore, process: str, window: timedelta = timedelta(seconds=1)) -> Node:
     """Register the holder of the instance id, with the host name and process id of this process."""
     return store.register(
-        "a",
+        "registered",
         host=socket.gethostname(),
         pid=os.getpid(),
         checkin_interval=timedelta(milliseconds=100),
@@ -73,7 +86,7 @@ def test_a_live_node_with_the_same_host_name_and_process_id_is_never_evicted(sto
 def test_the_successor_of_a_container_gets_the_instance_id_when_the_holder_expires(store: RamJobStore) -> None:
     first = holder(store, CONTAINER)
     epoch = join(registration(store))
-    assert epoch.node.instance_id == "a"
+    assert epoch.node.instance_id == "registered"
     with pytest.raises(LeaseLostError):
         store.check_in(first)
 
@@ -114,7 +127,7 @@ def test_a_node_that_lost_its_epoch_rejoins_with_another_one(store: RamJobStore)
     store.leave(old.node)
     old.lose()
     new = one.rejoin(Capabilities(frozenset()))
-    assert new.node.instance_id == "a"
+    assert new.node.instance_id == "registered"
     assert new.node.epoch > old.node.epoch
 
 

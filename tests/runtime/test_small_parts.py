@@ -154,13 +154,14 @@ def test_only_the_epoch_of_the_failed_pass_is_lost() -> None:
 
 def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_garbage() -> None:
     first, second = (Epoch(Node("a", number), ManualClock(), 10.0, 100.0) for number in (-1, -2))
-    assert is_held_here(-1)
+    assert is_held_here("a", -1)
+    assert not is_held_here("b", -1), "each database counts its own epochs"
     first.lose()
-    assert not is_held_here(-1)
-    assert is_held_here(-2)
+    assert not is_held_here("a", -1)
+    assert is_held_here("a", -2)
     del second
     gc.collect()
-    assert not is_held_here(-2)
+    assert not is_held_here("a", -2)
 
 
 def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

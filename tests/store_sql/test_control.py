@@ -63,7 +63,8 @@ def test_a_connection_that_was_ended_while_idle_is_not_used(store: SqlJobStore, 
     node = register(store)
     store.check_in(node)
     connect().execute(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE '%:control'"
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE '%:control'"
     )
     assert store.check_in(node).nodes
 

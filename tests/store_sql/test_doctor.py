@@ -61,6 +61,10 @@ BROKEN = [
     ("unknown-epoch", FIRED.format(state="ACQUIRED")),
     ("stale-copies", "UPDATE qrtz_triggers SET job_type = 'another'"),
     ("stale-copies", "UPDATE qrtz_triggers SET max_concurrent = NULL"),
+    (
+        "stale-copies",
+        """UPDATE qrtz_job_details SET rate_limit = '{"limit": 1, "per_us": 1000000, "burst": 1}'""",
+    ),
     ("stale-copies", 'UPDATE qrtz_job_details SET placement = \'{"executor":"cpu"}\''),
     ("lock-rows", "DELETE FROM qrtz_locks WHERE lock_name = 'TRIGGER_ACCESS'"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,16 +17,17 @@ from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import NAME, register
 
-SOON = 5.0
+SOON = 20.0
 NEVER = 0.15
 NOW = datetime.now(UTC)
 
 
 @pytest.fixture
-def news(store: SqlJobStore) -> Subscription:
+def news(store: SqlJobStore) -> Iterator[Subscription]:
     found = store.subscribe()
     assert found is not None
-    return found
+    yield found
+    found.close()
 
 
 def put(store: SqlJobStore, name: str, after: timedelta, job_type: str = "known") -> None:
@@ -131,3 +132,14 @@ def test_a_subscription_whose_connection_was_cut_reports_it(
     with pytest.raises(StoreUnavailableError):
         list(map(news.wait, [SOON] * 10))
     news.close()
+
+
+def test_a_rate_limit_that_changes_is_announced_because_triggers_may_fire_sooner(
+    store: SqlJobStore, news: Subscription
+) -> None:
+    limited = JobDetail("known", "limited", durable=True, rate_limit="1/day")
+    store.store_jobs([JobEntry(limited, [])], replace=True)
+    store.store_jobs([JobEntry(limited, [])], replace=True)
+    assert not news.wait(NEVER)
+    store.modify_job(limited.key, lambda job: job.with_values({"rate_limit": "10/s"}), keeps_data=True)
+    assert news.wait(SOON)

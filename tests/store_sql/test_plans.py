@@ -24,10 +24,12 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.sql import pages
-from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
-from quartzpy.store.sql.complete import PURGE
+from quartzpy.store.sql.acquire import ACQUIRE, ACQUIRE_UNLIMITED
 from quartzpy.store.sql.conninfo import session_settings
+from quartzpy.store.sql.due import NEXT_DUE
 from quartzpy.store.sql.misfire import MOVE
+from quartzpy.store.sql.purge import PURGE
+from quartzpy.store.sql.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
 
@@ -61,7 +63,7 @@ VALUES: dict[str, Any] = {
     "executors": ["default"],
     "workers": [LIMIT],
     "groups": [""],
-    "rooms": [LIMIT],
+    "group_slots": [LIMIT],
     "channel": "plans",
     "passed_over": [],
     "threshold": "60 s",
@@ -269,7 +271,9 @@ def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> Non
 
 
 @pytest.mark.parametrize("statistics", STATISTICS)
-@pytest.mark.parametrize("text", [ACQUIRE, NEXT_DUE], ids=["acquire", "next due"])
+@pytest.mark.parametrize(
+    "text", [ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE], ids=["acquire", "acquire without limits", "next due"]
+)
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],
     connect: Callable[[], psycopg.Connection[Any]],
@@ -296,3 +300,51 @@ def test_misfired_triggers_are_moved_without_a_look_at_the_others(
     assert [node["Actual Rows"] for node in plan if node.get("Relation Name") == "qrtz_misfires"] == [0], "an INSERT"
     scans = scans_of_triggers(plan)
     assert max(walked(node) for node in scans) == LIMIT, scans
+
+
+RATE_LIMITED = """
+UPDATE qrtz_job_details SET rate_limit = '{"limit": 100, "per_us": 60000000, "burst": 5}' WHERE job_name = 'known';
+UPDATE qrtz_triggers t
+   SET rate_limit = j.rate_limit, misfire_rule = 'RATE_LIMIT', next_fire_time = now() - interval '1 s',
+       rate_limited_until = CASE WHEN t.generation % 100 = 0 THEN now() ELSE now() + interval '1 hour' END
+  FROM qrtz_job_details j
+ WHERE j.sched_name = 'plans' AND j.job_name = t.job_name AND j.rate_limit IS NOT NULL AND t.sched_name = 'plans'
+"""
+TURNS = 30
+
+
+@pytest.mark.parametrize("statistics", STATISTICS)
+@pytest.mark.parametrize(("text", "most"), [(ADMIT, 2 * TURNS), (NEXT_TURN, 2)], ids=["admit", "next turn"])
+def test_rate_limits_are_asked_only_about_triggers_whose_turn_it_is(
+    explain: Callable[[str], list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    text: str,
+    most: int,
+    statistics: str,
+) -> None:
+    """However many are held back: 3,000 here, of which it is the turn of 30."""
+    with_statistics(connect(), statistics)
+    connect().execute(RATE_LIMITED)
+    plan = explain(text)
+    scans = scans_of_triggers(plan)
+    indexed = [node for node in scans if node.get("Index Name") == "qrtz_triggers_rate_limited"]
+    assert indexed, scans
+    assert max(walked(node) for node in scans) <= most, scans
+    admitted = [node for node in plan if node.get("CTE Name") == "admitted" and node["Node Type"] == "CTE Scan"]
+    assert [node["Actual Rows"] for node in admitted] == ([5] if text is ADMIT else [])
+
+
+@pytest.mark.parametrize("statistics", ["none", "good"])
+def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
+    explain: Callable[[str], list[dict[str, Any]]],
+    connect: Callable[[], psycopg.Connection[Any]],
+    statistics: str,
+) -> None:
+    connect().execute(FILL_PAGES)
+    with_statistics(connect(), statistics)
+    for text in (ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE):
+        plan = explain(text)
+        assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]
+        assert not [node for node in plan if node.get("Index Name") == "qrtz_triggers_rate_limited"]
+    [look] = [node for node in plan if node.get("Index Name") == "qrtz_job_details_rate_limit"]
+    assert walked(look) == 0

@@ -12,6 +12,7 @@ import pytest
 
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.job import JobDetail
+from quartzpy.rate_limit import RateLimit
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
@@ -212,3 +213,15 @@ def test_storing_many_triggers_takes_few_round_trips(remote: SqlJobStore, proxy:
     warm(remote, register(remote))
     with flights(proxy, 1 + 1 + 3 + 1):  # the job; whether all is ordinary; three chunks; the lock with COMMIT
         stored(remote, *[prepared(f"t{n}", age=-SECOND) for n in range(6_000)])
+
+
+def test_a_rate_limit_takes_no_round_trip_of_its_own(remote: SqlJobStore, proxy: Proxy) -> None:
+    node = register(remote)
+    limited = replace(JOB, rate_limit=RateLimit(10, per=1, burst=2))
+    remote.store_jobs([JobEntry(limited, [prepared(f"t{n}") for n in range(5)])], replace=True)
+    # The first step of a process learns that there is a limit.
+    with flights(proxy, 2):
+        first, _, _ = take(remote, node)
+    assert len(first) == 2
+    with flights(proxy, 1):
+        take(remote, node)

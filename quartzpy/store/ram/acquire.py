@@ -20,6 +20,7 @@ from quartzpy.store.protocol import (
     Notification,
     SkippedTrigger,
 )
+from quartzpy.store.ram.rate_limits import admit, next_turn, spend
 from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_job, load_trigger
 from quartzpy.store.ram.tables import Tables
 from quartzpy.triggers.trigger import TriggerProgress
@@ -55,6 +56,14 @@ def acquire(
     now = tables.require(node)
     result = StepResult()
     overlaps = Overlaps(tables, node, now, result)
+    admitted = admit(
+        tables,
+        available_slots,
+        now,
+        limit=limit,
+        misfire_threshold=misfire_threshold,
+        passed_over=passed_over,
+    )
     eligible = _eligible(tables, available_slots, now, limit, now + look_ahead, misfire_threshold, passed_over)
     for row, passed in newest_first([(row, passed_instants(row, row.upcoming, now)) for row in eligible]):
         at = row.progress.next_fire_time
@@ -69,13 +78,14 @@ def acquire(
             coalesced_fire_times = (at, *passed) if passed else ()
             to = following(row, row.upcoming, len(passed))
             result.fired.append(fire_row(tables, node, row, tables.next_number(), *to, now, coalesced_fire_times))
+    spend(tables, admitted, now)
     on_time = tables.due.on_time(available_slots, now, misfire_threshold, 1, beyond=len(passed_over))
     left = next((entry for entry in on_time if tables.triggers[entry.key].generation not in passed_over), None)
     return Acquisition(
         now,
         tuple(result.fired),
         tuple(result.acquired),
-        None if left is None else left.at,
+        min((at for at in (left and left.at, next_turn(tables, available_slots, passed_over)) if at), default=None),
         tuple(result.skipped),
         tables.due.placed,
     )

@@ -39,8 +39,8 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         tables.history.append(
             row.ended(
                 completion.outcome,
-                completion.ended_at,
-                started_at=completion.started_at,
+                _between(row, completion.ended_at, now),
+                started_at=_between(row, completion.started_at, now),
                 error=completion.error,
                 result_text=completion.result,
                 log_text=completion.log,
@@ -63,6 +63,11 @@ def complete(tables: Tables, node: Node, completions: Sequence[Completion]) -> C
         _end_trigger(tables, completion)
     times = [row.progress.next_fire_time for row in unblocked if row.progress.next_fire_time]
     return CompletionOutcome(now, fenced=frozenset(fenced), earliest_unblocked=min(times, default=None), paused=paused)
+
+
+def _between(row: FiredRow, instant: datetime, now: datetime) -> datetime:
+    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock."""
+    return min(max(instant, row.fire_time), now)
 
 
 def _count_failures(tables: Tables, ended: Sequence[Completion]) -> set[JobKey]:

@@ -89,12 +89,17 @@ class MisfireRule(NamedTuple):
 
     ignores_misfires: bool
     own_threshold: timedelta | None
+    is_rate_limited: bool = False
+    """True if a rate limit decides when the trigger may fire; its entry has the instant at which the limit is asked."""
 
     def earliest_on_time(self, now: datetime, threshold: timedelta) -> datetime:
         """Return the instant before which a due trigger has misfired."""
         if self.ignores_misfires:
             return _BEGINNING
         return now - (threshold if self.own_threshold is None else self.own_threshold)
+
+
+RATE_LIMITED = MisfireRule(ignores_misfires=True, own_threshold=None, is_rate_limited=True)
 
 
 class DueIndex:
@@ -104,6 +109,12 @@ class DueIndex:
         self._dispatch_keys: dict[DispatchKey, dict[MisfireRule, SortedEntries]] = {}
         self.placed: frozenset[DispatchKey] = frozenset()
         """The dispatch keys with a placement for which triggers are waiting."""
+        self._rate_limited = 0
+
+    @property
+    def has_rate_limits(self) -> bool:
+        """True if a waiting trigger has a rate limit."""
+        return self._rate_limited > 0
 
     def add(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
         by_rule = self._dispatch_keys.setdefault(dispatch_key, {})
@@ -112,10 +123,12 @@ class DueIndex:
             if dispatch_key.placement:
                 self.placed |= {dispatch_key}
         by_rule[rule].add(entry)
+        self._rate_limited += rule.is_rate_limited
 
     def remove(self, dispatch_key: DispatchKey, rule: MisfireRule, entry: Entry) -> None:
         by_rule = self._dispatch_keys[dispatch_key]
         by_rule[rule].remove(entry)
+        self._rate_limited -= rule.is_rate_limited
         if not by_rule[rule]:
             del by_rule[rule]
             if not by_rule:
@@ -141,6 +154,17 @@ class DueIndex:
                 )
                 for slot in dict.fromkeys(available_slots)
                 for rule, entries in self._dispatch_keys.get(slot.dispatch_key, {}).items()
+                if not rule.is_rate_limited
+            )
+        )
+
+    def turns(self, dispatch_keys: Iterable[DispatchKey], limit: int) -> Iterator[Entry]:
+        """Yield, in order, the entries with a rate limit: the first ones of each dispatch key."""
+        return merge(
+            *(
+                islice(self._dispatch_keys[dispatch_key][RATE_LIMITED].since(_BEGINNING), limit)
+                for dispatch_key in dict.fromkeys(dispatch_keys)
+                if RATE_LIMITED in self._dispatch_keys.get(dispatch_key, {})
             )
         )
 

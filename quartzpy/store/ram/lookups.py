@@ -31,6 +31,7 @@ def trigger_record(row: TriggerRow) -> TriggerRecord:
         upcoming=row.upcoming.instants,
         error=row.error,
         catch_up_until=row.catch_up_until,
+        rate_limited_until=row.rate_limited_until,
         kind=row.bare.kind,
         calendar=row.bare.calendar,
         priority=row.bare.priority,

@@ -48,11 +48,10 @@ class RamSubscription:
     def wait(self, timeout: float) -> Collection[Notification]:
         with self._changed:
             self._changed.wait_for(lambda: self._received or self._interrupted, timeout)
-            received, self._received, self._interrupted = self._received, set(), False
+            received, self._received = self._received, set()
             return received
 
     def interrupt(self) -> None:
-        """See `Subscription.interrupt`."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

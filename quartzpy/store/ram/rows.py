@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Any
 
 from quartzpy.continuation import as_continuations
@@ -11,6 +12,7 @@ from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.progress import Progress
+from quartzpy.rate_limit import RateLimit
 from quartzpy.states import (
     ExecutionState,
     FiredState,
@@ -22,13 +24,42 @@ from quartzpy.states import (
 )
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, PauseNote
 from quartzpy.store.ram.concurrency import concurrency_key
-from quartzpy.store.ram.index import Entry, MisfireRule
+from quartzpy.store.ram.index import RATE_LIMITED, Entry, MisfireRule
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 _NEVER_LATE = MisfireRule(True, None)
 _LATE_AT_ONCE = MisfireRule(False, timedelta())
+
+
+class Admission(Enum):
+    """The part of a job's rate limit in the next fire of a trigger."""
+
+    ASKED = auto()
+    """The limit is asked before the trigger fires."""
+    ADMITTED = auto()
+    """The limit allows the trigger to fire in the present step."""
+    LATE = auto()
+    """The trigger is late, and not because of the limit: the misfire step decides."""
+
+
+_RULES = {
+    Admission.ASKED: RATE_LIMITED,
+    Admission.ADMITTED: _NEVER_LATE,
+    Admission.LATE: _LATE_AT_ONCE,
+}
+
+
+@dataclass(slots=True)
+class RateRow:
+    """The state of the rate limit of a job for one value of its concurrency key; see `RateLimit`."""
+
+    tat: datetime | None = None
+    queued_until: datetime | None = None
+    """The last turn that was given to a trigger."""
+    queued_interval: timedelta | None = None
+    """The interval between turns at that time."""
 
 
 class JobRow:
@@ -48,6 +79,7 @@ class JobRow:
         "node_deaths",
         "overlap_policy",
         "owner",
+        "rate_limit",
         "retry",
         "triggers",
     )
@@ -70,6 +102,7 @@ class JobRow:
         self.retry = detail.retry.as_text() if detail.retry else None
         self.data = encode(detail.data)
         self.continuations = as_continuations(detail.continuations)
+        self.rate_limit: RateLimit | None = detail.rate_limit
         self._detail = replace(detail, job=self.job_type, data=None)
 
     @property
@@ -122,6 +155,7 @@ class TriggerRow:
 
     __slots__ = (
         "_usual_rule",
+        "admission",
         "attempt",
         "bare",
         "catch_up_until",
@@ -138,6 +172,7 @@ class TriggerRow:
         "owner",
         "pause",
         "progress",
+        "rate_limited_until",
         "schedule_hash",
         "state",
         "upcoming",
@@ -162,6 +197,8 @@ class TriggerRow:
         self.become(trigger)
         self.catch_up_until: datetime | None = None
         self.missed_policy = Missed.MISFIRE
+        self.admission = Admission.ASKED
+        self.rate_limited_until: datetime | None = None
         self.state = TriggerState.COMPLETE
         self.progress = progress
         self.upcoming = upcoming
@@ -188,12 +225,21 @@ class TriggerRow:
         only the misfire step takes it."""
         if self.missed_policy is not Missed.MISFIRE:
             return _LATE_AT_ONCE
+        if self.job.rate_limit is not None:
+            return _RULES[self.admission]
         return self._usual_rule if self.catch_up_until is None else _NEVER_LATE
+
+    @property
+    def bucket(self) -> tuple[JobKey, str]:
+        """The job and the concurrency key, for which a rate limit holds."""
+        return self.job.key, self.concurrency_key
 
     @property
     def entry(self) -> Entry:
         at = self.progress.next_fire_time
         assert at is not None
+        if self.rate_limited_until is not None and self.rule is RATE_LIMITED:
+            at = max(at, self.rate_limited_until)
         return Entry(at, -self.bare.priority, self.key.group, self.key.name)
 
 

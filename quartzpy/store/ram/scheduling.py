@@ -105,6 +105,8 @@ def _store_trigger(tables: Tables, prepared: PreparedTrigger) -> None:
     revision = None if trigger.calendar is None else tables.calendars[trigger.calendar].revision
     horizon = prepared.upcoming if prepared.calendar_revision == revision else UpcomingFireTimes()
     row = TriggerRow(trigger, job, tables.next_number(), prepared.progress, horizon, prepared.schedule_hash)
+    if old is not None and old.bucket == row.bucket:
+        row.rate_limited_until = old.rate_limited_until
     tables.add_trigger(row, tables.state_of_new(row))
 
 

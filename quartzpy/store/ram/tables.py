@@ -29,7 +29,7 @@ from quartzpy.states import (
 from quartzpy.store.protocol import Node, Notification, StoredCalendar
 from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.index import DueIndex
-from quartzpy.store.ram.rows import FiredRow, JobRow, TriggerRow
+from quartzpy.store.ram.rows import Admission, FiredRow, JobRow, RateRow, TriggerRow
 from quartzpy.store.records import ExecutionRecord, MisfireRecord, NodeRecord
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 from quartzpy.triggers.upcoming import UpcomingFireTimes
@@ -102,6 +102,7 @@ class Tables:
         self.versions: dict[str, str] = {}
         self.history: deque[ExecutionRecord] = deque(maxlen=HISTORY)
         self.misfires: deque[MisfireRecord] = deque(maxlen=HISTORY)
+        self.rate_limits: dict[tuple[JobKey, str], RateRow] = {}
         self.due = DueIndex()
         self.by_state: dict[TriggerState, dict[TriggerKey, TriggerRow]] = {state: {} for state in TriggerState}
         self.notifications: set[Notification] = set()
@@ -206,6 +207,7 @@ class Tables:
         if missed_policy is not None:
             row.missed_policy = missed_policy
             row.catch_up_until = row.catch_up_until if missed_policy is Missed.MISFIRE else None
+        row.admission = Admission.ASKED
         row.state = state
         row.fire_id = fire_id
         if progress is not None:
@@ -216,17 +218,32 @@ class Tables:
             row.upcoming = upcoming
         self._enter(row)
 
+    def set_admission(self, row: TriggerRow, admission: Admission) -> None:
+        """Change the part of the rate limit in the next fire of a waiting trigger."""
+        self._exit(row)
+        row.admission = admission
+        self._enter(row)
+
+    def hold_back(self, row: TriggerRow, until: datetime) -> None:
+        """Let a waiting trigger wait for its rate limit until this instant."""
+        self._exit(row)
+        row.rate_limited_until = until
+        self._enter(row)
+
     def redefine(self, job: JobRow, detail: JobDetail) -> None:
         """Replace a job's definition; re-index its triggers, and void the claims that the old definition allowed."""
-        was = (job.dispatch_key, job.limit, job.overlap_policy)
+        was = (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
         had_key = job.concurrency_key
         waiting = [row for row in job.triggers.values() if row.state is TriggerState.WAITING]
         for row in waiting:
             self.due.remove(job.dispatch_key, row.rule, row.entry)
         job.become(detail)
+        if job.rate_limit != was[-1]:
+            for row in job.triggers.values():
+                row.rate_limited_until = None
         for row in waiting:
             self.due.add(job.dispatch_key, row.rule, row.entry)
-        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy)
+        is_other = was != (job.dispatch_key, job.limit, job.overlap_policy, job.rate_limit)
         if had_key is not None or job.concurrency_key is not None:
             for row in job.triggers.values():
                 key = concurrency_key(job.concurrency_key, job.data, row.data)

@@ -25,6 +25,7 @@ from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.naming import renamed, renamed_sql
 from quartzpy.store.sql.recover import FREE, REPAIR, STUCK
 from quartzpy.store.sql.session import SqlSession
+from quartzpy.store.sql.settling import RULE_OF_JOB
 from quartzpy.store.sql.tables import metadata
 
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -41,8 +42,8 @@ SELECT f.fire_id::text, f.trigger_group || '.' || f.trigger_name, f.state, f.ins
  ORDER BY f.fire_id
 """
 _DISAGREES = """
-(t.job_type, t.max_concurrent, t.overlap_policy, t.placement)
-    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
+(t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
 """
 COPIES = f"""
 SELECT t.trigger_group || '.' || t.trigger_name
@@ -56,8 +57,8 @@ SELECT t.trigger_group || '.' || t.trigger_name
 REPAIR_COPIES = f"""
 UPDATE $triggers t
    SET job_type = d.job_type, max_concurrent = d.max_concurrent, overlap_policy = d.overlap_policy,
-       placement = d.placement
-  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement
+       placement = d.placement, rate_limit = d.rate_limit, misfire_rule = {RULE_OF_JOB.replace("j.", "d.")}
+  FROM (SELECT t.ctid AS row, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit
           FROM $triggers t
           JOIN $job_details j ON j.sched_name = t.sched_name AND j.job_group = t.job_group AND j.job_name = t.job_name
          WHERE t.sched_name = %(sched)s AND t.trigger_state <> 'ACQUIRED' AND {_DISAGREES}
@@ -69,6 +70,8 @@ SELECT t.job_type, t.placement, count(*)::int, min(t.next_fire_time)
   FROM $triggers t
  WHERE t.sched_name = %(sched)s AND t.trigger_state = 'WAITING'
    AND t.next_fire_time < $now - %(patience)s::interval
+   AND (t.rate_limit IS NULL OR t.rate_limited_until IS NULL
+        OR t.rate_limited_until < $now - %(patience)s::interval)
  GROUP BY 1, 2
  ORDER BY 4
 """

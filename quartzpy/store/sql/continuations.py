@@ -14,10 +14,10 @@ from quartzpy.job_data import (
     PREDECESSOR_RESULT,
 )
 from quartzpy.keys import CONTINUATIONS
-from quartzpy.store.sql.rerun import Again, again
+from quartzpy.store.sql.rerun import Rerun, rerun
 from quartzpy.store.sql.settling import key_of
 
-CONTINUATION = Again(
+CONTINUATION = Rerun(
     group=CONTINUATIONS,
     name="'after_' || f.fire_id || '_' || f.place",
     at="$now",
@@ -56,7 +56,7 @@ followers AS MATERIALIZED (
       FROM links l
      CROSS JOIN LATERAL (
         SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
-               o.concurrency_key, o.job_data
+               o.rate_limit, o.concurrency_key, o.job_data
           FROM $job_details o
          WHERE o.ctid = l.row
            FOR NO KEY UPDATE SKIP LOCKED) AS j
@@ -69,7 +69,7 @@ def continued(ended: str) -> str:
 
     These are rows like those of `fired_triggers`, with an outcome and a result (a text).
     """
-    return again(
+    return rerun(
         "continued",
         f"""(
         SELECT e.fire_id, e.sched_name, l.place, l.job_group, l.job_name, e.priority, l.given AS trigger_data,

@@ -8,8 +8,8 @@ trigger.
 
 from __future__ import annotations
 
-import os
 import select
+import socket
 import threading
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -32,7 +32,7 @@ SELECT pg_notify(%(channel)s, 'scheduled')
  WHERE w.at <= $now
     OR NOT EXISTS (SELECT FROM $triggers t
                     WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type AND t.placement = j.placement
-                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE') AND t.trigger_state = 'WAITING'
+                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE', 'RATE_LIMIT') AND t.trigger_state = 'WAITING'
                       AND t.next_fire_time > $now AND t.next_fire_time <= w.at
                       AND t.xmin <> pg_current_xact_id()::xid)
 HAVING count(*) > 0
@@ -77,14 +77,14 @@ class Listener:
     ) -> None:
         self._connection = connection
         self._is_current = is_current
+        self._lock = threading.Lock()
+        # The reading end becomes readable when the writing end is closed.
+        self._interrupted, self._interrupt = socket.socketpair()
         try:
             connection.execute(f'LISTEN "{channel}"'.encode())
         except psycopg.Error as error:
-            connection.close()
+            self.close()
             raise translate(error) from error
-        self._interrupted, self._interrupting = os.pipe()
-        self._closing = threading.Lock()
-        self._is_closed = False
 
     def wait(self, timeout: float) -> Collection[Notification]:
         """Return the notifications that arrived within `timeout` seconds."""
@@ -96,11 +96,9 @@ class Listener:
             poller = select.poll()
             poller.register(pgconn.socket, select.POLLIN)
             poller.register(self._interrupted, select.POLLIN)
-            ready = dict(poller.poll(timeout * 1000))
-            if not ready:
+            ready = [descriptor for descriptor, _ in poller.poll(timeout * 1000)]
+            if pgconn.socket not in ready:
                 return ()
-            if self._interrupted in ready:
-                os.read(self._interrupted, 1)
             pgconn.consume_input()
             received: set[Notification] = set()
             while (notification := pgconn.notifies()) is not None:
@@ -115,15 +113,10 @@ class Listener:
 
     def interrupt(self) -> None:
         """See `Subscription.interrupt`."""
-        # Another thread may close the descriptors meanwhile, and their numbers may be given to other files.
-        with self._closing:
-            if not self._is_closed:
-                os.write(self._interrupting, b"!")
+        with self._lock:
+            self._interrupt.close()
 
     def close(self) -> None:
+        self.interrupt()
+        self._interrupted.close()
         self._connection.close()
-        with self._closing:
-            if not self._is_closed:
-                self._is_closed = True
-                os.close(self._interrupted)
-                os.close(self._interrupting)

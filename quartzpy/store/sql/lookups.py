@@ -21,7 +21,7 @@ from quartzpy.triggers.trigger import TriggerProgress
 JOB_COLUMNS = """
 j.job_name, j.job_group, j.job_type, j.description, j.is_durable, j.max_concurrent, j.overlap_policy, j.concurrency_key,
        j.placement, j.persists_data, j.requests_recovery, j.retry_policy::text, j.timeout, j.pause_after_failures,
-       j.job_data::text, j.continuations::text, j.display_name, j.capture_logs
+       j.job_data::text, j.continuations::text, j.rate_limit::text, j.display_name, j.capture_logs
 """
 JOBS = f"""
 SELECT {JOB_COLUMNS}
@@ -35,7 +35,7 @@ SELECT t.trigger_name, t.trigger_group, t.job_group, t.job_name, t.kind, t.sched
        t.start_time, t.end_time, t.priority, t.misfire_instruction, t.misfire_threshold, t.calendar_name,
        t.job_data::text, t.job_type, t.trigger_state, t.next_fire_time, t.prev_fire_time, t.times_triggered,
        t.generation, t.upcoming, t.error, t.catch_up_until, t.schedule_hash,
-       t.paused_at, t.paused_by, t.pause_reason
+       t.paused_at, t.paused_by, t.pause_reason, t.rate_limited_until
   FROM {source} t
 """
 _TRIGGER = TRIGGER.format(source="$triggers")
@@ -170,6 +170,7 @@ def trigger_record(row: tuple[Any, ...]) -> TriggerRecord:
         paused_at=paused_at,
         paused_by=paused_by,
         pause_reason=pause_reason,
+        rate_limited_until=row[27],
     )
 
 

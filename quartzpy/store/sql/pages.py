@@ -105,7 +105,8 @@ _SCHEDULED_OF_ALL = f"""
 {WAITING}
 {_SCHEDULED}
   FROM waiting w
- CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('SKIP'), ('ONCE'), ('NEW')) AS rule(name)
+ CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE'), ('RATE_LIMIT'), ('LATE'), ('SKIP'), ('ONCE'),
+                   ('NEW')) AS rule(name)
  CROSS JOIN LATERAL (
     SELECT trigger_group, trigger_name, job_group, job_name, next_fire_time, attempt, job_data
     {

@@ -33,6 +33,7 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     VERSION_TABLE: {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_job_details": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_triggers": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_rate_limits": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
     "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},

@@ -28,7 +28,7 @@ _SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::tex
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Rerun:
     """A kind of one-shot trigger, as SQL over the fired row `f`.
 
     `identity` are the columns by which `f` is joined with the job that the trigger fires.
@@ -42,7 +42,7 @@ class Again:
     identity: str = "fire_id"
 
 
-RECOVERY = Again(
+RECOVERY = Rerun(
     group=RECOVERING_JOBS,
     name="'recover_' || left(f.instance_id, 150) || '_' || f.fire_id",
     at="f.scheduled_time",
@@ -53,7 +53,7 @@ RECOVERY = Again(
         '{ORIGINAL_FIRE_TIME}', {_FIRED_AT},
         '{ORIGINAL_SCHEDULED_FIRE_TIME}', {_SCHEDULED_AT}""",
 )
-RETRY = Again(
+RETRY = Rerun(
     group=RETRYING_JOBS,
     name="'retry_' || f.attempt || '_' || f.fire_id",
     at="$now + f.retry_after",
@@ -78,31 +78,34 @@ def repeatable(name: str, fired: str) -> str:
     transaction has locked."""
     return f"""
 {name} AS MATERIALIZED (
-    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.mode
+    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
       FROM {fired} AS f
      CROSS JOIN LATERAL (
-        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode FROM $job_details o
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode FROM $job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
            FOR NO KEY UPDATE SKIP LOCKED) AS j
 )"""
 
 
-def again(name: str, fired: str, jobs: str, kind: Again) -> str:
+def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
     """Return SQL, which the caller completes, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-        max_concurrent, overlap_policy, placement, concurrency_key, kind, schedule, trigger_state, held_by_mode,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
         next_fire_time, upcoming_is_complete, start_time, priority,
         misfire_instruction, misfire_rule, attempt, job_data)
     SELECT f.sched_name, nextval('$fire_ids'), '{kind.group}', {kind.name},
-           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, f.concurrency_key,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
            'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
            CASE WHEN {_GROUP_IS_PAUSED.format(group=kind.group)} OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT {_GROUP_IS_PAUSED.format(group=kind.group)},
-           {kind.at}, true, {kind.at}, f.priority, 'ignore', 'IGNORE', {kind.attempt},
+           {kind.at}, true, {kind.at}, f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')
       FROM (SELECT * FROM {fired}) AS f
       JOIN {jobs} AS j USING ({kind.identity})

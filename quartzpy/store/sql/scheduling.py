@@ -23,11 +23,11 @@ from quartzpy.store.protocol import JobEntry
 from quartzpy.store.records import Owned
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.calendars import held_revisions
-from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.listen import announcement, news
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOBS, TRIGGERS, trigger_record
+from quartzpy.store.sql.orphans import orphans
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import (
     COPIES,
@@ -47,24 +47,24 @@ CHUNK = 2_000
 
 STORE_JOBS = """
 INSERT INTO $job_details AS j (sched_name, job_group, job_name, description, job_type, is_durable, max_concurrent,
-       overlap_policy, concurrency_key, placement, persists_data, requests_recovery, retry_policy, timeout,
+       overlap_policy, concurrency_key, rate_limit, placement, persists_data, requests_recovery, retry_policy, timeout,
        pause_after_failures, job_data, continuations, display_name, capture_logs)
 SELECT %(sched)s, w.job_group, w.job_name, w.description, w.job_type, w.durable, w.max_concurrent, w.overlap_policy,
-       w.concurrency_key, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout, w.pause_after, w.data::jsonb,
-       w.continuations::jsonb, w.display_name, w.capture_logs
+       w.concurrency_key, w.rate_limit::jsonb, w.placement, w.persists, w.recovery, w.retry::jsonb, w.timeout,
+       w.pause_after, w.data::jsonb, w.continuations::jsonb, w.display_name, w.capture_logs
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(descriptions)s::text[], %(types)s::text[], %(durable)s::bool[],
-              %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(placements)s::text[],
-              %(persists)s::bool[],
+              %(limits)s::int[], %(overlap_policy)s::text[], %(concurrency_keys)s::text[], %(rate_limits)s::text[],
+              %(placements)s::text[], %(persists)s::bool[],
               %(recovery)s::bool[], %(retries)s::text[], %(timeouts)s::interval[], %(pause_after)s::int[],
               %(data)s::text[], %(continuations)s::text[], %(display_names)s::text[], %(capture_logs)s::text[])
        AS w(job_group, job_name, description, job_type, durable, max_concurrent, overlap_policy, concurrency_key,
-            placement, persists,
+            rate_limit, placement, persists,
             recovery, retry, timeout, pause_after, data, continuations, display_name, capture_logs)
  ORDER BY w.job_group, w.job_name
     ON CONFLICT (sched_name, job_group, job_name) DO UPDATE
    SET description = excluded.description, job_type = excluded.job_type, is_durable = excluded.is_durable,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       concurrency_key = excluded.concurrency_key, placement = excluded.placement,
+       concurrency_key = excluded.concurrency_key, rate_limit = excluded.rate_limit, placement = excluded.placement,
        persists_data = excluded.persists_data,
        requests_recovery = excluded.requests_recovery, retry_policy = excluded.retry_policy,
        timeout = excluded.timeout, pause_after_failures = excluded.pause_after_failures,
@@ -81,13 +81,13 @@ RETURNING j.job_group, j.job_name, j.xmax <> 0
 # For jobs that will be replaced: do the values change of which their triggers have copies?
 COMPARE_JOBS = """
 SELECT j.job_group, j.job_name,
-       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
-           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement)
+       (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
+           IS DISTINCT FROM (w.job_type, w.max_concurrent, w.overlap_policy, w.placement, w.rate_limit)
            -- The data, which the values of its key come from, may be another.
            OR j.concurrency_key IS NOT NULL OR w.concurrency_key IS NOT NULL
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[], %(overlap_policy)s::text[],
-              %(placements)s::text[], %(concurrency_keys)s::text[])
-       AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key)
+              %(placements)s::text[], %(concurrency_keys)s::text[], %(rate_limits)s::text[]::jsonb[])
+       AS w(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, concurrency_key, rate_limit)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  ORDER BY j.job_group, j.job_name
    FOR NO KEY UPDATE OF j
@@ -155,7 +155,9 @@ _KEPT_SCHEDULE = """
                                   ELSE jsonb_build_object('catch_up', excluded.schedule -> 'catch_up') END
 """
 _KEPT_RULE = f"""
-CASE WHEN {_SAME_MISFIRE} OR t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+     WHEN excluded.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+     WHEN {_SAME_MISFIRE} AND t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
      WHEN excluded.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN excluded.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
 """
@@ -181,16 +183,17 @@ _KEY = key_of("w.data::jsonb", "j")
 STORE_TRIGGERS = f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
 INSERT INTO $triggers AS t (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
-       max_concurrent, overlap_policy, placement,
+       max_concurrent, overlap_policy, placement, rate_limit,
        concurrency_key, description, kind, schedule, trigger_state, held_by_mode,
        next_fire_time, prev_fire_time, upcoming, upcoming_is_complete,
        times_triggered, start_time, end_time, priority, misfire_instruction, misfire_rule, misfire_threshold,
        calendar_name, job_data, schedule_hash)
 SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_group, w.job_name, j.job_type,
-       j.max_concurrent, j.overlap_policy, j.placement, {_KEY}, w.description, w.kind, w.schedule::jsonb,
+       j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, {_KEY}, w.description, w.kind, w.schedule::jsonb,
        {state_of("w", "j", _KEY)}, {held_by_mode("w")}, w.next_fire_time,
        w.prev_fire_time, w.upcoming::timestamptz[], w.is_complete, w.times, w.start_time, w.end_time, w.priority,
-       w.misfire, w.rule, w.threshold, w.calendar, w.data::jsonb, w.hash
+       w.misfire, CASE WHEN j.rate_limit IS NULL OR w.rule = 'NEW' THEN w.rule ELSE 'RATE_LIMIT' END, w.threshold,
+       w.calendar, w.data::jsonb, w.hash
   FROM before
  CROSS JOIN unnest(%(groups)s::text[], %(names)s::text[], %(job_groups)s::text[], %(job_names)s::text[],
               %(descriptions)s::text[], %(kinds)s::text[], %(schedules)s::text[], %(next)s::timestamptz[],
@@ -212,14 +215,17 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        catch_up_until = CASE WHEN {SAME_SCHEDULE} AND {_SAME_MISFIRE} THEN t.catch_up_until END,
        job_group = excluded.job_group, job_name = excluded.job_name, job_type = excluded.job_type,
        max_concurrent = excluded.max_concurrent, overlap_policy = excluded.overlap_policy,
-       placement = excluded.placement, concurrency_key = excluded.concurrency_key,
-       description = excluded.description, kind = excluded.kind,
+       placement = excluded.placement, rate_limit = excluded.rate_limit,
+       rate_limited_until = CASE WHEN (t.job_group, t.job_name, t.concurrency_key)
+                                    = (excluded.job_group, excluded.job_name, excluded.concurrency_key)
+                                 THEN t.rate_limited_until END,
+       concurrency_key = excluded.concurrency_key, description = excluded.description, kind = excluded.kind,
        end_time = excluded.end_time, priority = excluded.priority, misfire_instruction = excluded.misfire_instruction,
        misfire_threshold = excluded.misfire_threshold, calendar_name = excluded.calendar_name,
        job_data = excluded.job_data, schedule_hash = excluded.schedule_hash, owner = NULL
  WHERE %(replace)s::bool
 RETURNING t.trigger_group, t.trigger_name, t.generation < (SELECT generation FROM before), t.next_fire_time,
-          t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement
+          t.job_group, t.job_name, t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit::text
 """
 
 # The claim on a trigger that was replaced, removed or paused is void.
@@ -324,6 +330,7 @@ def _copied(jobs: Sequence[JobDetail]) -> dict[str, list[Any]]:
         "overlap_policy": [str(job.overlap_policy) for job in jobs],
         "placements": [job.placement.as_text() for job in jobs],
         "concurrency_keys": [job.concurrency_key for job in jobs],
+        "rate_limits": [job.rate_limit.as_text() if job.rate_limit else None for job in jobs],
     }
 
 
@@ -514,6 +521,9 @@ def _store_triggers(
     # The other triggers keep their state.
     began = [row.key for row in stored if not row.is_kept]
     last = _settle_jobs(session, changed) if session.decides_at_once else []
+    if changed:
+        # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
+        last.append(news(session))
     if settles_later:
         last += [news(session)] if prepared else []
     elif many:
@@ -595,7 +605,7 @@ def _settle_jobs(session: SqlSession, changed: Sequence[JobKey]) -> list[Send]:
 
 
 def _check_many(session: SqlSession, copies: Collection[tuple[Any, ...]]) -> list[Send]:
-    names = ("groups", "names", "types", "limits", "overlap_policy", "placements")
+    names = ("groups", "names", "types", "limits", "overlap_policy", "placements", "rate_limits")
     copies = [one for one in copies if one]
     if not copies:
         return []

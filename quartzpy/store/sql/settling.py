@@ -9,7 +9,7 @@ TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular m
 from __future__ import annotations
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.store.sql.misfire import USUAL_RULE
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 
 # A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
 MAX_KEY_LENGTH = 60
@@ -76,15 +76,24 @@ def held_by_mode(row: str) -> str:
 
 _KEY = key_of("t.job_data", "j")
 IS_OTHER_KEY = f"t.concurrency_key <> {_KEY}"
+# The misfire rule of a trigger once its job is `j`.
+RULE_OF_JOB = """
+CASE WHEN t.misfire_rule IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
+     WHEN j.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+     WHEN t.misfire_rule NOT IN ('RATE_LIMIT', 'LATE') THEN t.misfire_rule
+     WHEN t.misfire_instruction = 'ignore' OR t.catch_up_until IS NOT NULL THEN 'IGNORE'
+     WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+"""
 COPIES = (
     "job_type = j.job_type, max_concurrent = j.max_concurrent, overlap_policy = j.overlap_policy,"
-    f" placement = j.placement, concurrency_key = {_KEY}"
+    f" placement = j.placement, concurrency_key = {_KEY}, rate_limit = j.rate_limit, misfire_rule = {RULE_OF_JOB},"
+    " rate_limited_until = CASE WHEN t.rate_limit = j.rate_limit THEN t.rate_limited_until END"
 )
 """The SQL, for SET, that copies what a trigger has of its job `j`."""
 
 _OTHER_JOB = """
-(t.job_type, t.max_concurrent, t.overlap_policy, t.placement)
-    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement)
+(t.job_type, t.max_concurrent, t.overlap_policy, t.placement, t.rate_limit)
+    IS DISTINCT FROM (j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit)
 """
 OUT_OF_DATE = f"({_OTHER_JOB} OR {IS_OTHER_KEY})"
 
@@ -97,7 +106,7 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode 
      WHERE o.sched_name = %(sched)s AND o.trigger_group = k.trigger_group AND o.trigger_name = k.trigger_name
      LIMIT 1) AS own
  CROSS JOIN LATERAL (
-    SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.job_data
+    SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit, d.job_data
       FROM $job_details d
      WHERE d.sched_name = %(sched)s AND d.job_group = own.job_group AND d.job_name = own.job_name
      LIMIT 1) AS j
@@ -106,12 +115,13 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode 
    AND (t.trigger_state <> {state_of("t", "j", _KEY)} OR t.held_by_mode <> {held_by_mode("t")} OR {OUT_OF_DATE})
 """
 
+_SETTLED_RULE = USUAL_RULE.replace("t.rate_limit", "s.rate_limit")
 # The same for triggers that users' transactions have committed since. Locked rows are reconciled later.
-SETTLE = f"""
+RECONCILE_NEW = f"""
 UPDATE $triggers t
-   SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {USUAL_RULE},
+   SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {_SETTLED_RULE},
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,
-       placement = s.placement, concurrency_key = s.new_key
+       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit
   FROM (SELECT o.row, j.*, {key_of("o.job_data", "j")} AS new_key,
                CASE WHEN o.trigger_state IN ('WAITING', 'PAUSED', 'BLOCKED', 'PAUSED_BLOCKED')
                     THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE o.trigger_state END AS new_state,
@@ -123,7 +133,8 @@ UPDATE $triggers t
                  LIMIT 500
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
          CROSS JOIN LATERAL (
-            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.job_data
+            SELECT d.job_type, d.max_concurrent, d.overlap_policy, d.placement, d.concurrency_key, d.rate_limit,
+                   d.job_data
               FROM $job_details d
              WHERE d.sched_name = %(sched)s AND d.job_group = o.job_group AND d.job_name = o.job_name
              LIMIT 1) AS j) AS s
@@ -137,8 +148,8 @@ STILL_ORDINARY = f"""
 SELECT 1 / count(*)
   FROM (SELECT 1 WHERE {ORDINARY} AND NOT EXISTS (
            SELECT FROM unnest(%(groups)s::text[], %(names)s::text[], %(types)s::text[], %(limits)s::int[],
-                              %(overlap_policy)s::text[], %(placements)s::text[])
-                       AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement)
+                              %(overlap_policy)s::text[], %(placements)s::text[], %(rate_limits)s::text[]::jsonb[])
+                       AS t(job_group, job_name, job_type, max_concurrent, overlap_policy, placement, rate_limit)
              JOIN $job_details j
                ON j.sched_name = %(sched)s AND j.job_group = t.job_group AND j.job_name = t.job_name
             WHERE {_OTHER_JOB})) AS so

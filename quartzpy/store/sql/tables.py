@@ -63,6 +63,8 @@ job_details = Table(
     Column("overlap_policy", String(12), nullable=False, server_default=text("'block'")),
     # The entry of the data whose value max_concurrent holds for; NULL: it holds for the whole job.
     Column("concurrency_key", Name),
+    # The limit of fires in a period: {"limit": 10, "per_us": 60000000, "burst": 1}; NULL is no limit.
+    Column("rate_limit", JSONB),
     # The executor, group and labels that it asks for; empty where it runs anywhere.
     Column("placement", Text, nullable=False, server_default=text("''")),
     Column("persists_data", Boolean, nullable=False),
@@ -95,6 +97,12 @@ Index(
     "qrtz_job_details_mode",
     job_details.c.sched_name,
     postgresql_where=text("mode <> 'ENABLED'"),
+)
+# acquire: has any job a rate limit?
+Index(
+    "qrtz_job_details_rate_limit",
+    job_details.c.sched_name,
+    postgresql_where=text("rate_limit IS NOT NULL"),
 )
 # complete: the few jobs whose success resets node_deaths
 Index(
@@ -129,10 +137,16 @@ triggers = Table(
     # The value that the job's concurrency_key has in the data of this trigger; empty where it has none.
     Column("concurrency_key", Text, nullable=False, server_default=text("''")),
     Column("placement", Text, nullable=False, server_default=text("''")),
+    Column("rate_limit", JSONB),
+    # The rate limit holds the trigger back until then, and is asked again; an instant in the past means nothing.
+    Column("rate_limited_until", Instant),
     Column("description", Text),
     Column("kind", String(40), nullable=False),
     Column("schedule", JSONB, nullable=False),
     Column("trigger_state", String(16), nullable=False),
+    # A fire changes these columns. They are adjacent, so that the log of an update within a page, which leaves out the
+    # common beginning and end of the two versions, is short.
+    Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
     Column("next_fire_time", Instant),
     Column("prev_fire_time", Instant),
     # The fire times after the next one; upcoming_is_complete if no others follow them.
@@ -141,7 +155,6 @@ triggers = Table(
     # The missed instants that the next fire coalesces.
     Column("coalesced_fire_times", ARRAY(Instant)),
     Column("generation", BigInteger, nullable=False),
-    Column("times_triggered", BigInteger, nullable=False, server_default=text("0")),
     # The number of the attempt that a fire of this trigger is: above 1 for a retry.
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     Column("start_time", Instant, nullable=False),
@@ -149,7 +162,8 @@ triggers = Table(
     Column("priority", Integer, nullable=False),
     Column("misfire_instruction", String(60), nullable=False),
     # The rule by which a fire is a misfire: the scheduler's threshold, the trigger's own, or never. NEW, or HELD while
-    # it is paused: a user's transaction stored the trigger, and no step has reconciled it yet.
+    # it is paused: a user's transaction stored the trigger, and no step has reconciled it yet. RATE_LIMIT: the limit is
+    # asked before each fire. LATE: it is late, and not because of its rate limit.
     Column("misfire_rule", String(10), nullable=False),
     Column("misfire_threshold", Interval),
     # The trigger catches up on missed fires until this instant, and does not misfire in the meantime.
@@ -185,7 +199,7 @@ triggers = Table(
     CheckConstraint(_one_of("trigger_state", TriggerState), name="qrtz_triggers_state_check"),
     CheckConstraint("trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL", name="qrtz_triggers_waiting_check"),
     CheckConstraint(
-        "misfire_rule IN ('SCHEDULER', 'IGNORE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
+        "misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD')"
         " OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)",
         name="qrtz_triggers_misfire_rule_check",
     ),
@@ -194,12 +208,16 @@ triggers = Table(
         "misfire_threshold BETWEEN interval '0' AND interval '876600 hours'",
         name="qrtz_triggers_misfire_threshold_check",
     ),
-    CheckConstraint("catch_up_until IS NULL OR misfire_rule = 'IGNORE'", name="qrtz_triggers_catch_up_check"),
+    CheckConstraint(
+        "catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')", name="qrtz_triggers_catch_up_check"
+    ),
     CheckConstraint(
         "CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL"
         " END",
         name="qrtz_triggers_acquired_check",
     ),
+    # Room for the next versions of a row in the same page.
+    postgresql_with={"fillfactor": "70"},
 )
 # acquire and misfire: each job type's due triggers in order. Job type, placement and misfire rule come first, so that a
 # step never walks over triggers that the node cannot run, has no slots for, or must leave to the misfire step.
@@ -212,6 +230,15 @@ Index(
     triggers.c.next_fire_time,
     triggers.c.priority.desc(),
     postgresql_where=text("trigger_state = 'WAITING'"),
+)
+# acquire: triggers of jobs with a rate limit, by the instant at which the limit is asked. GREATEST ignores NULL.
+Index(
+    "qrtz_triggers_rate_limited",
+    triggers.c.sched_name,
+    triggers.c.job_type,
+    triggers.c.placement,
+    text("GREATEST(rate_limited_until, next_fire_time)"),
+    postgresql_where=text("trigger_state = 'WAITING' AND rate_limit IS NOT NULL"),
 )
 # acquire: triggers that users' transactions stored
 Index(
@@ -260,6 +287,24 @@ Index(
     triggers.c.trigger_name,
     postgresql_where=text("trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED')"),
 )
+
+rate_limits = Table(
+    "qrtz_rate_limits",
+    metadata,
+    Column("sched_name", Name, nullable=False),
+    Column("job_group", Name, nullable=False),
+    Column("job_name", Name, nullable=False),
+    Column("concurrency_key", Text, nullable=False),
+    # The theoretical arrival time of the next fire, as GCRA defines it. A row without an instant in the future means
+    # nothing, and is deleted.
+    Column("tat", Instant, nullable=False),
+    # The last turn that was given to a trigger, and the interval between turns at that time.
+    Column("queued_until", Instant),
+    Column("queued_interval", Interval),
+    PrimaryKeyConstraint("sched_name", "job_group", "job_name", "concurrency_key", name="qrtz_rate_limits_pkey"),
+)
+# acquire: the rows that mean nothing
+Index("qrtz_rate_limits_tat", rate_limits.c.sched_name, rate_limits.c.tat)
 
 owners = Table(
     "qrtz_owners",

@@ -47,6 +47,19 @@ def test_an_ended_execution_releases_its_claim_and_enters_the_history(store: Har
     assert store.state("every") == "WAITING"
 
 
+def test_the_history_shows_no_instant_before_the_fire_or_after_the_end(store: Harness) -> None:
+    """A node estimates the store's time, and is wrong by up to a round trip."""
+    node = store.node("a")
+    store.schedule(job(), every(10))
+    fired = store.fire_one(node)
+    store.clock.advance(2 * SECOND)
+    completion = store.ended(fired)
+    completion.started_at, completion.ended_at = at(-1), at(3)
+    store.store.complete(node, [completion])
+    [record] = store.history()
+    assert (record.fire_time, record.started_at, record.ended_at) == (START, START, at(2))
+
+
 def test_completing_nothing_is_possible(store: Harness) -> None:
     node = store.node()
     outcome = store.store.complete(node, [])
