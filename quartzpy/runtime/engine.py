@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
@@ -35,7 +35,6 @@ from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import StoreWatch
-from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.progress_writer import ProgressWriter
 from quartzpy.runtime.registration import Registration
 from quartzpy.runtime.scheduler_thread import SchedulerThread
@@ -45,6 +44,9 @@ from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
 from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.process_workers import ProcessWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -340,6 +342,9 @@ class Engine:
             self._scheduler.wakeup.set()
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
+        # Most nodes have no process pool, and do not need multiprocessing.
+        from quartzpy.runtime.process_workers import ProcessWorkers
+
         return ProcessWorkers(
             f"quartzpy-{self.instance_id}-process-{name}",
             config.workers,

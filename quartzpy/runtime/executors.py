@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
-from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.worker_pool import Task, WorkerPool
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.process_workers import ProcessWorkers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,11 +43,20 @@ def imported(program: str, *arguments: str) -> set[str]:
 
 
 def test_import_quartzpy_does_not_import_the_database_driver() -> None:
-    assert not imported(IMPORT).intersection({"sqlalchemy", "psycopg", "alembic", "rich", "quartzpy.testing"})
+    assert not imported(IMPORT).intersection({"sqlalchemy", "psycopg", "alembic", "multiprocessing"})
 
 
 def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None:
     modules = imported(NODE, postgres_dsn)
     assert "sqlalchemy" in modules
-    unneeded = {"sqlalchemy.orm", "sqlalchemy.ext", "alembic", "rich", "quartzpy.testing", "quartzpy.embedded"}
+    unneeded = {
+        "sqlalchemy.orm",
+        "sqlalchemy.ext",
+        "alembic",
+        "rich",
+        "multiprocessing",
+        "quartzpy.testing",
+        "quartzpy.embedded",
+        "quartzpy.store.ram",
+    }
     assert not modules.intersection(unneeded)

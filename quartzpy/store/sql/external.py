@@ -121,7 +121,7 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
 
 def _connection_of_session(given: Any) -> Any:
     """Return the connection of a SQLAlchemy session, in its transaction; any other object is returned unchanged."""
-    # An object is a session only if its class has been imported, and a node without sessions saves the memory of the ORM.
+    # An object is a session only if its class has been imported, and most nodes do not need the memory of the ORM.
     if "sqlalchemy.orm" not in sys.modules:
         return given
     from sqlalchemy.orm import Session, scoped_session
