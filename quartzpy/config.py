@@ -227,7 +227,7 @@ class SchedulerConfig:
     """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
 
     batch_size: int = 200
-    """The maximum number of triggers that one transaction claims (never more than there are free workers)."""
+    """The maximum number of triggers that one transaction claims, and that wait for a worker while jobs are short."""
 
     look_ahead: Converted[Span, timedelta] = Converted(timedelta(milliseconds=250))
     """Triggers are claimed up to this long before their fire time."""

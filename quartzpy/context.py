@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import copy
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.captured_logs import LogCapture
@@ -39,6 +38,25 @@ if TYPE_CHECKING:
     from quartzpy.triggers.trigger import Trigger
 
 
+class RunningExecution(Protocol):
+    """The execution behind a context."""
+
+    @property
+    def cancelled(self) -> Cancellation: ...
+
+    @property
+    def lease_lost(self) -> bool: ...
+
+    @property
+    def log_capture(self) -> LogCapture | None: ...
+
+    def transaction(self) -> AbstractContextManager[Connection]: ...
+
+    def fenced_transaction(self) -> AbstractContextManager[Connection]: ...
+
+    def report_progress(self, progress: Progress) -> None: ...
+
+
 class JobExecutionContext:
     """The context of one execution, passed to `Job.execute`: its trigger, times, data and operations.
 
@@ -50,28 +68,18 @@ class JobExecutionContext:
     def __init__(
         self,
         fired: FiredTrigger,
+        execution: RunningExecution,
         *,
         scheduler: Any,
         job_instance: Job,
         data_type: type[Any] | None,
-        is_lease_lost: Callable[[], bool],
-        cancelled: Cancellation,
-        transaction: Callable[[], AbstractContextManager[Connection]],
-        fenced_transaction: Callable[[], AbstractContextManager[Connection]],
-        report_progress: Callable[[Progress], None],
-        log_capture: LogCapture | None = None,
         instance_id: str = "",
         refire_count: int = 0,
     ) -> None:
-        self._transaction = transaction
-        self._fenced_transaction = fenced_transaction
-        self._report_progress = report_progress
-        self._log_capture = log_capture
         self._fired = fired
-        self._is_lease_lost = is_lease_lost
-        self._cancelled = cancelled
+        self._execution = execution
         self._data_type = data_type
-        self._scratch: dict[Any, Any] = {}
+        self._kept: dict[Any, Any] | None = None
         self.scheduler = scheduler
         self.job_instance = job_instance
         self.instance_id = instance_id
@@ -271,12 +279,12 @@ class JobExecutionContext:
     @property
     def cancelled(self) -> bool:
         """True once this execution was asked to stop. A job that runs for long checks it from time to time."""
-        return self._cancelled.notice()
+        return self._execution.cancelled.notice()
 
     def wait_cancelled(self, timeout: float) -> bool:
         """Sleep for `timeout` seconds, or until the execution is asked to stop. Return True if it was asked."""
-        self._cancelled.wait(timeout)
-        return self._cancelled.notice()
+        self._execution.cancelled.wait(timeout)
+        return self._execution.cancelled.notice()
 
     def raise_if_cancelled(self) -> None:
         """Raise an error if the execution should end now.
@@ -291,25 +299,25 @@ class JobExecutionContext:
             raise JobCancelledError("this execution was asked to stop")
 
     def snooze(self, delay: Span, reason: str = "") -> NoReturn:
-        """End this execution now, and run it again after `delay`: what it needs is not there yet.
+        """End this execution now, and run it again after `delay`, because the job has to wait for something.
 
-        The execution is SNOOZED in the history, with the reason as its error. That is neither a success nor a failure:
-        the number of the attempt stays, and a retry policy is not used up. What the job changed in its own data is
-        stored as after a success. The next run has the same data, `nominal_fire_time` and `execution_key`; there is
-        one even if the trigger is paused or deleted meanwhile, unless the job is.
+        The execution is recorded as SNOOZED, with the reason as its error. That is neither a success nor a failure:
+        the next run has the same attempt number, and no attempt of a retry policy is used up. Changes that the job made
+        to its own data are stored as after a success. The next run has the same data, `nominal_fire_time` and
+        `execution_key`. It takes place even if the trigger is paused or deleted in the meantime, but not if the job is.
 
         Raises:
-            InvalidValueError: `delay` is no span of time, or below zero.
-            JobSnoozedError: always else. A job that catches it goes on.
+            InvalidValueError: `delay` is not a span of time, or is negative.
+            JobSnoozedError: in all other cases, to end the job. If the job catches it, the job continues.
         """
         raise JobSnoozedError(_reason(reason), delay=as_span(delay, "delay", InvalidValueError))
 
     def snooze_until(self, instant: datetime, reason: str = "") -> NoReturn:
-        """End this execution now, and run it again at `instant`, at once where that is past. See `snooze`.
+        """End this execution now, and run it again at `instant`, or immediately if that is in the past. See `snooze`.
 
         Raises:
-            InvalidValueError: `instant` is no datetime with a time zone.
-            JobSnoozedError: always else. A job that catches it goes on.
+            InvalidValueError: `instant` is not a datetime with a time zone.
+            JobSnoozedError: in all other cases, to end the job. If the job catches it, the job continues.
         """
         raise JobSnoozedError(_reason(reason), until=as_instant(instant, "instant", InvalidValueError))
 
@@ -331,7 +339,7 @@ class JobExecutionContext:
             InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or no number, or the
                 message is no text of at most 1,000 characters.
         """
-        self._report_progress(Progress.of(done, total, message))
+        self._execution.report_progress(Progress.of(done, total, message))
 
     @property
     def lease_lost(self) -> bool:
@@ -341,7 +349,7 @@ class JobExecutionContext:
         because it cannot reach the database. An expired lease is not final: the value is False again after a check-in
         succeeds before another node has taken over.
         """
-        return self._is_lease_lost()
+        return self._execution.lease_lost
 
     def transaction(self) -> AbstractContextManager[Connection]:
         """Open a transaction on the scheduler's database, for work that takes effect exactly once.
@@ -355,7 +363,7 @@ class JobExecutionContext:
             InvalidValueError: this execution has already committed one, or the store is memory://.
             LeaseLostError: raised at the end of the block; nothing was committed.
         """
-        return self._transaction()
+        return self._execution.transaction()
 
     def fenced_transaction(self) -> AbstractContextManager[Connection]:
         """Open a fenced transaction on the scheduler's database. An execution may open any number of them.
@@ -369,7 +377,7 @@ class JobExecutionContext:
             InvalidValueError: `transaction` has already recorded the execution, or the store is memory://.
             LeaseLostError: raised at the end of the block; nothing was committed.
         """
-        return self._fenced_transaction()
+        return self._execution.fenced_transaction()
 
     @cached_property
     def log(self) -> RunLogger:
@@ -379,7 +387,9 @@ class JobExecutionContext:
         `log_attributes`. If the job captures logs, its records are captured from every thread, even if the level of the
         logger drops them.
         """
-        return RunLogger(logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._log_capture)
+        return RunLogger(
+            logging.getLogger(type(self.job_instance).__module__), self.log_attributes, self._execution.log_capture
+        )
 
     @property
     def log_attributes(self) -> dict[str, str | int]:
@@ -397,11 +407,13 @@ class JobExecutionContext:
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a value in memory until the execution ends."""
-        self._scratch[key] = value
+        if self._kept is None:
+            self._kept = {}
+        self._kept[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value that `put` stored under `key` in this execution, or `default`."""
-        return self._scratch.get(key, default)
+        return default if self._kept is None else self._kept.get(key, default)
 
 
 def _reason(reason: str) -> str:

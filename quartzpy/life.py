@@ -346,6 +346,11 @@ class SchedulerLife(SchedulingVerbs):
                     self._opened = True
         return self._store
 
+    def _unopened_store(self) -> JobStore:
+        """Return the store for the connections of a caller. It may be unopened, because it needs none of its own."""
+        self._check_usable()
+        return self._store
+
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
 

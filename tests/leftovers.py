@@ -27,6 +27,6 @@ def stop_leftover_nodes() -> list[str]:
     while (left := _node_threads()) and time.monotonic() < deadline:
         time.sleep(0.01)
     if left:
-        for node in [found for found in gc.get_objects() if isinstance(found, SchedulerNode)]:
+        for node in [found for found in gc.get_objects() if issubclass(type(found), SchedulerNode)]:
             node.stop(wait=True, timeout=1, interrupt=True)
     return left

@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from types import MethodType
+from typing import Any
 
 from quartzpy.captured_logs import capturing, is_capturing
 from quartzpy.context import JobExecutionContext
-from quartzpy.errors import (
-    InvalidJobError,
-    InvalidValueError,
-    JobCancelledError,
-    JobExecutionError,
-    JobSnoozedError,
-    JobTimeoutError,
-    LeaseLostError,
-    OutcomeUnknownError,
-)
+from quartzpy.errors import InvalidJobError, InvalidValueError, LeaseLostError, OutcomeUnknownError
 from quartzpy.events import (
     JobExecutionVetoed,
     JobToBeExecuted,
@@ -36,57 +28,81 @@ from quartzpy.events import (
     TriggersInError,
 )
 from quartzpy.job import Job
-from quartzpy.job_data import encode_value
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import surrounding
-from quartzpy.retry import policy_from_text
-from quartzpy.runtime.error_text import MAX_ERROR_LENGTH, can_be_written, describe
-from quartzpy.runtime.execution import Execution
+from quartzpy.progress import Progress
+from quartzpy.runtime.attempt_end import EndingExecution
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion
-from quartzpy.triggers.completion import CompletedExecution
-from quartzpy.triggers.trigger import any_kind_chooses
 
-if TYPE_CHECKING:
-    from quartzpy.runtime.job_runner import JobRunner
-
-logger = logging.getLogger(__name__)
-
-MAX_RESULT_BYTES = 8_192
-"""The largest result, in bytes of JSON, that is stored in the history."""
 TRUST_REST = 0.05
 """The interval, in seconds, at which an `async def` job checks whether the lease was renewed."""
 NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
-STOPPED = (JobCancelledError, asyncio.CancelledError)
-"""The errors with which a cancelled execution ends."""
+LONGEST_LEAD = 0.025
+"""The longest time, in seconds, before its instant at which a fire is committed; see `scheduler_thread`."""
+HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
+
 _NOT_CAPTURED = nullcontext()
+_is_coroutine_function = lru_cache(maxsize=1_024)(inspect.iscoroutinefunction)
 
 
-class Attempt:
-    """Runs one execution, and repeats it while the job requests an immediate refire."""
+def _is_async(job: Job) -> bool:
+    """Return whether `execute` of this job is `async def`. The answer for a method of a class is remembered."""
+    execute = job.execute
+    if isinstance(execute, MethodType):
+        return _is_coroutine_function(execute.__func__)
+    return inspect.iscoroutinefunction(execute)
 
-    def __init__(self, runner: JobRunner, execution: Execution) -> None:
-        self._runner = runner
-        self._execution = execution
-        self._fired = execution.fired
-        self._started_at = self._attempt_started_at = runner.store_time.now()
-        self._error: BaseException | None = None
-        self._is_instantiated = False
-        self._vetoed = False
-        self._context: JobExecutionContext | None = None
-        self._committed: Completion | None = None
-        self._capture = runner.log_capture_of(execution)
+
+class Attempt(EndingExecution):
+    """An execution that runs itself: a task of a worker. It repeats the job while it requests an immediate refire."""
+
+    __slots__ = ()
+
+    def __call__(self) -> None:
+        """Run the execution on this thread, and pass its completion on: None if this node may no longer run it."""
+        runner = self.runner
+        try:
+            if not self.epoch.wait_until_trusted():
+                runner.end_as(self, None)
+                return
+            if self.fired.fire_time <= self.fired.scheduled_fire_time:
+                self._wait_for_the_instant()
+            self.began_at = runner.clock()
+            runner.note_running(self)
+            self.log_capture = runner.log_capture_of(self)
+            # The estimate of the store's time may be behind the time at which the store committed the fire.
+            self._started_at = self._attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
+            self._run()
+        except BaseException as error:
+            runner.fail(self, error)
+
+    def _wait_for_the_instant(self) -> None:
+        # The fire was committed a little early. The worker waits, so that no thread has to be woken at the instant.
+        early = self.runner.store_time.seconds_until_surely(self.fired.scheduled_fire_time)
+        if early > 0:
+            self.cancelled.wait(min(early, LONGEST_LEAD))
+
+    def hand_back(self) -> None:
+        """End an execution that has not begun, so that any node runs it at once.
+
+        It is snoozed without a delay: the history shows it, and the run that follows has the same attempt, the same
+        nominal fire time and the same key.
+        """
+        now = self.runner.store_time.now()
+        completion = Completion(self.fired, now, now, Outcome.SNOOZED, error=HANDED_BACK, retry_after=timedelta())
+        self.runner.end_as(self, completion)
 
     # --- before the job
 
-    def run(self) -> None:
+    def _run(self) -> None:
         """Run the execution to its end. An `async def` job is passed to the event loop, which then finishes it."""
         while True:
             context = self._begin()
             if context is None:
                 break
             job = context.job_instance
-            if inspect.iscoroutinefunction(job.execute):
+            if _is_async(job):
                 # The coroutine resets this when it starts. It may be cancelled before its first step.
                 self._error = asyncio.CancelledError("the job was cancelled before it started")
                 self._run_on_loop(self._run_async(job, context), self._ended_on_loop)
@@ -97,14 +113,15 @@ class Attempt:
         self._finish()
 
     def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
-        name = f"job {self._fired.job_key}, fire {self._fired.fire_id}"
-        self._execution.work = self._runner.loop.run(work, name, done)
-        if self._execution.cancelled.is_set():
-            self._execution.stop()
+        fired = self.fired
+        name = f"job {fired.job_group}.{fired.job_name}, fire {fired.fire_id}"
+        self.work = self.runner.loop.run(work, name, done)
+        if self.cancelled.is_set():
+            self.stop()
 
     def _ended_on_loop(self) -> None:
-        executor = self._execution.executor
-        if executor is not None and self._runner.listeners:
+        executor = self.executor
+        if executor is not None and self.runner.listeners:
             # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
             executor.pool.resume(self._continue)
         else:
@@ -113,15 +130,15 @@ class Attempt:
     def _continue(self) -> None:
         try:
             if self._may_refire():
-                self.run()
+                self._run()
             else:
                 self._finish()
         except BaseException as error:
-            self._runner.fail(self._execution, error, self._started_at)
+            self.runner.fail(self, error, self._started_at)
 
     def _instantiate(self) -> Job | None:
         try:
-            job = self._runner.new_instance(self._execution)
+            job = self.runner.new_instance(self)
         except BaseException as error:
             self._error = error
             return None
@@ -134,12 +151,12 @@ class Attempt:
         All refires of an execution share one job instance and one context, as in Quartz.
         """
         self._error = None
-        if self._context is None:
-            self._context = self._new_context()
+        if self.context is None:
+            self.context = self._new_context()
         else:
-            self._context.prepare_refire()
-            self._attempt_started_at = self._runner.store_time.now()
-        context, listeners = self._context, self._runner.listeners
+            self.context.prepare_refire()
+            self._attempt_started_at = self.runner.store_time.now()
+        context, listeners = self.context, self.runner.listeners
         if context is not None and listeners:
             listeners.emit(TriggerFired(context))
             if listeners.is_vetoed(context):
@@ -154,9 +171,7 @@ class Attempt:
         if job is None:
             return None
         try:
-            return self._runner.context_for(
-                self._execution, job, self._transaction, self._fenced_transaction, self._capture
-            )
+            return self.runner.context_for(self, job)
         except BaseException as error:
             self._error = error
             return None
@@ -164,42 +179,55 @@ class Attempt:
     # --- the job
 
     def _run_plain(self, job: Job, context: JobExecutionContext) -> None:
-        epoch = self._execution.epoch
+        runner = self.runner
         try:
-            with self._capturing(), surrounding(self._runner.middleware, context):
-                # The lease may have expired while listeners and middleware ran.
-                if not epoch.wait_until_trusted():
-                    raise LeaseLostError(NOT_BEGUN)
-                result = job.execute(context)
-                if result is not None:
-                    if inspect.isawaitable(result):
-                        result = self._awaited(result)
-                    self._set_result(context, result)
+            if runner.middleware or self.log_capture is not None or is_capturing():
+                with self._capturing(), surrounding(runner.middleware, context):
+                    self._execute(job, context)
+            else:
+                self._execute(job, context)
         except BaseException as error:
             self._error = error
 
+    def _execute(self, job: Job, context: JobExecutionContext) -> None:
+        # The lease may have expired while listeners and middleware ran.
+        if not self.epoch.wait_until_trusted():
+            raise LeaseLostError(NOT_BEGUN)
+        result = job.execute(context)
+        if result is not None:
+            if inspect.isawaitable(result):
+                result = self._awaited(result)
+            self._set_result(context, result)
+
     async def _run_async(self, job: Job, context: JobExecutionContext) -> None:
-        epoch = self._execution.epoch
         self._error = None
+        middleware = self.runner.middleware
         try:
-            with self._capturing(), surrounding(self._runner.middleware, context):
-                # The lease may have expired while the coroutine waited for its turn on the loop.
-                while not epoch.trusted:
-                    if epoch.lost:
-                        raise LeaseLostError(NOT_BEGUN)
-                    await asyncio.sleep(TRUST_REST)
-                result = await job.execute(context)
-                if result is not None:
-                    if inspect.isawaitable(result):
-                        result = await result
-                    self._set_result(context, result)
+            if middleware or self.log_capture is not None or is_capturing():
+                with self._capturing(), surrounding(middleware, context):
+                    await self._execute_async(job, context)
+            else:
+                await self._execute_async(job, context)
         except BaseException as error:
             # SystemExit and KeyboardInterrupt of a job must not stop the loop.
             self._error = error
 
+    async def _execute_async(self, job: Job, context: JobExecutionContext) -> None:
+        # The lease may have expired while the coroutine waited for its turn on the loop.
+        while not self.epoch.trusted:
+            if self.epoch.lost:
+                raise LeaseLostError(NOT_BEGUN)
+            await asyncio.sleep(TRUST_REST)
+        result: Any = job.execute(context)
+        result = await result
+        if result is not None:
+            if inspect.isawaitable(result):
+                result = await result
+            self._set_result(context, result)
+
     def _capturing(self) -> AbstractContextManager[None]:
         # The test harness can run a job inside another one, whose log must not have the lines of both.
-        return capturing(self._capture) if self._capture is not None or is_capturing() else _NOT_CAPTURED
+        return capturing(self.log_capture) if self.log_capture is not None or is_capturing() else _NOT_CAPTURED
 
     def _awaited(self, awaitable: Awaitable[Any]) -> Any:
         """Await, on the event loop, an awaitable that a plain `execute` returned, as a decorated `async def` does."""
@@ -232,18 +260,14 @@ class Attempt:
 
     def _may_refire(self) -> bool:
         """Return whether the job requested an immediate refire, and is allowed to have it."""
-        if not self._asks_to_refire or self._runner.is_closing or self._execution.cancelled.is_set():
+        if not self._asks_to_refire or self.runner.is_closing or self.cancelled.is_set():
             return False
-        if self._execution.is_over or self._committed or self._context is None:
+        if self.is_over or self._committed or self.context is None:
             return False
-        self._context.job_run_time = self._runner.store_time.now() - self._attempt_started_at
-        if self._runner.listeners:
-            self._runner.listeners.emit(JobWasExecuted(self._context, Outcome.FAILED, self._error))
+        self.context.job_run_time = self.runner.store_time.now() - self._attempt_started_at
+        if self.runner.listeners:
+            self.runner.listeners.emit(JobWasExecuted(self.context, Outcome.FAILED, self._error))
         return True
-
-    @property
-    def _asks_to_refire(self) -> bool:
-        return isinstance(self._error, JobExecutionError) and self._error.refire_immediately
 
     # --- after the job
 
@@ -251,218 +275,65 @@ class Attempt:
         """End the execution. All paths lead here; an error in this method is recorded as well."""
         try:
             completion = self._final_completion()
-            if self._runner.listeners:
-                self._runner.begin_notifying(self._execution, completion)
-                self._notify(self._runner.listeners, completion)
-            self._runner.end_as(self._execution, completion)
+            if self.runner.listeners:
+                self.runner.begin_notifying(self, completion)
+                self._notify(self.runner.listeners, completion)
+            self.runner.end_as(self, completion)
         except BaseException as error:
-            self._runner.fail(self._execution, error, self._started_at)
-
-    def _final_completion(self) -> Completion:
-        """Return the completion: the outcome, the data to store, and the instruction for the trigger."""
-        if self._committed is not None:
-            if self._error is not None:
-                self._log_failure(self._error, describe(self._error), "failed after it committed its transaction")
-            return self._committed
-        completion = self._completion()
-        try:
-            self._store_data(completion)
-        except BaseException as error:
-            self._error = self._error or error
-        if self._context is not None:
-            self._context.job_run_time = completion.ended_at - min(self._attempt_started_at, completion.ended_at)
-        if self._execution.timed_out:
-            self._error = self._timeout(self._error)
-        if self._vetoed:
-            completion.outcome = Outcome.SKIPPED
-        elif self._is_cancelled():
-            completion.outcome = Outcome.CANCELLED
-        elif isinstance(self._error, JobSnoozedError):
-            self._snooze(completion, self._error)
-        elif self._error is not None:
-            self._fail(completion, self._error)
-        if completion.outcome not in (Outcome.SNOOZED, Outcome.FAILED):
-            self._ask_trigger(completion)
-        return completion
+            self.runner.fail(self, error, self._started_at)
 
     def _notify(self, listeners: Listeners, completion: Completion) -> None:
         if self._error and completion.instruction is CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR:
-            listeners.emit(TriggersInError(self._fired.job_key, self._error))
-        if self._context is not None:
+            listeners.emit(TriggersInError(self.fired.job_key, self._error))
+        if self.context is not None:
             if not self._vetoed:
-                event = JobWasExecuted(self._context, completion.outcome, self._error, completion.retry_after)
+                event = JobWasExecuted(self.context, completion.outcome, self._error, completion.retry_after)
                 listeners.emit(event)
-            listeners.emit(TriggerComplete(self._context, completion.instruction, completion.outcome))
+            listeners.emit(TriggerComplete(self.context, completion.instruction, completion.outcome))
             if completion.ends_its_trigger or completion.instruction.finalizes:
-                listeners.emit(TriggerFinalized(self._fired.trigger_key))
+                listeners.emit(TriggerFinalized(self.fired.trigger_key))
 
-    def _completion(self) -> Completion:
-        ended_at = max(self._runner.store_time.now(), self._started_at)
-        return Completion(
-            self._fired,
-            self._started_at,
-            ended_at,
-            Outcome.SUCCEEDED,
-            result=self._result(),
-            log=self._execution.log_text,
-        )
+    # --- for the context
 
-    def _result(self) -> str | None:
-        """Return the result as JSON for the history. A result that cannot be stored gives None, and no error."""
-        result = None if self._context is None else self._context.result
-        if result is None:
-            return None
-        try:
-            return encode_value(result, "result", max_bytes=MAX_RESULT_BYTES)
-        except BaseException as error:
-            logger.debug("the result is not stored in the history: %s", error, extra=self._execution.log_attributes)
-            return None
-
-    def _store_data(self, completion: Completion) -> None:
-        """Add the job's changed data to the completion. Raises InvalidJobDataError if it cannot be stored."""
-        if self._fired.persists_data and self._context is not None:
-            limit = self._runner.max_job_data_bytes
-            completion.job_data = self._context.job_detail_data.encode_if_changed(max_bytes=limit)
+    def report_progress(self, progress: Progress) -> None:
+        """See `JobExecutionContext.progress`."""
+        self.runner.report_progress(self, progress)
 
     @contextmanager
-    def _transaction(self) -> Iterator[Any]:
+    def transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.transaction`."""
         self._refuse_if_recorded("transaction")
-        transaction = self._runner.store.begin_job_transaction()
+        transaction = self.runner.store.begin_job_transaction()
         try:
             yield transaction.connection
             completion = self._completion()
             self._store_data(completion)
             self._ask_trigger(completion)
-            self._execution.is_recording = True
-            outcome = transaction.complete(self._execution.epoch.node, completion)
+            self.is_recording = True
+            outcome = transaction.complete(self.epoch.node, completion)
         except BaseException as error:
             # If the commit may have succeeded, a missing row must not be taken for a lost execution.
-            self._execution.is_recording = isinstance(error, OutcomeUnknownError)
+            self.is_recording = isinstance(error, OutcomeUnknownError)
             raise
         finally:
             transaction.close()
         completion.is_recorded = True
         self._committed = completion
         if outcome.earliest_unblocked is not None:
-            self._runner.unblocked(outcome.earliest_unblocked)
+            self.runner.unblocked(outcome.earliest_unblocked)
 
     @contextmanager
-    def _fenced_transaction(self) -> Iterator[Any]:
+    def fenced_transaction(self) -> Iterator[Any]:
         """See `JobExecutionContext.fenced_transaction`."""
         self._refuse_if_recorded("fenced_transaction")
-        transaction = self._runner.store.begin_job_transaction()
+        transaction = self.runner.store.begin_job_transaction()
         try:
             yield transaction.connection
             self._refuse_if_recorded("fenced_transaction")
-            transaction.commit(self._execution.epoch.node, self._fired.fire_id)
+            transaction.commit(self.epoch.node, self.fired.fire_id)
         finally:
             transaction.close()
 
     def _refuse_if_recorded(self, what: str) -> None:
         if self._committed is not None:
             raise InvalidValueError(f"{what}: this execution has already committed its transaction and is recorded")
-
-    def _is_cancelled(self) -> bool:
-        asked = self._execution.cancelled
-        if self._execution.timed_out or not asked.is_set():
-            return False
-        return asked.noticed if self._error is None else isinstance(self._error, STOPPED)
-
-    def _timeout(self, error: BaseException | None) -> JobTimeoutError:
-        timed_out = JobTimeoutError(f"took longer than its timeout of {self._fired.timeout}")
-        timed_out.__cause__ = error
-        return timed_out
-
-    def _snooze(self, completion: Completion, asked: JobSnoozedError) -> None:
-        completion.outcome = Outcome.SNOOZED
-        completion.result = None
-        completion.error = str(asked) or None
-        completion.retry_after = asked.delay_from(completion.ended_at)
-        self._error = None
-
-    def _fail(self, completion: Completion, error: BaseException) -> None:
-        completion.outcome = Outcome.FAILED
-        completion.error = describe(error)
-        completion.instruction = self._instruction(error)
-        if self._asks_to_refire and self._runner.is_closing and not self._execution.is_over:
-            # This node is shutting down, so the refire is left to another node.
-            completion.retry_after = timedelta()
-        else:
-            self._ask_trigger(completion)
-            if self._fired.retry is not None and completion.instruction is CompletionInstruction.NOOP:
-                completion.retry_after = self._retry_after(self._fired.retry, error)
-        retry = "" if completion.retry_after is None else f" (retry in {completion.retry_after})"
-        self._log_failure(error, completion.error, f"failed{retry}")
-
-    def _ask_trigger(self, completion: Completion) -> None:
-        """Let the trigger choose the instruction; see `Trigger.execution_complete`. Its failure changes nothing."""
-        if not any_kind_chooses() or not self._is_instantiated:
-            return
-        fired = self._fired
-        try:
-            chosen = fired.trigger.execution_complete(
-                CompletedExecution(
-                    fire_id=fired.fire_id,
-                    scheduled_fire_time=fired.scheduled_fire_time,
-                    next_fire_time=fired.next_fire_time,
-                    times_triggered=fired.times_triggered,
-                    outcome=completion.outcome,
-                    error=self._error,
-                    result=None if self._context is None else self._context.result,
-                    instruction=completion.instruction,
-                    coalesced_fire_times=fired.coalesced_fire_times or (fired.scheduled_fire_time,),
-                )
-            )
-            completion.instruction = CompletionInstruction(chosen)
-        except Exception:
-            logger.exception(
-                "trigger %s: its execution_complete failed; %s remains the instruction",
-                fired.trigger_key,
-                completion.instruction,
-                extra=self._execution.log_attributes,
-            )
-
-    def _retry_after(self, policy: str, error: BaseException) -> timedelta | None:
-        wrapped = error.__cause__ if isinstance(error, JobExecutionError) else None
-        try:
-            return policy_from_text(policy).delay_after(self._fired.attempt, wrapped or error)
-        except Exception:
-            logger.exception(
-                "job %s: its retry policy failed: %s",
-                self._fired.job_key,
-                policy,
-                extra=self._execution.log_attributes,
-            )
-            return None
-
-    def _log_failure(self, error: BaseException, described: str, what: str) -> None:
-        fired = self._fired
-        # `exc_info` would log the full text of a truncated error, and fail on a text that is not valid Unicode.
-        is_short = len(described) < MAX_ERROR_LENGTH and can_be_written(error)
-        # A log handler of the program that raises must not change the outcome of the execution.
-        with suppress(BaseException):
-            logger.error(
-                "job %s, fired by %s, %s: %s",
-                fired.job_key,
-                fired.trigger_key,
-                what,
-                described.rpartition("\n")[2] if is_short else described,
-                exc_info=error if is_short else None,
-                extra=self._execution.log_attributes,
-            )
-
-    def _instruction(self, error: BaseException) -> CompletionInstruction:
-        if not self._is_instantiated:
-            # As in Quartz: the triggers stay in ERROR until the class is fixed and they are reset.
-            return CompletionInstruction.SET_ALL_JOB_TRIGGERS_ERROR
-        if isinstance(error, JobExecutionError):
-            if error.unschedule_all_triggers:
-                return CompletionInstruction.SET_ALL_JOB_TRIGGERS_COMPLETE
-            if error.delete_trigger:
-                return CompletionInstruction.DELETE_TRIGGER
-            if error.set_trigger_error:
-                return CompletionInstruction.SET_TRIGGER_ERROR
-            if error.unschedule_firing_trigger:
-                return CompletionInstruction.SET_TRIGGER_COMPLETE
-        return CompletionInstruction.NOOP

@@ -107,8 +107,11 @@ class Capacity:
     # --- free slots
 
     def available_slots(self, claims: Iterable[str]) -> list[AvailableSlots]:
-        """Return the dispatch keys with free slots, beyond those reserved for `claims` (given by their placements)."""
-        free = self._executors.free()
+        """Return the dispatch keys with free slots, beyond those reserved for `claims` (given by their placements).
+
+        While jobs are short, an executor takes more executions than it has free workers. An execution group never does.
+        """
+        free = self._executors.room()
         with self._lock:
             running = self._running.copy()
             dispatch_keys, capabilities = self._dispatch_keys, self.capabilities

@@ -16,7 +16,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -196,17 +196,12 @@ class ChildProcess:
         capture = self._log_capture(running, fired.capture_logs)
         context = JobExecutionContext(
             fired,
+            _ExecutionInChild(running, self._report_progress, capture),
             scheduler=_NoScheduler(),
             job_instance=self._job_factory(job_class),
             data_type=job_class.data_type,
             instance_id=running.instance_id,
             refire_count=running.refire_count,
-            is_lease_lost=lambda: running.lease_lost,
-            cancelled=running.cancelled,
-            transaction=partial(_no_transaction, "transaction"),
-            fenced_transaction=partial(_no_transaction, "fenced_transaction"),
-            report_progress=partial(self._report_progress, running),
-            log_capture=capture,
         )
         return fired, context, capture
 
@@ -261,6 +256,34 @@ async def _awaited(running: _Running, work: Awaitable[Any]) -> Any:
     if running.cancelled.is_set():
         running.work.cancel_after(CUT_OFF_AFTER)
     return await work
+
+
+class _ExecutionInChild:
+    """The execution behind a context in a process worker."""
+
+    def __init__(
+        self, running: _Running, report: Callable[[_Running, Progress], None], log_capture: LogCapture | None
+    ) -> None:
+        self._running = running
+        self._report = report
+        self.log_capture = log_capture
+
+    @property
+    def cancelled(self) -> Cancellation:
+        return self._running.cancelled
+
+    @property
+    def lease_lost(self) -> bool:
+        return self._running.lease_lost
+
+    def transaction(self) -> NoReturn:
+        _no_transaction("transaction")
+
+    def fenced_transaction(self) -> NoReturn:
+        _no_transaction("fenced_transaction")
+
+    def report_progress(self, progress: Progress) -> None:
+        self._report(self._running, progress)
 
 
 class _NoScheduler:

@@ -19,6 +19,7 @@ from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.runtime.announcer import Announcer
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
@@ -100,6 +101,8 @@ class Engine:
             {executor: ExecutorConfig.of(value) for executor, value in config.executors.items()} if runs_jobs else {},
             f"{name}-worker",
             partial(self._new_processes, job_factory),
+            most_ahead=config.batch_size,
+            clock=clock.monotonic,
         )
         self._capacity = Capacity(self._executors, config.labels, config.execution_groups, Role(config.role))
         self._known = KnownTypes(
@@ -108,7 +111,7 @@ class Engine:
             job_modules=config.job_modules,
             capacity=self._capacity,
             node=lambda: self._present_epoch().node,
-            changed=lambda: self._scheduler.wakeup.set(),
+            changed=lambda: self._scheduler.look_again(),
         )
         self._progress = ProgressWriter(f"{name}-progress", store=store, clock=clock, watch=watch)
         self._runner = JobRunner(
@@ -145,7 +148,9 @@ class Engine:
             f"{name}-scheduler",
             **common,
             capacity=self._capacity,
+            executors=self._executors,
             submit=self._submit,
+            hand_back=self._hand_back,
             running=self._runner.fire_ids_of,
             disown=self._disown,
             backlog=lambda: self._completer.pending,
@@ -236,7 +241,7 @@ class Engine:
         self._epoch = self._registration.rejoin(self._capacity.capabilities)
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
         self._checkin.wakeup.set()
-        self._scheduler.wakeup.set()
+        self._scheduler.look_again()
         # The recovering node counted these jobs as suspects for the death of this one, which is alive.
         suspected, self._suspected_jobs = self._suspected_jobs, set()
         self._store.forgive(suspected)
@@ -250,7 +255,7 @@ class Engine:
 
     def scheduling_changed(self, earliest: datetime | None = None) -> None:
         """Wake the scheduler thread, as a trigger may be due earlier than it expects."""
-        self._scheduler.wakeup.set()
+        self._scheduler.look_again()
         if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
             # It may be later than the trigger's misfire threshold; the misfire handler decides.
             self._misfires.wakeup.set()
@@ -264,7 +269,7 @@ class Engine:
             self._announcer.watched()
 
     def _wake_schedulers(self) -> None:
-        self._scheduler.wakeup.set()
+        self._scheduler.look_again()
         self._misfires.wakeup.set()
 
     def _disown(self, fire_ids: Collection[int]) -> None:
@@ -321,13 +326,8 @@ class Engine:
 
     def _submit(self, fired: Sequence[FiredTrigger], epoch: Epoch) -> None:
         self._capacity.occupy([one.placement for one in fired])
-        self._executors.submit(
-            [
-                (executor, partial(self._runner.run, Execution(one, epoch, executor, self._config.name)))
-                for one in fired
-                for executor in (self._executors.of(one.placement),)
-            ]
-        )
+        runner, executor_of, name = self._runner, self._executors.of, self._config.name
+        self._executors.submit([Attempt(runner, one, epoch, executor_of(one.placement), name) for one in fired])
 
     def _ended(self, execution: Execution, completion: Completion | None) -> None:
         if completion is None:
@@ -336,10 +336,17 @@ class Engine:
             self._completer.put(execution, completion)
 
     def _freed(self, execution: Execution) -> None:
-        placement = execution.fired.placement
-        group_was_full = self._capacity.release(placement)
-        if self._executors.of(placement).pool.release() or group_was_full:
+        began_at, placement = execution.began_at, execution.fired.placement
+        if self._capacity.release(placement):
+            self._scheduler.look_again()
+        executor = execution.executor or self._executors.of(placement)
+        if executor.pool.release(None if began_at is None else self._clock.monotonic() - began_at):
             self._scheduler.wakeup.set()
+
+    def _hand_back(self, patience: float) -> None:
+        """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
+        for attempt in self._executors.take_back(patience):
+            attempt.hand_back()
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         # Most nodes have no process pool, and do not need multiprocessing.

@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from quartzpy.errors import SchedulerStateError
 from quartzpy.runtime.thread_start import ThreadStart
@@ -42,6 +43,16 @@ class LoopWork:
             self.task.cancel()
 
 
+class _Arrival(NamedTuple):
+    """A coroutine that waits to begin on the loop."""
+
+    begun: LoopWork
+    work: Coroutine[Any, Any, None]
+    name: str
+    done: Callable[[], None] | None
+    context: contextvars.Context
+
+
 class EventLoopThread:
     """An event loop in its own thread, which starts on first use."""
 
@@ -53,6 +64,9 @@ class EventLoopThread:
         self._thread: threading.Thread | None = None
         self._starting = ThreadStart(logger)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._arrived: deque[_Arrival] = deque()
+        self._is_called = False
+        """True if the loop was called to begin what has arrived, and has not yet done so."""
         self._closing = threading.Event()
         self._asked_at: float | None = None
         self._is_reported = False
@@ -71,7 +85,15 @@ class EventLoopThread:
         try:
             loop = self._started()
             begun = LoopWork(loop)
-            loop.call_soon_threadsafe(self._begin, begun, work, name, done, contextvars.copy_context())
+            self._arrived.append(_Arrival(begun, work, name, done, contextvars.copy_context()))
+            # One wake-up serves all that arrive before the loop has woken.
+            if not self._is_called:
+                self._is_called = True
+                try:
+                    loop.call_soon_threadsafe(self._begin_arrived)
+                except BaseException:
+                    self._is_called = False
+                    raise
         except BaseException as error:
             work.close()
             if isinstance(error, RuntimeError):
@@ -136,6 +158,22 @@ class EventLoopThread:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
+    def _begin_arrived(self) -> None:
+        # Before the first look, so that what arrives after the last one calls the loop again.
+        self._is_called = False
+        while self._arrived:
+            arrival = self._arrived.popleft()
+            try:
+                self._begin(*arrival)
+            except BaseException:
+                if self._arrived:
+                    self._call_again()
+                raise
+
+    def _call_again(self) -> None:
+        self._is_called = True
+        asyncio.get_running_loop().call_soon(self._begin_arrived)
+
     def _begin(
         self,
         begun: LoopWork,
@@ -153,9 +191,13 @@ class EventLoopThread:
                 done()
             raise
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        # One callback for both, because the loop makes a handle for each.
+        task.add_done_callback(partial(self._end, done))
+
+    def _end(self, done: Callable[[], None] | None, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         if done is not None:
-            task.add_done_callback(lambda _: done())
+            done()
 
     def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
         for task in self._tasks:

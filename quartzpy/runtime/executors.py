@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
-from quartzpy.runtime.worker_pool import Task, WorkerPool
+from quartzpy.runtime.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
+    from quartzpy.runtime.attempt import Attempt
     from quartzpy.runtime.process_workers import ProcessWorkers
 
 
@@ -35,16 +37,20 @@ class Executors:
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
         new_processes: Callable[[str, ExecutorConfig], ProcessWorkers],
+        *,
+        most_ahead: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        pool = partial(WorkerPool, most_ahead=most_ahead, clock=clock)
         self._all = {
-            DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, WorkerPool(workers, thread_name), None)
+            DEFAULT_EXECUTOR: Executor(DEFAULT_EXECUTOR, ExecutorKind.THREADS, pool(workers, thread_name), None)
         }
         for name, config in others.items():
             kind = ExecutorKind(config.kind)
             self._all[name] = Executor(
                 name,
                 kind,
-                WorkerPool(config.workers, f"{thread_name}-{name}"),
+                pool(config.workers, f"{thread_name}-{name}"),
                 new_processes(name, config) if kind is ExecutorKind.PROCESSES else None,
             )
 
@@ -70,18 +76,33 @@ class Executors:
             if executor.processes is not None:
                 executor.processes.keep_running()
 
-    def free(self) -> dict[str, int]:
-        """Return the number of free workers of each executor."""
-        return {name: executor.pool.free for name, executor in self._all.items()}
+    def room(self) -> dict[str, int]:
+        """Return the number of executions that each executor can take now."""
+        return {name: executor.pool.room for name, executor in self._all.items()}
+
+    def is_worth_filling(self, at_most: int) -> bool:
+        """Return whether an executor has room for so many executions that it is worth to fetch them now."""
+        # Not `any`, because each pool notes when it is to wake the caller.
+        return True in [executor.pool.is_worth_filling(at_most) for executor in self._all.values()]
+
+    @property
+    def have_waiting(self) -> bool:
+        """True if executions wait for a slot."""
+        return any(executor.pool.has_waiting for executor in self._all.values())
+
+    def take_back(self, patience: float) -> list[Attempt]:
+        """Remove the executions that wait for a slot and do not get one soon; see `WorkerPool.take_back`."""
+        taken = [task for executor in self._all.values() for task in executor.pool.take_back(patience)]
+        return cast("list[Attempt]", taken)
 
     @property
     def occupied(self) -> int:
         return sum(executor.pool.occupied for executor in self._all.values())
 
-    def submit(self, tasks: Sequence[tuple[Executor, Task]]) -> None:
-        """Run tasks, each in one slot. The caller has made sure that there are enough free slots."""
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Run executions, each in one slot of its executor. The caller has made sure that there are free slots."""
         for executor in self._all.values():
-            if some := [task for of, task in tasks if of is executor]:
+            if some := [attempt for attempt in attempts if attempt.executor is executor]:
                 executor.pool.submit(some)
 
     def wait_until_idle(self, left: Callable[[], float | None]) -> bool:

@@ -7,10 +7,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quartzpy.captured_logs import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
 from quartzpy.config import ExecutorKind
@@ -23,7 +23,6 @@ from quartzpy.listeners import Listeners
 from quartzpy.log_levels import level_number
 from quartzpy.middleware import Middleware
 from quartzpy.progress import Progress
-from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.error_text import describe
@@ -32,6 +31,9 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.attempt import Attempt
 
 logger = logging.getLogger(__name__)
 
@@ -92,16 +94,16 @@ class JobRunner:
         self._running: dict[int, Execution] = {}
         self._notifying: dict[int, tuple[Execution, Completion, float]] = {}
         self._freed = freed
-        self._report_progress = report_progress
-        self._clock = clock
+        self.report_progress = report_progress
+        self.clock = clock
         self.is_closing = False
         """True if the node is shutting down. Immediate refires are then left to other nodes."""
         self.overrun_timeouts = 0
         """The number of warnings about executions that were still running long after their timeout."""
 
     def running(self) -> list[Execution]:
-        with self._lock:
-            return list(self._running.values())
+        # A dict is copied by one step of the interpreter, so no lock is needed.
+        return list(self._running.values())
 
     def fire_ids_of(self, epoch: Epoch) -> set[int]:
         """Return the fire ids of the running executions of an epoch, except those that their own jobs record."""
@@ -114,20 +116,12 @@ class JobRunner:
             execution.stop()
         return len(asked)
 
-    def run(self, execution: Execution) -> None:
-        """Run one execution and pass its completion to `ended`: None if this node may no longer run it."""
-        try:
-            if not execution.epoch.wait_until_trusted():
-                self.end_as(execution, None)
-                return
-            with self._lock:
-                self._running[execution.fired.fire_id] = execution
-            timeout = execution.fired.timeout
-            if timeout is not None:
-                execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
-            Attempt(self, execution).run()
-        except BaseException as error:
-            self.fail(execution, error)
+    def note_running(self, execution: Execution) -> None:
+        """Note that an execution is running from now on, and start its timeout."""
+        self._running[execution.fired.fire_id] = execution
+        timeout = execution.fired.timeout
+        if timeout is not None:
+            execution.deadline = self._deadlines.add(timeout.total_seconds(), partial(self._time_out, execution))
 
     # --- the end of an execution
 
@@ -171,9 +165,10 @@ class JobRunner:
         if not execution.is_recorded_first():
             return
         try:
-            with self._lock:
-                self._running.pop(execution.fired.fire_id, None)
-                self._notifying.pop(execution.fired.fire_id, None)
+            self._running.pop(execution.fired.fire_id, None)
+            if self._notifying:
+                with self._lock:
+                    self._notifying.pop(execution.fired.fire_id, None)
             if execution.deadline is not None:
                 self._deadlines.cancel(execution.deadline)
         finally:
@@ -182,11 +177,11 @@ class JobRunner:
     def begin_notifying(self, execution: Execution, completion: Completion) -> None:
         """Note that the listeners are about to be called for this end, so that `check` can limit the delay."""
         with self._lock:
-            self._notifying[execution.fired.fire_id] = (execution, completion, self._clock())
+            self._notifying[execution.fired.fire_id] = (execution, completion, self.clock())
 
     def check(self) -> None:
         """Record executions whose listeners are slow, so that the listeners occupy a worker and delay nothing else."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             late = [
                 (one, completion)
@@ -264,27 +259,13 @@ class JobRunner:
             )
         return job
 
-    def context_for(
-        self,
-        execution: Execution,
-        job: Job,
-        transaction: Callable[[], AbstractContextManager[Any]],
-        fenced_transaction: Callable[[], AbstractContextManager[Any]],
-        log_capture: LogCapture | None = None,
-    ) -> JobExecutionContext:
-        context = JobExecutionContext(
-            execution.fired,
+    def context_for(self, attempt: Attempt, job: Job) -> JobExecutionContext:
+        return JobExecutionContext(
+            attempt.fired,
+            attempt,
             scheduler=self._scheduler,
             job_instance=job,
             # Not taken from the instance, which may be a proxy for a job in another process.
-            data_type=self._job_types.data_type(execution.fired.job_type),
-            instance_id=execution.epoch.node.instance_id,
-            is_lease_lost=lambda: execution.lease_lost,
-            cancelled=execution.cancelled,
-            transaction=transaction,
-            fenced_transaction=fenced_transaction,
-            report_progress=partial(self._report_progress, execution),
-            log_capture=log_capture,
+            data_type=self._job_types.data_type(attempt.fired.job_type),
+            instance_id=attempt.epoch.node.instance_id,
         )
-        execution.context = context
-        return context

@@ -1,4 +1,4 @@
-"""The scheduler thread: it waits for a free worker, claims due triggers, waits for their fire times and fires them.
+"""The scheduler thread: it claims due triggers for free workers, and fires them just before their fire times.
 
 The thread holds the claims; the executions that result from them belong to the workers until they are recorded. Both
 are compared with the rows of this epoch in the store, after each step whose answer was lost and after each check-in.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config import SchedulerConfig
@@ -18,8 +18,11 @@ from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
 from quartzpy.events import JobSkipped, SchedulerError
 from quartzpy.jitter import uniform
 from quartzpy.listeners import Listeners
+from quartzpy.runtime.attempt import LONGEST_LEAD
 from quartzpy.runtime.capacity import Capacity, workers_of
+from quartzpy.runtime.claims import NotDue, PassedOver
 from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.executors import Executors
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, EpochService
@@ -38,10 +41,12 @@ SHORTEST_REST = 0.02
 """The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""
 LONGEST_LOCKED_REST = 0.25
 """The longest such delay. The delay doubles with each attempt."""
-FIRST_RETRY = 0.001
-"""The first delay, in seconds, before a claim is fired again that was not yet due by the store's clock."""
-PASSED_OVER_SECONDS = 60.0
-"""The time, in seconds, for which a trigger that this node cannot compute is left to other nodes."""
+GATHERING = 0.002
+"""The time, in seconds, for which the thread waits for further free workers, so that a batch is worth a round trip."""
+PATIENCE = 1.0
+"""The time, in seconds, for which a fire waits behind jobs that turned out to be long, before it is left to any node.
+
+It is much longer than `pace.HORIZON`, so that a machine that stalls for a moment hands nothing back."""
 FULL_REST = 0.5
 """The longest wait, in seconds, for a free worker. Normally the end of an execution wakes the thread earlier."""
 STANDBY_REST = 3_600.0
@@ -60,9 +65,11 @@ class SchedulerThread(EpochService):
         clock: Clock,
         store_time: StoreTime,
         capacity: Capacity,
+        executors: Executors,
         config: SchedulerConfig,
         epoch: Callable[[], Epoch],
         submit: Callable[[Sequence[FiredTrigger], Epoch], None],
+        hand_back: Callable[[float], None],
         running: Callable[[Epoch], Collection[int]],
         disown: Callable[[Collection[int]], None],
         backlog: Callable[[], int],
@@ -76,8 +83,10 @@ class SchedulerThread(EpochService):
         self._clock = clock
         self._store_time = store_time
         self._capacity = capacity
+        self._executors = executors
         self._config = config
         self._submit = submit
+        self._hand_back = hand_back
         self._running_fire_ids = running
         self._disown = disown
         self._backlog = backlog
@@ -87,13 +96,24 @@ class SchedulerThread(EpochService):
         self._claims_epoch: Epoch | None = None
         self._answer_lost = False
         self._compare_due = False
-        self._not_due = _NotDue()
-        self._passed_over = _PassedOver(clock)
+        self._not_due = NotDue()
+        self._passed_over = PassedOver(clock)
         self._fruitless = 0
+        self._more_is_due = False
+        self._looks_again = True
+        self._look_at = 0.0
+        """The monotonic time at which the next trigger comes within reach, by the last answer."""
+        self._lead = 0.0
+        self._has_gathered = False
         self.differences = 0
         """The number of differences between this node and its rows in the store that were found and resolved."""
 
     # --- called by other threads
+
+    def look_again(self) -> None:
+        """Look for due triggers in the next pass: there may be one that is due earlier than the last answer said."""
+        self._looks_again = True
+        self.wakeup.set()
 
     def set_standby(self, standby: bool) -> None:
         self._resting.clear()
@@ -125,6 +145,13 @@ class SchedulerThread(EpochService):
 
     def run_as(self, epoch: Epoch) -> float:
         """Fire due claims and claim the next triggers. Return the seconds until the next pass."""
+        rest = self._pass_as(epoch)
+        if not self._executors.have_waiting:
+            return rest
+        self._hand_back(PATIENCE)
+        return min(rest, PATIENCE)
+
+    def _pass_as(self, epoch: Epoch) -> float:
         if epoch is not self._claims_epoch:
             self._claims, self._claims_epoch = [], epoch
         if self._answer_lost and epoch.trusted:
@@ -135,18 +162,35 @@ class SchedulerThread(EpochService):
             self._release(epoch, self._claims)
             if not self._standby:
                 return SHORTEST_REST
+            self._hand_back(0.0)
             if not self._resting.is_set():
                 self._wake_others(epoch)
                 self._resting.set()
             return LONGEST_LOCKED_REST if self._claims else STANDBY_REST
-        self._fire_due(epoch)
+        if self._fire_due(epoch) and not (self._looks_again or self._more_is_due):
+            left = self._look_at - self._clock.monotonic()
+            if left > 0:
+                return min(left, self._until_due())
+        if self._gathers():
+            return min(GATHERING, self._until_due())
         available_slots = self._capacity.available_slots(claim.placement for claim in self._claims)
         if not available_slots or self._backlog() > BACKLOG_LIMIT:
             return self._rest_while_full(epoch)
         return self._acquire(epoch, available_slots)
 
+    def _gathers(self) -> bool:
+        """Return whether to wait a moment for further free workers: more triggers are due than there are workers.
+
+        The thread waits once before each batch, and a worker that makes the batch large enough ends the wait.
+        """
+        # Asked in each pass, before the free slots are counted: from now on, the end of an execution wakes this thread.
+        is_worth_it = self._executors.is_worth_filling(self._config.batch_size)
+        self._has_gathered = not (self._has_gathered or is_worth_it) and self._more_is_due
+        return self._has_gathered
+
     def _acquire(self, epoch: Epoch, available_slots: Sequence[AvailableSlots]) -> float:
         limit = min(workers_of(available_slots), self._config.batch_size)
+        self._looks_again = False
         asked_at = self._clock.monotonic()
         acquired = self._store.acquire(
             epoch.node,
@@ -163,7 +207,8 @@ class SchedulerThread(EpochService):
         self._claims.sort(key=lambda claim: claim.progress.next_fire_time or acquired.now)
         opened = self._capacity.learn(acquired.placed)
         claimed = len(acquired.fired) + len(acquired.acquired) + len(acquired.skipped)
-        if opened or claimed >= limit:
+        self._more_is_due = claimed >= limit
+        if opened or self._more_is_due:
             return NO_REST
         return self._rest(acquired.next_due, fruitless=claimed == 0)
 
@@ -178,6 +223,7 @@ class SchedulerThread(EpochService):
             self._fruitless = self._fruitless + 1 if fruitless and until <= 0 else 0
             shortest = min(SHORTEST_REST * 2.0 ** max(0, self._fruitless - 1), LONGEST_LOCKED_REST)
             rest = min(rest, max(shortest, until))
+        self._look_at = self._clock.monotonic() + rest
         return min(rest, self._until_due())
 
     def _until_due(self) -> float:
@@ -185,7 +231,7 @@ class SchedulerThread(EpochService):
         now = self._clock.monotonic()
         return min(
             (
-                max(self._not_due.rest(claim.fire_id, now), self._store_time.seconds_until(at))
+                max(self._not_due.rest(claim.fire_id, now), self._store_time.seconds_until(at) - self._lead)
                 for claim in self._claims
                 if (at := claim.progress.next_fire_time) is not None
             ),
@@ -202,26 +248,36 @@ class SchedulerThread(EpochService):
             return NO_REST
         return FULL_REST if self._backlog() <= BACKLOG_LIMIT else SHORTEST_REST
 
-    def _fire_due(self, epoch: Epoch) -> None:
+    def _fire_due(self, epoch: Epoch) -> bool:
+        """Fire the claims that are due. Return whether there were any."""
         now, at = self._store_time.now(), self._clock.monotonic()
+        # Twice the lead, so that a flight fires all that becomes due until the next one is worth it.
+        early = timedelta(seconds=2 * self._lead)
+        until = now + early
         due = [
             claim
             for claim in self._claims
-            if (claim.progress.next_fire_time or now) <= now and self._not_due.rest(claim.fire_id, at) <= 0
+            if (claim.progress.next_fire_time or now) <= until and self._not_due.rest(claim.fire_id, at) <= 0
         ]
         if not due:
-            return
+            return False
         requests = self._fire_requests(epoch, due, now)
         if not requests:
-            return
+            return False
         asked_at = self._clock.monotonic()
-        firing = self._store.fire(epoch.node, requests)
+        firing = self._store.fire(epoch.node, requests, early=early)
         self._store_time.learn(firing.now, asked_at)
+        self._learn_lead(self._clock.monotonic() - asked_at)
         requested = {request.acquired.fire_id for request in requests}
         self._drop(requested.difference(firing.not_due))
         self._not_due.retry(firing.not_due, self._clock.monotonic())
         self._start(firing.fired, epoch)
         self._skipped(firing.skipped)
+        return True
+
+    def _learn_lead(self, seconds: float) -> None:
+        """Set the lead from the duration of a flight: a fire is committed just before its instant."""
+        self._lead += (min(1.5 * seconds, LONGEST_LEAD / 2) - self._lead) / 4
 
     def _fire_requests(self, epoch: Epoch, due: Sequence[AcquiredTrigger], now: datetime) -> list[FireRequest]:
         """Return the fire requests for these claims.
@@ -325,39 +381,3 @@ class SchedulerThread(EpochService):
     def _wake_others(self, epoch: Epoch) -> None:
         # The other nodes may all be waiting for a time after the next due trigger.
         self._store.release(epoch.node, ())
-
-
-class _NotDue:
-    """The claims that were not yet due by the store's clock when they were fired, with the times of their retries."""
-
-    def __init__(self) -> None:
-        self._tries: dict[int, tuple[int, float]] = {}
-
-    def retry(self, fire_ids: Collection[int], now: float) -> None:
-        for fire_id in fire_ids:
-            tries, _ = self._tries.get(fire_id, (0, 0.0))
-            self._tries[fire_id] = (tries + 1, now + min(FIRST_RETRY * 2.0 ** min(tries, 30), LONGEST_LOCKED_REST))
-
-    def rest(self, fire_id: int, now: float) -> float:
-        return self._tries[fire_id][1] - now if fire_id in self._tries else 0.0
-
-    def forget(self, fire_ids: Collection[int]) -> None:
-        for fire_id in fire_ids:
-            self._tries.pop(fire_id, None)
-
-
-class _PassedOver:
-    """The generations of triggers that this node cannot compute."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until: dict[int, float] = {}
-
-    def add(self, generation: int) -> None:
-        self._until[generation] = self._clock.monotonic() + PASSED_OVER_SECONDS
-
-    def generations(self) -> Collection[int]:
-        if self._until:
-            now = self._clock.monotonic()
-            self._until = {generation: until for generation, until in self._until.items() if until > now}
-        return self._until.keys()

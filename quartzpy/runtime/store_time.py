@@ -12,6 +12,9 @@ logger = logging.getLogger(__name__)
 REPORTED_SKEW = 5.0
 """The difference between this machine's wall clock and the database's, in seconds, from which a warning is logged."""
 
+WINDOW = 10.0
+"""The time, in seconds, for which the best bound of the store's clock is kept: for one to two windows."""
+
 
 class StoreTime:
     """An estimate of the store's time. It does not depend on the wall clock of this machine."""
@@ -19,6 +22,9 @@ class StoreTime:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._learned: tuple[datetime, float] | None = None
+        self._earliest: float | None = None
+        self._earlier: float | None = None
+        self._window_began_at = 0.0
         self._is_reported = False
 
     def learn(self, now: datetime, asked_at: float) -> None:
@@ -26,6 +32,23 @@ class StoreTime:
         answered = self._clock.monotonic()
         # The store read its clock during the round trip. The middle is wrong by at most half of it.
         self._learned = (now, (asked_at + answered) / 2)
+        self._learn_bounds(now.timestamp(), asked_at, answered)
+
+    def _learn_bounds(self, now: float, asked_at: float, answered: float) -> None:
+        """Learn by how much the store's clock is ahead of this machine's monotonic clock at least.
+
+        The store read its clock before the answer came, so each answer gives a lower bound. The greatest one counts:
+        that of the answer that took the least time. Old answers are forgotten, because clocks drift.
+        """
+        at_least, at_most = now - answered, now - asked_at
+        known = self._earliest
+        if known is None or at_most < known:
+            # The first answer, or the store's clock was set back.
+            self._earliest, self._earlier, self._window_began_at = at_least, None, answered
+        elif answered - self._window_began_at > WINDOW:
+            self._earliest, self._earlier, self._window_began_at = at_least, known, answered
+        elif at_least > known:
+            self._earliest = at_least
 
     def now(self) -> datetime:
         """Return the estimate. Before the first answer it is the wall clock of this machine."""
@@ -51,6 +74,14 @@ class StoreTime:
                 abs(skew),
                 "ahead of" if skew > 0 else "behind",
             )
+
+    def seconds_until_surely(self, instant: datetime) -> float:
+        """Return the seconds after which the store's clock has certainly reached `instant`, as far as it is steady."""
+        known, before = self._earliest, self._earlier
+        if known is None:
+            return self.seconds_until(instant)
+        ahead = known if before is None else max(known, before)
+        return instant.timestamp() - (self._clock.monotonic() + ahead)
 
     def seconds_until(self, instant: datetime) -> float:
         """Return the seconds until the store's clock shows `instant`; negative when it has passed."""

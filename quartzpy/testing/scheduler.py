@@ -21,6 +21,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.middleware import Middleware
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.progress import Progress
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
@@ -50,11 +51,11 @@ class SchedulerHarness(SchedulingVerbs):
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
     event loop whose time is the clock's. Waiting takes no real time: `context.wait_cancelled(...)` and `asyncio.sleep`
     move the clock, and a job's timeout expires when the clock passes it. While a job takes time, others that become due
-    wait for it; they run late, and do not misfire. `advance(..., running=False)` is a time in which no node is up:
-    what is late afterwards is handled according to its misfire instruction.
+    wait for it; they run late, and do not misfire. `advance(..., running=False)` is a time in which no node is running:
+    triggers that are late afterwards are handled according to their misfire instructions.
 
-    `database` is what `context.transaction()` works on: a SQLAlchemy engine, or a connection, on which each transaction
-    is a savepoint. `transactions` lists them with their outcomes. Event listeners are called at once.
+    `database` is used by `context.transaction()`: a SQLAlchemy engine, or a connection on which each transaction is a
+    savepoint. `transactions` lists the transactions with their outcomes. Event listeners are called immediately.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class SchedulerHarness(SchedulingVerbs):
         return executions
 
     def run_pending(self) -> list[ExecutionRecord]:
-        """Run what is due now, without moving the clock. Returns these executions in order."""
+        """Run the triggers that are due now, without moving the clock. Returns their executions in order."""
         return self.advance_to(self.now)
 
     def wait_until_recorded(self, executions: int, timeout: Span) -> bool:
@@ -246,12 +247,12 @@ class SchedulerHarness(SchedulingVerbs):
         )
 
     def _run(self, fired: FiredTrigger) -> list[ExecutionRecord]:
-        execution = Execution(fired, self._epoch)
+        execution = Attempt(self._runner, fired, self._epoch)
         execution.cancelled = ClockCancellation(self.clock)
         began, outer = self.now, self._loop.execution
         self._loop.execution = execution
         try:
-            self._runner.run(execution)
+            execution()
         finally:
             self._loop.execution = outer
         self._busy += self.now - began

@@ -1,4 +1,4 @@
-"""The identity of a schedule: a hash that tells if a trigger that is stored again has a different schedule."""
+"""The identity of a schedule: a hash that differs if a trigger is stored again with a different schedule."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _BYTES = 8
 
 
 def schedule_hash(trigger: Trigger) -> int:
-    """Return a signed 64-bit hash of when a trigger fires: kind, schedule, start, end and calendar.
+    """Return a signed 64-bit hash of a trigger's kind, schedule, start, end and calendar.
 
     It is computed from the trigger as the user declares it, before a missing start time is set. A misfire may give a
-    stored trigger another start and repeat count, so the stored values alone do not tell whether a declaration changed.
+    stored trigger another start and repeat count, so the stored values alone do not show whether a declaration changed.
     """
     declared = [
         trigger.kind,

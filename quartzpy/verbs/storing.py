@@ -21,7 +21,7 @@ from quartzpy.triggers.upcoming import PreparedTrigger, prepare
 from quartzpy.verbs.base import Verbs
 
 Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
-"""Jobs with their triggers; None stands for a job that is stored already."""
+"""Jobs with their triggers; None means a job that is stored already."""
 
 
 class StoringVerbs(Verbs):

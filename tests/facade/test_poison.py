@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, JobExecutionContext, RetryPolicy, Scheduler, SimpleTrigger, TriggerListener, events
-from quartzpy.runtime import job_runner
+from quartzpy.runtime import attempt, job_runner
 from quartzpy.states import Outcome
 from tests.facade import poison
 
@@ -116,7 +116,7 @@ def test_a_failure_of_the_engine_itself_is_the_end_of_the_execution(
     def out_of_memory(*args: object) -> Any:
         raise MemoryError("of the engine")
 
-    monkeypatch.setattr(job_runner.Attempt, "_final_completion", out_of_memory)
+    monkeypatch.setattr(attempt.Attempt, "_final_completion", out_of_memory)
     outcome, error = ended(scheduler, poison.detail(poison.Fine))
     assert (outcome, "MemoryError: of the engine" in error) == (Outcome.FAILED, True)
 

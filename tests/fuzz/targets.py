@@ -186,7 +186,25 @@ def _calendar(given: Any) -> None:
 def _job(given: Any) -> None:
     placement, retry, job_data = given
     rows.job(
-        "j", "g", "type", None, True, None, "block", None, placement, False, False, retry, None, None, job_data, None
+        "j",
+        "g",
+        "type",
+        None,
+        True,
+        None,
+        "block",
+        None,
+        placement,
+        False,
+        False,
+        retry,
+        None,
+        None,
+        job_data,
+        None,
+        None,
+        None,
+        None,
     )
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -25,6 +24,7 @@ from quartzpy.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.listeners import Listeners
 from quartzpy.placement import DEFAULT_EXECUTOR
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.executors import Executor
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.worker_pool import Task, WorkerPool
@@ -88,8 +88,8 @@ class Waiting(WorkerPool):
             self._occupied += len(tasks)
         self.waiting += tasks
         for task in tasks:
-            assert isinstance(task, partial)
-            self.handed_over.append(task.args[0].fired)
+            assert isinstance(task, Attempt)
+            self.handed_over.append(task.fired)
 
     def run_all(self) -> None:
         while self.waiting:

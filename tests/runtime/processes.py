@@ -15,6 +15,7 @@ from quartzpy.job import Job, JobDetail, job_types
 from quartzpy.job_data import encode
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
+from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
@@ -47,7 +48,7 @@ def execution_of(
     calendar: Calendar | None = None,
     stored: dict[str, Any] | None = None,
     **data: Any,
-) -> Execution:
+) -> Attempt:
     """Return a fire as a store returns it. `data` is the job's data if `job` is a class."""
     if isinstance(detail, type):
         detail = JobDetail(detail, "job", data=data, persist_data=False)
@@ -82,7 +83,8 @@ def execution_of(
         load_job=lambda: detail,
         load_calendar=lambda: calendar,
     )
-    return Execution(fired, Epoch(Node("node", 1), CLOCK, 3600.0, CLOCK.monotonic()))
+    no_runner: Any = None  # `Runner` sets itself.
+    return Attempt(no_runner, fired, Epoch(Node("node", 1), CLOCK, 3600.0, CLOCK.monotonic()))
 
 
 @dataclass
@@ -106,7 +108,8 @@ class Ended:
 class Runner(JobRunner):
     """The run of one execution in a child process."""
 
-    def __init__(self, workers: ProcessWorkers, execution: Execution) -> None:
+    def __init__(self, workers: ProcessWorkers, execution: Attempt) -> None:
+        execution.runner = self
         execution.executor = Executor("test", ExecutorKind.PROCESSES, WorkerPool(1, "test"), workers)
         self._completion: Completion | None = None
         self._told: list[JobWasExecuted] = []
@@ -127,7 +130,7 @@ class Runner(JobRunner):
             ended=self._keep,
             max_job_data_bytes=65_536,
         )
-        self._thread = threading.Thread(target=self.run, args=(execution,), daemon=True)
+        self._thread = threading.Thread(target=execution, daemon=True)
 
     def _tell(self, event: Event) -> None:
         assert isinstance(event, JobWasExecuted)
@@ -147,10 +150,10 @@ class Runner(JobRunner):
         return Ended(self._completion, self._told[-1])
 
 
-def begun(workers: ProcessWorkers, execution: Execution) -> Runner:
+def begun(workers: ProcessWorkers, execution: Attempt) -> Runner:
     """Run an execution on another thread. `end` waits for its end."""
     return Runner(workers, execution).begin()
 
 
-def ended(workers: ProcessWorkers, execution: Execution) -> Ended:
+def ended(workers: ProcessWorkers, execution: Attempt) -> Ended:
     return begun(workers, execution).end()

@@ -117,15 +117,11 @@ def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers
     here = jobs.Told().execute(
         JobExecutionContext(
             execution.fired,
+            execution,
             scheduler=None,
             job_instance=jobs.Told(),
             data_type=None,
             refire_count=0,
-            is_lease_lost=lambda: False,
-            cancelled=execution.cancelled,
-            transaction=lambda: pytest.fail("no transaction is asked for"),
-            fenced_transaction=lambda: pytest.fail("no transaction is asked for"),
-            report_progress=lambda progress: pytest.fail("no progress is reported"),
         )
     )
     # In the node, the job detail has the class or its stored name; in the child it has the class.

@@ -64,6 +64,38 @@ def test_the_store_time_follows_the_monotonic_clock_and_not_the_wall_clock() -> 
     assert time.seconds_until(said + timedelta(seconds=13)) == pytest.approx(3)
 
 
+def test_the_store_time_never_says_that_an_instant_is_reached_before_it_is() -> None:
+    clock = ManualClock()
+    time = StoreTime(clock)
+    begin = clock.wall
+
+    def answered(read_after: float, seconds: float, ahead: float = 0.0) -> None:
+        """The store reads its clock in the course of a request, and its clock is `ahead` of this machine's."""
+        asked_at = clock.monotonic()
+        now = begin + timedelta(seconds=asked_at + read_after + ahead)
+        clock.seconds += seconds
+        time.learn(now, asked_at)
+
+    def late() -> float:
+        """The time by which the estimate of an instant is late."""
+        return round(time.seconds_until_surely(begin + timedelta(seconds=clock.monotonic())), 3)
+
+    answered(0.0, 0.5)
+    assert late() == 0.5
+    answered(0.4, 0.5)
+    assert late() == 0.1, "the quickest answer counts"
+    answered(0.0, 0.5)
+    assert late() == 0.1
+    clock.seconds += 30
+    answered(0.2, 0.5)
+    assert late() == 0.1
+    clock.seconds += 30
+    answered(0.2, 0.5)
+    assert late() == 0.3, "old answers are forgotten"
+    answered(0.2, 0.5, ahead=-5.0)
+    assert late() == 5.3, "the clock of the store was set back"
+
+
 def test_an_expired_lease_blocks_until_it_is_renewed_or_the_epoch_is_lost() -> None:
     clock = ManualClock()
     epoch = Epoch(Node("a", 1), clock, 15.0, clock.monotonic())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.job import JobDetail
@@ -17,6 +18,15 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 MANY = 1_000_000
 """The number of slots that means "no limit"."""
+
+
+class _Unread(Enum):
+    """The mark of a calendar that has not been read yet. None means that the trigger has no calendar."""
+
+    UNREAD = 0
+
+
+_UNREAD: Literal[_Unread.UNREAD] = _Unread.UNREAD
 
 
 class DispatchKey(NamedTuple):
@@ -51,8 +61,48 @@ class AvailableSlots(NamedTuple):
 class FiredTrigger:
     """A fire that the store has committed, with everything that is needed to run the job and to complete it.
 
-    `trigger`, `job_detail` and `calendar` are built on first access, because most executions never read them.
+    `trigger`, `job_detail` and `calendar` are built on first access, because most executions never read them. The class
+    has slots, because a node makes thousands of them in a second: each object less is one that the garbage collector
+    does not visit.
     """
+
+    __slots__ = (
+        "_calendar",
+        "_job_detail",
+        "_job_key",
+        "_load_calendar",
+        "_load_job",
+        "_load_trigger",
+        "_trigger",
+        "_trigger_key",
+        "_upcoming",
+        "attempt",
+        "calendar_revision",
+        "capture_logs",
+        "coalesced_fire_times",
+        "continues",
+        "fire_id",
+        "fire_time",
+        "generation",
+        "job_data",
+        "job_group",
+        "job_name",
+        "job_type",
+        "max_concurrent",
+        "next_fire_time",
+        "node_deaths",
+        "pause_after_failures",
+        "persists_data",
+        "placement",
+        "previous_fire_time",
+        "retry",
+        "scheduled_fire_time",
+        "timeout",
+        "times_triggered",
+        "trigger_data",
+        "trigger_group",
+        "trigger_name",
+    )
 
     def __init__(
         self,
@@ -99,7 +149,6 @@ class FiredTrigger:
         self.scheduled_fire_time = scheduled_fire_time
         self.previous_fire_time = previous_fire_time
         self.next_fire_time = next_fire_time
-        self.upcoming = upcoming
         self.times_triggered = times_triggered
         self.attempt = attempt
         self.placement = placement
@@ -118,26 +167,66 @@ class FiredTrigger:
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar
+        self._nothing_is_built(upcoming)
 
-    @cached_property
+    def _nothing_is_built(self, upcoming: UpcomingFireTimes | None = None) -> None:
+        self._upcoming = upcoming
+        self._trigger: Trigger | None = None
+        self._job_detail: JobDetail | None = None
+        self._calendar: Calendar | Literal[_Unread.UNREAD] | None = _UNREAD
+        self._trigger_key: TriggerKey | None = None
+        self._job_key: JobKey | None = None
+
+    @property
+    def upcoming(self) -> UpcomingFireTimes:
+        """The fire times that follow `next_fire_time` in the trigger's row, as far as they are stored."""
+        if self._upcoming is None:
+            self._upcoming = self._built_upcoming()
+        return self._upcoming
+
+    @property
     def trigger_key(self) -> TriggerKey:
-        return TriggerKey(self.trigger_name, self.trigger_group)
+        key = self._trigger_key
+        if key is None:
+            key = self._trigger_key = TriggerKey(self.trigger_name, self.trigger_group)
+        return key
 
-    @cached_property
+    @property
     def job_key(self) -> JobKey:
-        return JobKey(self.job_name, self.job_group)
+        key = self._job_key
+        if key is None:
+            key = self._job_key = JobKey(self.job_name, self.job_group)
+        return key
 
-    @cached_property
+    @property
     def trigger(self) -> Trigger:
-        return self._load_trigger()
+        if self._trigger is None:
+            self._trigger = self._built_trigger()
+        return self._trigger
 
-    @cached_property
+    @property
     def job_detail(self) -> JobDetail:
-        return self._load_job()
+        if self._job_detail is None:
+            self._job_detail = self._built_job()
+        return self._job_detail
 
-    @cached_property
+    @property
     def calendar(self) -> Calendar | None:
         """The trigger's calendar as it was at the fire."""
+        if self._calendar is _UNREAD:
+            self._calendar = self._built_calendar()
+        return self._calendar
+
+    def _built_upcoming(self) -> UpcomingFireTimes:
+        return UpcomingFireTimes()
+
+    def _built_trigger(self) -> Trigger:
+        return self._load_trigger()
+
+    def _built_job(self) -> JobDetail:
+        return self._load_job()
+
+    def _built_calendar(self) -> Calendar | None:
         return self._load_calendar()
 
 

@@ -58,8 +58,8 @@ class FiringStore(Protocol):
     """The steps that a node repeats continuously.
 
     Each takes the node's epoch. Once the epoch's row is gone, because the node was declared dead, a step changes
-    nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user holds: it passes
-    the row over and says so in its result.
+    nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user has locked: it
+    skips the row and reports that in its result.
     """
 
     def acquire(
@@ -99,8 +99,11 @@ class FiringStore(Protocol):
         """
         ...
 
-    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
+    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
         """Fire claims that are due, as `acquire` does.
+
+        A claim that becomes due within `early` is fired as well. Its fire time is then the scheduled one, and the node
+        starts the job at that instant.
 
         A claim that was lost in the meantime is dropped without a fire: its trigger was paused, deleted, replaced, or
         blocked by another trigger of its job.

@@ -134,8 +134,8 @@ class SchedulingStore(Protocol):
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         """Store a calendar.
 
-        Replacing a calendar voids what was computed from it: the following fire times of the triggers that name it,
-        and the claims on them. The triggers keep their next fire times.
+        Replacing a calendar invalidates the fire times that were computed from it: the following fire times of the
+        triggers that name it, and the claims on them. The triggers keep their next fire times.
 
         Raises:
             ObjectAlreadyExistsError: the calendar is stored already and `replace` is false.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 
 from quartzpy.states import FiredState, TriggerState
 from quartzpy.store.protocol import FireRequest, Firing, Holdings, Node, Reconciliation
@@ -11,7 +12,7 @@ from quartzpy.store.ram.rows import FiredRow, TriggerRow
 from quartzpy.store.ram.tables import Tables
 
 
-def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
+def fire(tables: Tables, node: Node, moves: Sequence[FireRequest], early: timedelta) -> Firing:
     """Fire the claims of `moves` that are due; see `JobStore.fire`."""
     now = tables.require(node)
     result = StepResult()
@@ -30,7 +31,7 @@ def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
             # An earlier fire of this call blocked the trigger.
             if claim.fire_id in tables.fired:
                 tables.drop(claim)
-        elif claim.scheduled_time > now or tables.is_blocked(row):
+        elif claim.scheduled_time > now + early or tables.is_blocked(row):
             not_due.add(claim.fire_id)
         else:
             passed = passed_instants(row, move.following, now)
@@ -40,7 +41,8 @@ def fire(tables: Tables, node: Node, moves: Sequence[FireRequest]) -> Firing:
             if overlaps.may_fire(row, *following(row, move.following, 0)):
                 coalesced_fire_times = (claim.scheduled_time, *passed) if passed else ()
                 to = following(row, move.following, len(passed))
-                result.fired.append(fire_row(tables, node, row, claim.fire_id, *to, now, coalesced_fire_times))
+                at = max(now, claim.scheduled_time)
+                result.fired.append(fire_row(tables, node, row, claim.fire_id, *to, at, coalesced_fire_times))
     return Firing(now, tuple(result.fired), frozenset(not_due), tuple(result.skipped))
 
 

@@ -1,4 +1,4 @@
-"""The methods of `SchedulingStore` in memory: what is stored, paused and removed."""
+"""The methods of `SchedulingStore` in memory, which store, pause and remove."""
 
 from __future__ import annotations
 

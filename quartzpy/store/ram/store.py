@@ -236,9 +236,9 @@ class RamJobStore(RamSchedulingStore, RamQueryStore):
         if notifications:
             self._notifications.send(notifications)
 
-    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
+    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
         with self._lock:
-            firing = fire.fire(self._tables, node, moves)
+            firing = fire.fire(self._tables, node, moves, early)
         self._notify()
         return firing
 

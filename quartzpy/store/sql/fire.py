@@ -11,6 +11,7 @@ one fires all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from quartzpy.store.protocol import FireRequest, Firing, Node
 from quartzpy.store.sql.claims import ADVANCED, CLAIMED, RESULT, SKIPPED
@@ -34,9 +35,9 @@ def _candidates(condition: str = "") -> str:
     return f"""
 -- The claims that still stand and that are due by the clock of the step.
 candidates AS MATERIALIZED (
-    SELECT node.at, t.row, t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy, t.priority,
-           t.next_fire_time AS scheduled_time, t.prev_fire_time AS previous_time, true AS is_due,
-           r.following, r.following_is_complete,
+    SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.concurrency_key,
+           t.max_concurrent, t.overlap_policy, t.priority, t.next_fire_time AS scheduled_time,
+           t.prev_fire_time AS previous_time, true AS is_due, r.following, r.following_is_complete,
            CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
                 THEN least((SELECT count(*) FROM unnest(r.following) AS u(instant) WHERE u.instant <= node.at),
                            cardinality(r.following) - CASE WHEN r.following_is_complete THEN 0 ELSE 1 END)::int
@@ -46,7 +47,7 @@ candidates AS MATERIALIZED (
      CROSS JOIN requested r
       JOIN $fired_triggers f
         ON f.fire_id = r.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-         AND f.scheduled_time <= node.at
+         AND f.scheduled_time <= node.at + %(early)s::interval
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.*
           FROM $triggers o
@@ -86,7 +87,9 @@ WITH {NODE.lstrip()},{_REQUESTED},{_candidates("AND o.max_concurrent IS NULL")},
 {RESULT}"""
 
 
-def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest], *, knows_limits: bool = False) -> Firing:
+def fire(
+    session: SqlSession, node: Node, moves: Sequence[FireRequest], early: timedelta, *, knows_limits: bool = False
+) -> Firing:
     """Fire the claims of `moves` that are due; see `JobStore.fire`.
 
     `knows_limits` says that a job of these claims may have a limit, even if it had none when they were claimed.
@@ -99,6 +102,7 @@ def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest], *, knows
             FIRE if knows_limits else FIRE_UNLIMITED,
             **at_node,
             fire_ids=fire_ids,
+            early=early,
             following=[move.following.instants for move in moves],
             complete=[move.following.is_complete for move in moves],
             channel=session.channel,
@@ -112,6 +116,6 @@ def fire(session: SqlSession, node: Node, moves: Sequence[FireRequest], *, knows
     session.expectation.note_moved(ran)
     if limit_was_added and not knows_limits:
         rest = [move for move in moves if move.acquired.fire_id in still_claimed]
-        more = fire(session, node, rest, knows_limits=True)
+        more = fire(session, node, rest, early, knows_limits=True)
         return Firing(more.now, (*ran, *more.fired), more.not_due, more.skipped)
     return Firing(now, ran, frozenset(still_claimed), skipped)

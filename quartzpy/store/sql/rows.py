@@ -18,7 +18,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import placement_from_text
 from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
-from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger, no_calendar
+from quartzpy.store.protocol import AcquiredTrigger, FiredTrigger, SkippedTrigger
 from quartzpy.texts import reason, stored_object
 from quartzpy.triggers.kinds import stored_schedule
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
@@ -144,78 +144,112 @@ def calendar_from_text(text: str) -> Calendar:
     return calendar_from_json(stored_object(text, "calendar", InvalidCalendarError))
 
 
+class _FiredRow(FiredTrigger):
+    """A fire that is read from its row where it is asked. Few executions ask for more than the names and the times."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self._row = row
+        (
+            _, self.fire_id, self.fire_time, self.trigger_group, self.trigger_name, self.job_group, self.job_name,
+            self.job_type, self.generation, self.scheduled_fire_time, self.previous_fire_time, self.next_fire_time,
+            _, _, self.times_triggered, self.attempt, self.max_concurrent, _, self.placement, self.trigger_data, _, _,
+            _, _, _, _, _, _, _, _, _,
+            _, self.persists_data, _, self.retry, self.timeout, self.job_data, _, self.calendar_revision,
+            coalesced, self.node_deaths, self.pause_after_failures, _, continuations,
+            _, _, self.capture_logs,
+        ) = row  # fmt: skip
+        self.coalesced_fire_times = tuple(coalesced) if coalesced else ()
+        self.continues = continuations is not None
+        self._nothing_is_built()
+
+    def _built_upcoming(self) -> UpcomingFireTimes:
+        return UpcomingFireTimes(tuple(self._row[_UPCOMING]), self._row[_UPCOMING + 1])
+
+    def _built_trigger(self) -> Trigger:
+        return _trigger_of(self._row, self.trigger_data)
+
+    def _built_calendar(self) -> Calendar | None:
+        return _calendar_of(self._row)
+
+    def _built_job(self) -> JobDetail:
+        (
+            _, _, _, _, _, job_group, job_name, job_type, _, _,
+            _, _, _, _, _, _, max_concurrent, overlap_policy, placement,
+            _, _, _,
+            _, _, _, _, _, _, _, _, description,
+            durable, persists_data, requests_recovery, retry, timeout, data, _, _,
+            _, _, pause_after_failures, concurrency_key, continuations,
+            rate_limit, display_name, capture_logs,
+        ) = self._row  # fmt: skip
+        return job(
+            job_name, job_group, job_type, description, durable, max_concurrent, overlap_policy, concurrency_key,
+            placement, persists_data, requests_recovery, retry, timeout, pause_after_failures, data, continuations,
+            rate_limit, display_name, capture_logs,
+        )  # fmt: skip
+
+
+_UPCOMING = 12
+"""The place of the column `upcoming` in `claims.CLAIMED`, before the one that says whether it is complete."""
+
+
+def _trigger_of(row: tuple[Any, ...], data: str | None) -> Trigger:
+    (
+        _, _, _, group, name, job_group, job_name, _, _, _,
+        _, _, _, _, _, _, _, _, _,
+        _, _, kind,
+        schedule, description, start, end, priority, misfire, misfire_threshold, calendar, _,
+        _, _, _, _, _, _, _, _,
+        _, _, _, _, _,
+        _, _, _,
+    ) = row  # fmt: skip
+    return trigger(
+        name, group, job_group, job_name, kind, schedule, description, start, end, priority, misfire,
+        misfire_threshold, calendar, data,
+    )  # fmt: skip
+
+
+def _calendar_of(row: tuple[Any, ...]) -> Calendar | None:
+    text = row[37]
+    return calendar_from_text(text) if text else None
+
+
 def by_outcome(
     found: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
     """Decode rows of `claims.CLAIMED`, grouped by outcome: fired, claimed, skipped."""
-    values = [decode_row(row) for row in found]
-    return (
-        tuple(one for one in values if isinstance(one, FiredTrigger)),
-        tuple(one for one in values if isinstance(one, AcquiredTrigger)),
-        tuple(one for one in values if isinstance(one, SkippedTrigger)),
-    )
+    fired: list[FiredTrigger] = []
+    claimed: list[AcquiredTrigger] = []
+    skipped: list[SkippedTrigger] = []
+    for row in found:
+        decision = row[0]
+        if decision == "FIRE":
+            fired.append(_FiredRow(row))
+        elif decision == "CLAIM":
+            claimed.append(_claim(row))
+        else:
+            _, _, _, trigger_group, trigger_name, job_group, job_name, _, _, scheduled, *_ = row
+            skipped.append(
+                SkippedTrigger(TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group), scheduled)
+            )
+    return tuple(fired), tuple(claimed), tuple(skipped)
 
 
-def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
-    """Decode a row of `claims.CLAIMED`."""
+def _claim(row: tuple[Any, ...]) -> AcquiredTrigger:
     (
-        decision, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
-        previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,
-        trigger_data, _, kind,
-        schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
-        durable, persists_data, requests_recovery, retry, timeout, stored_data, calendar_text, calendar_revision,
-        coalesced_fire_times, node_deaths, pause_after_failures, key_entry, continuations,
-        rate_limit,
-        display_name, capture_logs,
+        _, fire_id, _, trigger_group, trigger_name, _, _, _, generation, scheduled,
+        previous, _, _, _, times_triggered, _, max_concurrent, overlap_policy, placement, *_,
     ) = row  # fmt: skip
-    load_trigger = partial(
-        trigger, trigger_name, trigger_group, job_group, job_name, kind, schedule, description, start, end, priority,
-        misfire, misfire_threshold, calendar,
-    )  # fmt: skip
-    load_calendar = partial(calendar_from_text, calendar_text) if calendar_text else no_calendar
-    if decision == "SKIP":
-        return SkippedTrigger(TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group), scheduled)
-    if decision == "CLAIM":
-        progress = TriggerProgress(scheduled, previous, times_triggered)
-        return AcquiredTrigger(
-            fire_id, trigger_group, trigger_name, progress, generation, partial(load_trigger, None), load_calendar,
-            placement, overlap_policy, max_concurrent,
-        )  # fmt: skip
-    return FiredTrigger(
-        fire_id=fire_id,
-        trigger_group=trigger_group,
-        trigger_name=trigger_name,
-        job_group=job_group,
-        job_name=job_name,
-        job_type=job_type,
-        generation=generation,
-        fire_time=at,
-        scheduled_fire_time=scheduled,
-        previous_fire_time=previous,
-        next_fire_time=following,
-        upcoming=UpcomingFireTimes(tuple(upcoming), is_complete),
-        times_triggered=times_triggered,
-        attempt=attempt,
-        placement=placement,
-        coalesced_fire_times=tuple(coalesced_fire_times or ()),
-        node_deaths=node_deaths,
-        pause_after_failures=pause_after_failures,
-        continues=continuations is not None,
-        max_concurrent=max_concurrent,
-        capture_logs=capture_logs,
-        retry=retry,
-        timeout=timeout,
-        persists_data=persists_data,
-        job_data=stored_data,
-        trigger_data=trigger_data,
-        calendar_revision=calendar_revision,
-        load_trigger=partial(load_trigger, trigger_data),
-        load_calendar=load_calendar,
-        load_job=partial(
-            job, job_name, job_group, job_type, job_description, durable, max_concurrent, overlap_policy,
-            key_entry, placement,
-            persists_data,
-            requests_recovery, retry, timeout, pause_after_failures, stored_data, continuations, rate_limit,
-            display_name, capture_logs,
-        ),
-    )  # fmt: skip
+    return AcquiredTrigger(
+        fire_id,
+        trigger_group,
+        trigger_name,
+        TriggerProgress(scheduled, previous, times_triggered),
+        generation,
+        partial(_trigger_of, row, None),
+        partial(_calendar_of, row),
+        placement,
+        overlap_policy,
+        max_concurrent,
+    )

@@ -143,6 +143,9 @@ class SqlJobStore:
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        if isinstance(self._session, WithinSession):
+            with self._session.together(LockName.SYNC_ACCESS):
+                return work(self)
         try:
             with self._connections.begin_job_transaction(is_ours=True) as connection:
                 inside = self.within(connection)
@@ -317,8 +320,8 @@ class SqlJobStore:
             passed_over=passed_over,
         )
 
-    def fire(self, node: Node, moves: Sequence[FireRequest]) -> Firing:
-        return fire.fire(self._session, node, moves)
+    def fire(self, node: Node, moves: Sequence[FireRequest], *, early: timedelta = timedelta()) -> Firing:
+        return fire.fire(self._session, node, moves, early)
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
         return holdings.release(self._session, node, fire_ids)

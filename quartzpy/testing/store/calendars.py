@@ -165,7 +165,7 @@ def test_a_refill_computed_from_the_old_calendar_is_refused(named: Harness) -> N
     named.put_calendar(NAME, NOT_TODAY, replace=True)
     stale = refill(fired.trigger, fired.next_fire_time, UpcomingFireTimes(), fired.times_triggered, fired.calendar)
     completion: Completion = named.ended(fired, refill=stale)
-    fired.upcoming = UpcomingFireTimes()
+    fired._upcoming = UpcomingFireTimes()
     named.store.complete(node, [completion])
     assert named.upcoming("hourly") == []
 

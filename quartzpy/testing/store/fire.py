@@ -78,6 +78,20 @@ def test_what_is_not_due_yet_stays_claimed(store: Harness) -> None:
     assert names(store.fire(node, [claims[1]]).fired) == ["later"]
 
 
+def test_a_claim_is_fired_early_if_the_node_asks_for_it_and_its_fire_time_is_the_scheduled_one(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(10, start=at(1)), once("later", at(2)))
+    claims = store.acquire(node, look_ahead=HOUR).acquired
+    firing = store.fire(node, claims, early=SECOND)
+    [fired] = firing.fired
+    assert (firing.now, fired.fire_time, fired.scheduled_fire_time) == (START, at(1), at(1))
+    assert set(firing.not_due) == {claims[1].fire_id}
+    assert store.progress("every").next_fire_time == at(11)
+    store.clock.advance(2 * SECOND)
+    assert store.fire(node, [claims[1]], early=SECOND).fired[0].fire_time == at(2)
+    assert not store.complete(node, fired).fenced
+
+
 def test_the_last_fire_of_a_claim_leaves_the_trigger_complete(store: Harness) -> None:
     node = store.node()
     store.schedule(job(), once(when=at(1)))

@@ -205,8 +205,8 @@ class Harness(ABC):
         """Compute the fire times that a node computes before it fires a claim."""
         return fire_request_of(claim, self.clock.now())
 
-    def fire(self, node: Node, claims: Iterable[AcquiredTrigger]) -> Firing:
-        return self.store.fire(node, [self.move(claim) for claim in claims])
+    def fire(self, node: Node, claims: Iterable[AcquiredTrigger], early: timedelta = timedelta()) -> Firing:
+        return self.store.fire(node, [self.move(claim) for claim in claims], early=early)
 
     def reconcile(
         self, node: Node, *, claims: Iterable[AcquiredTrigger] = (), executions: Iterable[FiredTrigger] = ()

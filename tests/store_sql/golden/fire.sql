@@ -12,9 +12,9 @@ requested AS (
 ),
 -- The claims that still stand and that are due by the clock of the step.
 candidates AS MATERIALIZED (
-    SELECT node.at, t.row, t.job_group, t.job_name, t.concurrency_key, t.max_concurrent, t.overlap_policy, t.priority,
-           t.next_fire_time AS scheduled_time, t.prev_fire_time AS previous_time, true AS is_due,
-           r.following, r.following_is_complete,
+    SELECT greatest(node.at, f.scheduled_time) AS at, t.row, t.job_group, t.job_name, t.concurrency_key,
+           t.max_concurrent, t.overlap_policy, t.priority, t.next_fire_time AS scheduled_time,
+           t.prev_fire_time AS previous_time, true AS is_due, r.following, r.following_is_complete,
            CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
                 THEN least((SELECT count(*) FROM unnest(r.following) AS u(instant) WHERE u.instant <= node.at),
                            cardinality(r.following) - CASE WHEN r.following_is_complete THEN 0 ELSE 1 END)::int
@@ -24,7 +24,7 @@ candidates AS MATERIALIZED (
      CROSS JOIN requested r
       JOIN qrtz_fired_triggers f
         ON f.fire_id = r.fire_id AND f.epoch = %(epoch)s::bigint AND f.state = 'ACQUIRED'
-         AND f.scheduled_time <= node.at
+         AND f.scheduled_time <= node.at + %(early)s::interval
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row, o.*
           FROM qrtz_triggers o
