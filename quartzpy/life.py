@@ -31,7 +31,7 @@ from quartzpy.logs import ensure_logging
 from quartzpy.middleware import Middleware
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.plugin import Plugin, call_plugin
-from quartzpy.runtime.child_process import is_process_worker
+from quartzpy.process_identity import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.run import RunEnd, run_until_stopped

@@ -280,6 +280,11 @@ class Listeners:
                 event = self._queue.popleft()
             self.emit(event)
 
+    @property
+    def is_busy(self) -> bool:
+        """True while a listener is being called, or events wait for their delivery."""
+        return bool(self._calls or self._queue)
+
     def check(self) -> None:
         """Log a warning for each listener call that has run for `SLOW_AFTER`, once for each call."""
         now = time.monotonic()

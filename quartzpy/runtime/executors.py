@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
-from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from quartzpy.runtime.attempt import Attempt
+    from quartzpy.runtime.process_workers import ProcessWorkers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
