@@ -131,6 +131,28 @@ class SimpleTrigger(Trigger):
         following = self._included_from(self._fire_time_after(fired_at, self.anchor), calendar)
         return TriggerProgress(following, fired_at, times)
 
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        # Without a calendar the instants are a sum each: many triggers are stored by one call.
+        first = progress.next_fire_time
+        if calendar is not None or first is None or first < self.anchor or self.repeat_count == 0:
+            return super().following(progress, calendar, count)
+        interval = self.interval
+        # The next fire time may lie between two instants of the schedule, if a misfire instruction set it.
+        passed, beyond = divmod(first - self.anchor, interval)
+        if self.repeat_count is not None:
+            count = min(count, self.repeat_count - progress.times_triggered, self.repeat_count - passed)
+        last = first - beyond
+        instants = []
+        try:
+            for _ in range(count):
+                last += interval
+                if self.end_time is not None and last >= self.end_time:
+                    break
+                instants.append(last)
+        except OverflowError:
+            pass
+        return instants
+
     def skipping_to(self, progress: TriggerProgress, following: datetime | None) -> TriggerProgress:
         # Skipped fires are among those that the trigger was given: no later ones take their place.
         skipped = 0 if following is None else self._missed(progress, following)
