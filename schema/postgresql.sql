@@ -211,13 +211,13 @@ CREATE TABLE qrtz_triggers (
     kind VARCHAR(40) NOT NULL,
     schedule JSONB NOT NULL,
     trigger_state VARCHAR(16) NOT NULL,
+    times_triggered BIGINT DEFAULT 0 NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
     prev_fire_time TIMESTAMP WITH TIME ZONE,
     upcoming TIMESTAMP WITH TIME ZONE[] DEFAULT '{}' NOT NULL,
     upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
     coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
     generation BIGINT NOT NULL,
-    times_triggered BIGINT DEFAULT 0 NOT NULL,
     attempt INTEGER DEFAULT 1 NOT NULL,
     start_time TIMESTAMP WITH TIME ZONE NOT NULL,
     end_time TIMESTAMP WITH TIME ZONE,
@@ -245,7 +245,8 @@ CREATE TABLE qrtz_triggers (
     CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
     CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),
     CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
-);
+)
+ WITH (fillfactor = 70);
 
 CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
 

@@ -312,6 +312,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.String(length=40), nullable=False),
         sa.Column("schedule", JSONB(), nullable=False),
         sa.Column("trigger_state", sa.String(length=16), nullable=False),
+        sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
         sa.Column("prev_fire_time", Instant, nullable=True),
         sa.Column(
@@ -323,7 +324,6 @@ def upgrade() -> None:
         sa.Column("upcoming_is_complete", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("coalesced_fire_times", sa.ARRAY(Instant), nullable=True),
         sa.Column("generation", sa.BigInteger(), nullable=False),
-        sa.Column("times_triggered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("start_time", Instant, nullable=False),
         sa.Column("end_time", Instant, nullable=True),
@@ -381,6 +381,7 @@ def upgrade() -> None:
             name="qrtz_triggers_job_fkey",
         ),
         sa.PrimaryKeyConstraint("trigger_group", "trigger_name", "sched_name", name="qrtz_triggers_pkey"),
+        postgresql_with={"fillfactor": "70"},
         schema=schema,
     )
     op.create_index(

@@ -38,7 +38,7 @@ JOBS = {
 
 def due(stage: Stage, of: str) -> None:
     """What is due, of each kind of job; `of` is in the names."""
-    stage.add_triggers(job_key("plain"), once(f"plain-{of}"))
+    stage.add_triggers(job_key("plain"), once(f"plain-{of}"), every(3_600, f"often-{of}"))
     stage.add_triggers(job_key("serial"), once(f"serial-{of}"))
     stage.add_triggers(job_key("slow"), once(f"slow-{of}"))
     stage.add_triggers(job_key("failing"), once(f"failing-{of}", data={"fails": True}))

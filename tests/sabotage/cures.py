@@ -38,9 +38,9 @@ CURES = (
         "a claim whose row somebody holds is taken for given back",
         (
             Edit(
-                f"{_SQL}.fire",
-                "    _, still_claimed = require_epoch(node, left)\n    return frozenset(still_claimed)\n",
-                "    _, still_claimed = require_epoch(node, left)\n    return frozenset()\n",
+                f"{_SQL}.holdings",
+                "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset(still_claimed)\n",
+                "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset()\n",
             ),
         ),
         ("tests/store_sql/test_faults.py::test_a_claim_whose_row_is_locked_stays_claimed_until_it_can_be_released",),
@@ -174,8 +174,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.rows",
-                '    if fate == "CLAIM":\n',
-                '    if fate == "CLAIM":\n        load_trigger(None)\n',
+                '    if decision == "CLAIM":\n',
+                '    if decision == "CLAIM":\n        load_trigger(None)\n',
             ),
         ),
         ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_does_not_affect_others",),
@@ -243,9 +243,9 @@ CURES = (
         "more executions run for a concurrency key than the limit",
         (
             Edit(
-                f"{_SQL}.acquire",
-                "AND f.concurrency_key = d.concurrency_key AND f.state = 'EXECUTING'",
-                "AND f.concurrency_key = d.concurrency_key || 'x' AND f.state = 'EXECUTING'",
+                f"{_SQL}.overlap",
+                "AND r.concurrency_key = {of}.concurrency_key AND r.state = 'EXECUTING'",
+                "AND r.concurrency_key = {of}.concurrency_key || 'x' AND r.state = 'EXECUTING'",
             ),
         ),
         ("tests/store_sql/test_concurrency_keys.py::test_never_more_than_the_limit_run_for_a_key_over_nodes[2]",),

@@ -57,8 +57,8 @@ FEATURES = (
         (
             Edit(
                 f"{_SQL}.calendars",
-                "DELETE FROM $fired_triggers f USING held h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
-                "DELETE FROM $fired_triggers f USING held h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
+                "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'",
+                "DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'NONE'",
             ),
         ),
         (f"{_CONTRACT}::test_what_skips_its_last_fire_is_complete_and_no_claim_stays[postgresql]",),
@@ -74,7 +74,7 @@ FEATURES = (
         "an execution whose node was declared dead still changes its triggers by its completion instruction",
         (
             Edit(
-                f"{_SQL}.complete",
+                f"{_SQL}.completion_effects",
                 "ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'",
                 "ON e.fire_id = a.fire_id",
             ),
@@ -122,7 +122,7 @@ FEATURES = (
         "the end of an execution moves a trigger with a fixed delay that was rescheduled meanwhile",
         (
             Edit(
-                f"{_SQL}.complete",
+                f"{_SQL}.completion_effects",
                 "AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN",
                 "AND t.trigger_state NOT IN",
             ),

@@ -16,7 +16,10 @@ PROTECTIONS = (
     Sabotage(
         "no_fence_on_complete",
         "a completion counts whichever epoch sends it",
-        (Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),),
+        (
+            Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),
+            Edit(f"{_SQL}.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
+        ),
         ("tests/contract/test_contract.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
     ),
     Sabotage(
@@ -126,9 +129,9 @@ PROTECTIONS = (
         (
             Edit(
                 f"{_SQL}.complete",
-                '{freed("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
+                '{unblocked("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
                 ' WHERE max_concurrent IS NOT NULL")}',
-                "{freed(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
+                "{unblocked(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
                 ' FROM unnest(%(z_groups)s::text[], %(z_names)s::text[]) AS z(job_group, job_name)")}',
             ),
             Edit(

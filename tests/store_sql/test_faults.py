@@ -70,7 +70,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_a_query(
     remote = make_store(proxy.through(postgres_dsn))
     node = register(remote)
     acquire(remote, node)
-    store_due(store, "a", "b")
+    store_due(remote, "a", "b")
     proxy.cut_after = b"COMMIT"
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)
@@ -94,7 +94,7 @@ def test_an_abandoned_round_trip_cannot_commit_after_its_outcome_was_decided(
     remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
     node = register(remote)
     acquire(remote, node)
-    store_due(store, "a")
+    store_due(remote, "a")
     proxy.hold_back = b"COMMIT"
     with pytest.raises(OutcomeUnknownError):
         acquire(remote, node)
@@ -114,7 +114,7 @@ def test_a_half_received_round_trip_holds_the_lock_no_longer_than_the_lock_timeo
     remote = make_store(proxy.through(postgres_dsn), lock_timeout="300ms", statement_timeout="300ms")
     node = register(remote)
     acquire(remote, node)
-    store_due(store, "a")
+    store_due(remote, "a")
     proxy.split_at = b"COMMIT\0"
     with pytest.raises((OutcomeUnknownError, StoreUnavailableError)):
         acquire(remote, node)

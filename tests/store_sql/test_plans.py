@@ -24,10 +24,11 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.sql import pages
-from quartzpy.store.sql.acquire import ACQUIRE, NEXT_DUE
-from quartzpy.store.sql.complete import PURGE
+from quartzpy.store.sql.acquire import ACQUIRE, ACQUIRE_UNLIMITED
 from quartzpy.store.sql.conninfo import session_settings
+from quartzpy.store.sql.due import NEXT_DUE
 from quartzpy.store.sql.misfire import MOVE
+from quartzpy.store.sql.purge import PURGE
 from quartzpy.store.sql.rate_limits import ADMIT, NEXT_TURN
 from quartzpy.store.sql.session import names
 from quartzpy.store.sql.statement import as_text, prepare
@@ -62,7 +63,7 @@ VALUES: dict[str, Any] = {
     "executors": ["default"],
     "workers": [LIMIT],
     "groups": [""],
-    "rooms": [LIMIT],
+    "group_slots": [LIMIT],
     "channel": "plans",
     "passed_over": [],
     "threshold": "60 s",
@@ -270,7 +271,9 @@ def with_statistics(connection: psycopg.Connection[Any], statistics: str) -> Non
 
 
 @pytest.mark.parametrize("statistics", STATISTICS)
-@pytest.mark.parametrize("text", [ACQUIRE, NEXT_DUE], ids=["acquire", "next due"])
+@pytest.mark.parametrize(
+    "text", [ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE], ids=["acquire", "acquire without limits", "next due"]
+)
 def test_due_triggers_are_read_off_the_front_of_their_index(
     explain: Callable[[str], list[dict[str, Any]]],
     connect: Callable[[], psycopg.Connection[Any]],
@@ -339,7 +342,7 @@ def test_a_scheduler_without_rate_limits_reads_nothing_about_them(
 ) -> None:
     connect().execute(FILL_PAGES)
     with_statistics(connect(), statistics)
-    for text in (ACQUIRE, NEXT_DUE):
+    for text in (ACQUIRE, ACQUIRE_UNLIMITED, NEXT_DUE):
         plan = explain(text)
         assert not [node for node in plan if node.get("Relation Name") == "qrtz_rate_limits"]
         assert not [node for node in plan if node.get("Index Name") == "qrtz_triggers_rate_limited"]

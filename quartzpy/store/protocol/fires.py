@@ -85,6 +85,7 @@ class FiredTrigger:
         node_deaths: int = 0,
         pause_after_failures: int | None = None,
         continues: bool = False,
+        max_concurrent: int | None = None,
         capture_logs: str | None = None,
     ) -> None:
         self.fire_id = fire_id
@@ -112,6 +113,7 @@ class FiredTrigger:
         self.node_deaths = node_deaths
         self.pause_after_failures = pause_after_failures
         self.continues = continues
+        self.max_concurrent = max_concurrent
         self.capture_logs = capture_logs
         self._load_trigger = load_trigger
         self._load_job = load_job
@@ -160,6 +162,7 @@ class AcquiredTrigger:
     load_calendar: Callable[[], Calendar | None] = no_calendar
     placement: str = ""
     overlap_policy: str = OverlapPolicy.BLOCK
+    max_concurrent: int | None = None
 
     @cached_property
     def key(self) -> TriggerKey:

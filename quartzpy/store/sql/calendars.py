@@ -17,7 +17,7 @@ from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlr
 from quartzpy.keys import TriggerKey
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.sql.listen import news
-from quartzpy.store.sql.misfire import USUAL_RULE, caught_up
+from quartzpy.store.sql.misfire_rule import USUAL_RULE, caught_up
 from quartzpy.store.sql.session import SqlSession, Transaction
 
 # Returns no row if the calendar exists and may not be replaced.
@@ -61,7 +61,7 @@ SELECT calendar_name, revision FROM $calendars
 
 _RULE = f"CASE WHEN t.misfire_rule IN ('NEW', 'HELD') THEN t.misfire_rule ELSE {USUAL_RULE} END"
 MOVE = f"""
-WITH held AS MATERIALIZED (
+WITH affected AS MATERIALIZED (
     SELECT w.*, t.fire_id AS claim
       FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
                   %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[], %(times)s::bigint[],
@@ -79,7 +79,7 @@ moved AS (
            upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
            trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
 {caught_up("h.next_fire_time", otherwise=_RULE)}
-      FROM held h
+      FROM affected h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NOT NULL
     RETURNING t.trigger_group, t.trigger_name
@@ -88,13 +88,13 @@ over AS (
     UPDATE $triggers t
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true,
            times_triggered = h.times, fire_id = NULL
-      FROM held h
+      FROM affected h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL
     RETURNING t.trigger_group, t.trigger_name
 ),
 released AS (
-    DELETE FROM $fired_triggers f USING held h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'
+    DELETE FROM $fired_triggers f USING affected h WHERE f.fire_id = h.claim AND f.state = 'ACQUIRED'
 )
 SELECT * FROM moved UNION ALL SELECT * FROM over
 """

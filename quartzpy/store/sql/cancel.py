@@ -14,14 +14,14 @@ UPDATE $fired_triggers SET cancel_requested = true
 
 # It sends one notification for all executions, and none if nothing is running.
 REQUEST_CANCEL_OF_JOB = """
-WITH asked AS (
+WITH requested AS (
     UPDATE $fired_triggers SET cancel_requested = true
      WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s AND state = 'EXECUTING'
     RETURNING fire_id
-), told AS (
-    SELECT pg_notify(%(channel)s, 'cancelled') WHERE EXISTS (SELECT FROM asked)
+), notified AS (
+    SELECT pg_notify(%(channel)s, 'cancelled') WHERE EXISTS (SELECT FROM requested)
 )
-SELECT fire_id FROM asked LEFT JOIN told ON true
+SELECT fire_id FROM requested LEFT JOIN notified ON true
 """
 CANCEL_REQUESTS = """
 SELECT fire_id FROM $fired_triggers

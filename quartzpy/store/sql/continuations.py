@@ -14,10 +14,10 @@ from quartzpy.job_data import (
     PREDECESSOR_RESULT,
 )
 from quartzpy.keys import CONTINUATIONS
-from quartzpy.store.sql.rerun import Again, again
+from quartzpy.store.sql.rerun import Rerun, rerun
 from quartzpy.store.sql.settling import key_of
 
-CONTINUATION = Again(
+CONTINUATION = Rerun(
     group=CONTINUATIONS,
     name="'after_' || f.fire_id || '_' || f.place",
     at="$now",
@@ -69,7 +69,7 @@ def continued(ended: str) -> str:
 
     These are rows like those of `fired_triggers`, with an outcome and a result (a text).
     """
-    return again(
+    return rerun(
         "continued",
         f"""(
         SELECT e.fire_id, e.sched_name, l.place, l.job_group, l.job_name, e.priority, l.given AS trigger_data,

@@ -49,7 +49,7 @@ paused AS (
     UPDATE $triggers t
        SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
            misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END,
-           paused_at = $now, paused_by = 'pause_after_failures', pause_reason = held.reason
+           paused_at = $now, paused_by = 'pause_after_failures', pause_reason = locked.reason
       FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
               FROM counted c
              CROSS JOIN LATERAL (
@@ -58,9 +58,9 @@ paused AS (
                    AND b.trigger_group NOT IN {UNSCHEDULED}
                    AND b.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
                    FOR NO KEY UPDATE SKIP LOCKED) AS o
-             WHERE c.failures > c.before AND c.failures >= c.most) AS held
-     WHERE t.ctid = held.row
-    RETURNING t.job_group, t.job_name, held.fire_id
+             WHERE c.failures > c.before AND c.failures >= c.most) AS locked
+     WHERE t.ctid = locked.row
+    RETURNING t.job_group, t.job_name, locked.fire_id
 ),
 released AS (
     DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'

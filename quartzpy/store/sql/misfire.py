@@ -3,12 +3,6 @@
 `LATE` reads a batch without the lock; the instructions are pure functions; `MOVE` writes the batch back in one flight,
 guarding each row by the values with which it was read, and records the misfires in `misfires`. Rows that have changed
 in the meantime are left to the next pass.
-
-A trigger that was resumed with a `missed` policy waits under the rule SKIP or ONCE, even if it is only slightly late:
-no step but this one takes it.
-
-A trigger that catches up ignores misfires until it has passed the instant at which its misfire was handled, so that a
-missed fire is not judged twice. The fire that moves it past that instant restores its rule (`caught_up`).
 """
 
 from __future__ import annotations
@@ -26,34 +20,14 @@ from quartzpy.states import Missed
 from quartzpy.store.protocol import DispatchKey, MisfireOutcome, Node
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.guard import GUARD, NODE
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
-
-
-# The regular rule of a trigger that was resumed with a `missed` policy, or is new.
-USUAL_RULE = """
-CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-     WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
-     WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
-     WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-"""
-
-
-_UNTIL_CAUGHT_UP = "CASE WHEN t.rate_limit IS NULL THEN t.misfire_rule ELSE 'RATE_LIMIT' END"
-
-
-def caught_up(following: str, otherwise: str = _UNTIL_CAUGHT_UP) -> str:
-    """Return the SQL, for SET, that ends a catch-up if `following`, the new next fire time, is after its end."""
-    return f"""\
-           misfire_rule = CASE WHEN t.catch_up_until < coalesce({following}, 'infinity')
-                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
-                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
-                               ELSE {otherwise} END,
-           catch_up_until = CASE WHEN t.catch_up_until >= {following} THEN t.catch_up_until END"""
 
 
 LATE = """
@@ -85,94 +59,90 @@ SELECT node.at, late.*
 # after an outage all late triggers may have the same fire time. A row that was updated in the meantime has moved
 # elsewhere, and is skipped.
 MOVE = f"""
-WITH node AS MATERIALIZED (
-    SELECT $now AS at FROM $scheduler_state
-     WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-),
-wanted AS (
+WITH {NODE.lstrip()},
+-- The new values of each trigger, with those that were read.
+moves AS (
     SELECT * FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
                          %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
                          %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
                          %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
                          %(made_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
-        AS w(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
+        AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
              start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, coalesces)
 ),
-held AS MATERIALIZED (
-    SELECT w.*, mine.*
+-- The triggers that have not changed since they were read; rows that another transaction has locked are left.
+late AS MATERIALIZED (
+    SELECT m.*, mine.*
       FROM node
-     CROSS JOIN wanted w
+     CROSS JOIN moves m
      CROSS JOIN LATERAL (
         SELECT t.job_group, t.job_name, t.misfire_instruction
           FROM $triggers t
-         WHERE t.ctid = w.row
-           AND t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
-           AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state = 'WAITING'
+         WHERE t.ctid = m.row
+           AND t.sched_name = %(sched)s AND t.trigger_group = m.trigger_group AND t.trigger_name = m.trigger_name
+           AND t.generation = m.generation AND t.next_fire_time = m.seen AND t.trigger_state = 'WAITING'
            AND t.catch_up_until IS NULL
            AND (t.calendar_name IS NULL
                 OR EXISTS (SELECT FROM $calendars c WHERE c.sched_name = t.sched_name
-                              AND c.calendar_name = t.calendar_name AND c.revision = w.revision))
+                              AND c.calendar_name = t.calendar_name AND c.revision = m.revision))
            FOR UPDATE SKIP LOCKED) AS mine
 ),
+-- Those that have another fire time.
 moved AS (
     UPDATE $triggers t
-       SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time,
-           times_triggered = h.times_triggered, start_time = h.start_time, schedule = h.schedule::jsonb,
-           upcoming = h.upcoming::timestamptz[], upcoming_is_complete = h.is_complete,
-           coalesced_fire_times = CASE WHEN h.coalesces
-                         THEN (coalesce(t.coalesced_fire_times, '{{}}') || h.missed::timestamptz[])[:{MOST_MISSED}] END,
-           misfire_rule = CASE WHEN h.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
-           catch_up_until = CASE WHEN h.made_up > 0 THEN %(at)s::timestamptz END
-      FROM held h
-     WHERE t.ctid = h.row AND h.next_fire_time IS NOT NULL
-    RETURNING h.*
+       SET next_fire_time = l.next_fire_time, prev_fire_time = l.prev_fire_time,
+           times_triggered = l.times_triggered, start_time = l.start_time, schedule = l.schedule::jsonb,
+           upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
+           coalesced_fire_times = CASE WHEN l.coalesces
+                         THEN (coalesce(t.coalesced_fire_times, '{{}}') || l.missed::timestamptz[])[:{MOST_MISSED}] END,
+           misfire_rule = CASE WHEN l.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
+           catch_up_until = CASE WHEN l.made_up > 0 THEN %(at)s::timestamptz END
+      FROM late l
+     WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
+    RETURNING l.*
 ),
-over AS (
+-- Those that have no fire time left.
+finalized AS (
     UPDATE $triggers t
        SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true
-      FROM held h
-     WHERE t.ctid = h.row AND h.next_fire_time IS NULL
-    RETURNING h.*
+      FROM late l
+     WHERE t.ctid = l.row AND l.next_fire_time IS NULL
+    RETURNING l.*
 ),
-noted AS (
+-- The record of the misfires.
+recorded AS (
     INSERT INTO $misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
         handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up, next_fire_time)
     SELECT nextval('$fire_ids'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
            %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, made_up,
            next_fire_time
-      FROM (SELECT * FROM moved UNION ALL SELECT * FROM over) AS done
+      FROM (SELECT * FROM moved UNION ALL SELECT * FROM finalized) AS handled
 )
-SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM over
+SELECT trigger_group, trigger_name FROM moved UNION ALL SELECT trigger_group, trigger_name FROM finalized
 """
 
 # A trigger whose fire times cannot be computed does not fire until somebody resets it.
 SPOIL = """
-UPDATE $triggers t SET trigger_state = 'ERROR', error = held.reason
-  FROM (SELECT mine.row, w.reason
+UPDATE $triggers t SET trigger_state = 'ERROR', error = late.reason
+  FROM (SELECT mine.row, m.reason
           FROM unnest(%(rows)s::tid[], %(groups)s::text[], %(names)s::text[], %(generations)s::bigint[],
-                      %(reasons)s::text[]) AS w(row, trigger_group, trigger_name, generation, reason)
+                      %(reasons)s::text[]) AS m(row, trigger_group, trigger_name, generation, reason)
          CROSS JOIN LATERAL (
             SELECT o.ctid AS row FROM $triggers o
-             WHERE o.ctid = w.row
-               AND o.sched_name = %(sched)s AND o.trigger_group = w.trigger_group AND o.trigger_name = w.trigger_name
-               AND o.generation = w.generation AND o.trigger_state = 'WAITING'
+             WHERE o.ctid = m.row
+               AND o.sched_name = %(sched)s AND o.trigger_group = m.trigger_group AND o.trigger_name = m.trigger_name
+               AND o.generation = m.generation AND o.trigger_state = 'WAITING'
                FOR NO KEY UPDATE SKIP LOCKED) AS mine
          WHERE EXISTS (SELECT FROM $scheduler_state s
                         WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = %(epoch)s::bigint)
-       ) AS held
- WHERE t.ctid = held.row
+       ) AS late
+ WHERE t.ctid = late.row
 """
 
 MOST_LEFT = 10_000
 # The positions of these columns in a row of LATE.
 _GENERATION, _PLACE = -6, -2
 _TREATED = {"SKIP": Missed.SKIP, "ONCE": Missed.ONCE}
-
-# No row: the epoch no longer exists.
-GUARD = """
-SELECT $now FROM $scheduler_state
- WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
-from quartzpy.store.sql.misfire import USUAL_RULE
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
 
@@ -48,7 +48,7 @@ _MAY_BE_PAUSED = """
               AND (t.pause_reason, t.paused_by) IS DISTINCT FROM (%(reason)s::text, %(by)s::text)))))
 """
 _PAUSE = """
-WITH held AS (
+WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, t.fire_id
       FROM $triggers t
      WHERE t.sched_name = %(sched)s AND {which} AND {may_be_paused}
@@ -64,10 +64,11 @@ paused AS (
                             ELSE $now END,
            paused_by = %(by)s::text, pause_reason = %(reason)s::text,
            misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END
-      FROM held
-     WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+      FROM affected
+     WHERE t.sched_name = %(sched)s AND t.trigger_group = affected.trigger_group
+       AND t.trigger_name = affected.trigger_name
        AND {may_be_paused}
-    RETURNING held.fire_id
+    RETURNING affected.fire_id
 )
 DELETE FROM $fired_triggers f USING paused WHERE f.fire_id = paused.fire_id AND f.state = 'ACQUIRED'
 """
@@ -76,7 +77,7 @@ DELETE FROM $fired_triggers f USING paused WHERE f.fire_id = paused.fire_id AND 
 # Triggers without a schedule (manual fires, retries, recoveries) are not skipped. If a mode forbids a trigger to fire,
 # only that mode keeps it paused from now on.
 _RESUME = f"""
-WITH held AS (
+WITH affected AS (
     SELECT t.trigger_group, t.trigger_name, {MODE_FORBIDS.format(row="t")} AS is_forbidden
       FROM $triggers t
      WHERE t.sched_name = %(sched)s AND {{which}} AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
@@ -84,18 +85,18 @@ WITH held AS (
        FOR NO KEY UPDATE {{skip}}
 )
 UPDATE $triggers t
-   SET held_by_mode = held.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
-       trigger_state = CASE WHEN held.is_forbidden THEN t.trigger_state
+   SET held_by_mode = affected.is_forbidden, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
+       trigger_state = CASE WHEN affected.is_forbidden THEN t.trigger_state
                             WHEN {state_of("t", "t", "t.concurrency_key")} IN ('BLOCKED', 'PAUSED_BLOCKED')
                             THEN 'BLOCKED' ELSE 'WAITING' END,
-       misfire_rule = CASE WHEN held.is_forbidden THEN t.misfire_rule
+       misfire_rule = CASE WHEN affected.is_forbidden THEN t.misfire_rule
                            WHEN t.misfire_rule IN ('NEW', 'HELD') THEN 'NEW'
                            WHEN {TREATED} THEN upper(%(missed)s::text) ELSE {USUAL_RULE} END,
-       catch_up_until = CASE WHEN {TREATED} AND NOT held.is_forbidden THEN NULL ELSE t.catch_up_until END
-  FROM held
- WHERE t.sched_name = %(sched)s AND t.trigger_group = held.trigger_group AND t.trigger_name = held.trigger_name
+       catch_up_until = CASE WHEN {TREATED} AND NOT affected.is_forbidden THEN NULL ELSE t.catch_up_until END
+  FROM affected
+ WHERE t.sched_name = %(sched)s AND t.trigger_group = affected.trigger_group AND t.trigger_name = affected.trigger_name
    AND t.trigger_state IN ('PAUSED', 'PAUSED_BLOCKED')
-RETURNING t.job_group, t.job_name, t.next_fire_time, held.is_forbidden
+RETURNING t.job_group, t.job_name, t.next_fire_time, affected.is_forbidden
 """
 
 REMEMBER = """

@@ -10,7 +10,7 @@ from quartzpy.store.sql.session import SqlSession
 
 # Locked rows are skipped: a step that ends several executions locks their rows in an order of its own.
 REPORT_PROGRESS = """
-UPDATE $fired_triggers f SET progress = held.progress, progress_message = held.message
+UPDATE $fired_triggers f SET progress = locked.progress, progress_message = locked.message
   FROM (SELECT r.row, p.progress, p.message
           FROM unnest(%(fire_ids)s::bigint[], %(fractions)s::float8[], %(messages)s::text[])
                AS p(fire_id, progress, message)
@@ -18,8 +18,8 @@ UPDATE $fired_triggers f SET progress = held.progress, progress_message = held.m
             SELECT o.ctid AS row FROM $fired_triggers o
              WHERE o.fire_id = p.fire_id AND o.sched_name = %(sched)s AND o.epoch = %(epoch)s::bigint
                AND o.state = 'EXECUTING'
-               FOR NO KEY UPDATE SKIP LOCKED) AS r) AS held
- WHERE f.ctid = held.row
+               FOR NO KEY UPDATE SKIP LOCKED) AS r) AS locked
+ WHERE f.ctid = locked.row
 RETURNING f.fire_id
 """
 

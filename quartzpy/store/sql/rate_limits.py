@@ -45,10 +45,10 @@ WITH node AS MATERIALIZED (
 ),
 due AS MATERIALIZED (
     SELECT node.at, front.*, dispatch_key.place AS dispatch_key,
-           least(%(limit)s::int, dispatch_key.workers, dispatch_key.room) AS slots
+           least(%(limit)s::int, dispatch_key.workers, dispatch_key.group_slots) AS slots
       FROM node
-     CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(workers)s::int[], %(rooms)s::int[])
-           WITH ORDINALITY AS dispatch_key(job_type, placement, workers, room, place)
+     CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(workers)s::int[], %(group_slots)s::int[])
+           WITH ORDINALITY AS dispatch_key(job_type, placement, workers, group_slots, place)
      CROSS JOIN LATERAL (
         SELECT t.ctid AS row, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.concurrency_key,
                t.next_fire_time, t.prev_fire_time, t.priority, t.rate_limited_until, t.rate_limit,
@@ -191,7 +191,17 @@ SELECT min(front.at)
 
 def around(session: SqlSession, acquire: Send) -> list[Send]:
     """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`."""
-    names = ("instance", "epoch", "job_types", "placements", "passed_over", "threshold", "limit", "workers", "rooms")
+    names = (
+        "instance",
+        "epoch",
+        "job_types",
+        "placements",
+        "passed_over",
+        "threshold",
+        "limit",
+        "workers",
+        "group_slots",
+    )
     values: dict[str, Any] = {name: acquire.values[name] for name in names}
     return [
         session.send(ADMIT, **values),

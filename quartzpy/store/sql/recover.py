@@ -17,14 +17,15 @@ from quartzpy.process_identity import own_process
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
-from quartzpy.store.sql.complete import freed, orphans
 from quartzpy.store.sql.conninfo import session_prefix
 from quartzpy.store.sql.continuations import UNFOLLOWED, continued, followers
-from quartzpy.store.sql.fire import RELEASE_OTHERS
+from quartzpy.store.sql.guard import GUARD
+from quartzpy.store.sql.holdings import RELEASE_OTHERS
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.locks import MAKE, LockName
-from quartzpy.store.sql.misfire import GUARD
-from quartzpy.store.sql.rerun import RECOVERY, again, repeatable
+from quartzpy.store.sql.orphans import orphans
+from quartzpy.store.sql.overlap import unblocked
+from quartzpy.store.sql.rerun import RECOVERY, repeatable, rerun
 from quartzpy.store.sql.session import SqlSession, require_epoch
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,9 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid, 250))
 """
 
 FREE = f"""
-WITH orphans AS MATERIALIZED (
+WITH
+-- The claims and executions of epochs that are no longer registered.
+abandoned AS MATERIALIZED (
     SELECT o.fire_id, o.job_group, o.job_name, o.state, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
       FROM $fired_triggers o
      WHERE o.sched_name = %(sched)s
@@ -60,15 +63,16 @@ WITH orphans AS MATERIALIZED (
                         WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
        FOR UPDATE SKIP LOCKED
 ),
-{repeatable("repeatable", "(SELECT * FROM orphans WHERE runs_again)")},
+{repeatable("repeatable", "(SELECT * FROM abandoned WHERE runs_again)")},
 {
     followers(
         "SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome"
-        " FROM orphans WHERE state = 'EXECUTING' AND NOT runs_again"
+        " FROM abandoned WHERE state = 'EXECUTING' AND NOT runs_again"
     )
 }
-taken AS (
-    DELETE FROM $fired_triggers f USING orphans o
+-- Their rows go, unless somebody holds the row of a job that must be stored with them.
+removed AS (
+    DELETE FROM $fired_triggers f USING abandoned o
      WHERE f.fire_id = o.fire_id
        AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
             OR NOT EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
@@ -76,49 +80,52 @@ taken AS (
        AND f.fire_id NOT IN ({UNFOLLOWED})
     RETURNING f.*
 ),
+-- The triggers of claims wait again.
 released AS (
     UPDATE $triggers t SET trigger_state = 'WAITING', fire_id = NULL
       FROM (SELECT c.row
-              FROM taken f
+              FROM removed f
              CROSS JOIN LATERAL (
                 SELECT o.ctid AS row
                   FROM $triggers o
                  WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group
                    AND o.trigger_name = f.trigger_name AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
-                   FOR NO KEY UPDATE SKIP LOCKED) AS c) AS held
-     WHERE t.ctid = held.row
+                   FOR NO KEY UPDATE SKIP LOCKED) AS c) AS claimed
+     WHERE t.ctid = claimed.row
     RETURNING t.trigger_name
 ),
 {
-    freed(
-        "SELECT DISTINCT job_group, job_name, concurrency_key FROM taken"
+    unblocked(
+        "SELECT DISTINCT job_group, job_name, concurrency_key FROM removed"
         " WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING'"
     )
 }
 ),
-{again("again", "taken WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
+{rerun("reruns", "removed WHERE state = 'EXECUTING' AND requests_recovery", "repeatable", RECOVERY)}
     RETURNING trigger_name
 ),
-{continued("SELECT *, 'TERMINATED' AS outcome, NULL AS result FROM taken")}
+{continued("SELECT *, 'TERMINATED' AS outcome, NULL AS result FROM removed")}
 ),
-died_of AS (
+-- The jobs that were running on nodes that died.
+deaths AS (
     UPDATE $job_details j SET node_deaths = j.node_deaths + 1
-      FROM (SELECT DISTINCT job_group, job_name FROM taken
+      FROM (SELECT DISTINCT job_group, job_name FROM removed
              WHERE state = 'EXECUTING' AND epoch = ANY(%(died)s::bigint[])) AS d
      CROSS JOIN LATERAL (
         SELECT o.ctid AS row FROM $job_details o
          WHERE o.sched_name = %(sched)s AND o.job_group = d.job_group AND o.job_name = d.job_name
-           FOR NO KEY UPDATE SKIP LOCKED) AS held
-     WHERE j.ctid = held.row
+           FOR NO KEY UPDATE SKIP LOCKED) AS died_in
+     WHERE j.ctid = died_in.row
 ),
-lost AS (
+-- The history of executions that do not run again.
+terminated AS (
     INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
         job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
         trigger_data)
     SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
            f.instance_id, f.epoch, f.fired_time, f.scheduled_time, $now, 'TERMINATED',
            'its node stopped while executing it', f.attempt, f.trigger_data
-      FROM taken f
+      FROM removed f
      WHERE f.state = 'EXECUTING'
        AND NOT (f.requests_recovery
                 AND EXISTS (SELECT FROM $job_details j WHERE j.sched_name = f.sched_name
@@ -126,7 +133,7 @@ lost AS (
         ON CONFLICT DO NOTHING
     RETURNING fire_id
 )
-SELECT (SELECT count(*) FROM again), (SELECT count(*) FROM lost), (SELECT count(*) FROM released)
+SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT count(*) FROM released)
 """
 
 # A separate statement after FREE, because it changes triggers that FREE has just stored or released. A recovery trigger
@@ -136,11 +143,11 @@ WITH poison AS (
     UPDATE $job_details j SET node_deaths = 0
       FROM (SELECT o.ctid AS row, o.node_deaths AS deaths FROM $job_details o
              WHERE o.sched_name = %(sched)s AND o.node_deaths > 0 AND o.node_deaths >= %(max_deaths)s::int
-               FOR NO KEY UPDATE SKIP LOCKED) AS held
-     WHERE j.ctid = held.row
-    RETURNING j.job_group, j.job_name, held.deaths
+               FOR NO KEY UPDATE SKIP LOCKED) AS deadly
+     WHERE j.ctid = deadly.row
+    RETURNING j.job_group, j.job_name, deadly.deaths
 ),
-held AS (
+of_poison AS (
     SELECT t.*, p.deaths
       FROM poison p
      CROSS JOIN LATERAL (
@@ -149,16 +156,16 @@ held AS (
            AND o.trigger_state || '' NOT IN ('COMPLETE', 'ERROR')
            FOR NO KEY UPDATE SKIP LOCKED) AS t
 ),
-put AS (
+stopped AS (
     UPDATE $triggers t
        SET trigger_state = 'ERROR', fire_id = NULL,
-           error = held.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
-      FROM held
-     WHERE t.ctid = held.row
-    RETURNING held.fire_id
+           error = of_poison.deaths || ' nodes died in a row while they executed its job (max_node_deaths)'
+      FROM of_poison
+     WHERE t.ctid = of_poison.row
+    RETURNING of_poison.fire_id
 ),
 unclaimed AS (
-    DELETE FROM $fired_triggers f USING put WHERE f.fire_id = put.fire_id AND f.state = 'ACQUIRED'
+    DELETE FROM $fired_triggers f USING stopped WHERE f.fire_id = stopped.fire_id AND f.state = 'ACQUIRED'
 )
 SELECT job_group, job_name FROM poison ORDER BY 1, 2
 """
@@ -201,7 +208,7 @@ freed AS (
      WHERE t.sched_name = %(sched)s AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
        AND s.trigger_state <> 'COMPLETE'
 ),
-gone AS (
+deleted AS (
     DELETE FROM $triggers t USING stuck s
      WHERE t.sched_name = %(sched)s AND t.trigger_group = s.trigger_group AND t.trigger_name = s.trigger_name
        AND s.trigger_state = 'COMPLETE'

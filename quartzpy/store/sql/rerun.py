@@ -28,7 +28,7 @@ _SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::tex
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Rerun:
     """A kind of one-shot trigger, as SQL over the fired row `f`.
 
     `identity` are the columns by which `f` is joined with the job that the trigger fires.
@@ -42,7 +42,7 @@ class Again:
     identity: str = "fire_id"
 
 
-RECOVERY = Again(
+RECOVERY = Rerun(
     group=RECOVERING_JOBS,
     name="'recover_' || left(f.instance_id, 150) || '_' || f.fire_id",
     at="f.scheduled_time",
@@ -53,7 +53,7 @@ RECOVERY = Again(
         '{ORIGINAL_FIRE_TIME}', {_FIRED_AT},
         '{ORIGINAL_SCHEDULED_FIRE_TIME}', {_SCHEDULED_AT}""",
 )
-RETRY = Again(
+RETRY = Rerun(
     group=RETRYING_JOBS,
     name="'retry_' || f.attempt || '_' || f.fire_id",
     at="$now + f.retry_after",
@@ -87,7 +87,7 @@ def repeatable(name: str, fired: str) -> str:
 )"""
 
 
-def again(name: str, fired: str, jobs: str, kind: Again) -> str:
+def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
     """Return SQL, which the caller completes, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
     return f"""
 {name} AS (

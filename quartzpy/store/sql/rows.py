@@ -147,7 +147,7 @@ def calendar_from_text(text: str) -> Calendar:
 def by_outcome(
     found: Iterable[tuple[Any, ...]],
 ) -> tuple[tuple[FiredTrigger, ...], tuple[AcquiredTrigger, ...], tuple[SkippedTrigger, ...]]:
-    """Decode rows of `acquire.TAKEN`, grouped by outcome: fired, claimed, skipped."""
+    """Decode rows of `claims.CLAIMED`, grouped by outcome: fired, claimed, skipped."""
     values = [decode_row(row) for row in found]
     return (
         tuple(one for one in values if isinstance(one, FiredTrigger)),
@@ -157,9 +157,9 @@ def by_outcome(
 
 
 def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | SkippedTrigger:
-    """Decode a row of `acquire.TAKEN`."""
+    """Decode a row of `claims.CLAIMED`."""
     (
-        fate, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
+        decision, fire_id, at, trigger_group, trigger_name, job_group, job_name, job_type, generation, scheduled,
         previous, following, upcoming, is_complete, times_triggered, attempt, max_concurrent, overlap_policy, placement,
         trigger_data, _, kind,
         schedule, description, start, end, priority, misfire, misfire_threshold, calendar, job_description,
@@ -173,13 +173,13 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         misfire, misfire_threshold, calendar,
     )  # fmt: skip
     load_calendar = partial(calendar_from_text, calendar_text) if calendar_text else no_calendar
-    if fate == "SKIP":
+    if decision == "SKIP":
         return SkippedTrigger(TriggerKey(trigger_name, trigger_group), JobKey(job_name, job_group), scheduled)
-    if fate == "CLAIM":
+    if decision == "CLAIM":
         progress = TriggerProgress(scheduled, previous, times_triggered)
         return AcquiredTrigger(
             fire_id, trigger_group, trigger_name, progress, generation, partial(load_trigger, None), load_calendar,
-            placement, overlap_policy,
+            placement, overlap_policy, max_concurrent,
         )  # fmt: skip
     return FiredTrigger(
         fire_id=fire_id,
@@ -201,6 +201,7 @@ def decode_row(row: tuple[Any, ...]) -> FiredTrigger | AcquiredTrigger | Skipped
         node_deaths=node_deaths,
         pause_after_failures=pause_after_failures,
         continues=continuations is not None,
+        max_concurrent=max_concurrent,
         capture_logs=capture_logs,
         retry=retry,
         timeout=timeout,

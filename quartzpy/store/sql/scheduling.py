@@ -24,11 +24,11 @@ from quartzpy.store.records import Owned
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.batches import bound, computed_ahead
 from quartzpy.store.sql.calendars import held_revisions
-from quartzpy.store.sql.complete import orphans
 from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.listen import announcement, news
 from quartzpy.store.sql.locks import LockName
 from quartzpy.store.sql.lookups import JOBS, TRIGGERS, trigger_record
+from quartzpy.store.sql.orphans import orphans
 from quartzpy.store.sql.session import SqlSession, Transaction
 from quartzpy.store.sql.settling import (
     COPIES,

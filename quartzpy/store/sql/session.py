@@ -17,6 +17,7 @@ from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.database import LockRowMissingError
 from quartzpy.store.sql.diagnosis import Diagnosis
+from quartzpy.store.sql.expectation import Expectation
 from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
 from quartzpy.store.sql.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.naming import renamed, scoped
@@ -56,6 +57,7 @@ class SqlSession:
         """The channel of this scheduler's notifications."""
         self.has_new = False
         """True if triggers waited to be reconciled at the last check; see `settling`."""
+        self.expectation = Expectation()
         self.has_rate_limits = False
         """True if a job had a rate limit at the last check; see `rate_limits`."""
 
@@ -71,13 +73,20 @@ class SqlSession:
     def lock(self, name: LockName) -> Send:
         return self.send(LOCK, lock=name)
 
-    def locked(self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS) -> list[Result]:
+    def locked(
+        self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS, keeps_expectation: bool = False
+    ) -> list[Result]:
         """Take the lock, run the statements and commit in one round trip; return the statements' results.
+
+        Unless the caller knows what they change and `keeps_expectation`, the next acquire step expects anything.
 
         Raises:
             SchemaError: the lock's row is missing, and cannot be restored.
         """
-        return self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
+        results = self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
+        if not keeps_expectation:
+            self.expectation.forget()
+        return results
 
     def with_locks(self, ask: Callable[[], _T]) -> _T:
         """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
@@ -117,7 +126,10 @@ class SqlSession:
             finally:
                 transaction.roll_back_unless_committed()
 
-        return self.with_locks(lambda: self.connections.transaction(whole))
+        try:
+            return self.with_locks(lambda: self.connections.transaction(whole))
+        finally:
+            self.expectation.forget()
 
 
 class Transaction:

@@ -9,7 +9,7 @@ TRIGGER_ACCESS: it checks the pauses and the job again, and sets their regular m
 from __future__ import annotations
 
 from quartzpy.keys import UNSCHEDULED_GROUPS
-from quartzpy.store.sql.misfire import USUAL_RULE
+from quartzpy.store.sql.misfire_rule import USUAL_RULE
 
 # A key is part of an index entry, whose size is limited: a longer value is represented by its hash.
 MAX_KEY_LENGTH = 60
@@ -117,7 +117,7 @@ UPDATE $triggers t SET trigger_state = {state_of("t", "j", _KEY)}, held_by_mode 
 
 _SETTLED_RULE = USUAL_RULE.replace("t.rate_limit", "s.rate_limit")
 # The same for triggers that users' transactions have committed since. Locked rows are reconciled later.
-SETTLE = f"""
+RECONCILE_NEW = f"""
 UPDATE $triggers t
    SET trigger_state = s.new_state, held_by_mode = s.new_hold, misfire_rule = {_SETTLED_RULE},
        job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,

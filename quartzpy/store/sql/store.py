@@ -72,12 +72,14 @@ from quartzpy.store.sql import (
     complete,
     facts,
     fire,
+    holdings,
     lookups,
     migrations,
     misfire,
     pages,
     pausing,
     progress,
+    purge,
     recover,
     scheduling,
 )
@@ -279,10 +281,10 @@ class SqlJobStore:
         recover.leave(self._session, node)
 
     def holdings(self, node: Node) -> Holdings:
-        return fire.holdings(self._session, node)
+        return holdings.holdings(self._session, node)
 
     def reconcile(self, node: Node, *, claims: Collection[int], executions: Collection[int]) -> Reconciliation:
-        return fire.reconcile(self._session, node, claims, executions)
+        return holdings.reconcile(self._session, node, claims, executions)
 
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
@@ -319,10 +321,10 @@ class SqlJobStore:
         return fire.fire(self._session, node, moves)
 
     def release(self, node: Node, fire_ids: Collection[int]) -> Collection[int]:
-        return fire.release(self._session, node, fire_ids)
+        return holdings.release(self._session, node, fire_ids)
 
     def reject(self, node: Node, reasons: Mapping[int, str]) -> None:
-        fire.reject(self._session, node, reasons)
+        holdings.reject(self._session, node, reasons)
 
     def complete(
         self, node: Node, completions: Sequence[Completion], *, wakes_others: bool = False
@@ -351,7 +353,7 @@ class SqlJobStore:
     def purge_history(
         self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
     ) -> int:
-        return complete.purge(self._session, older_than, limit, ended_triggers or older_than)
+        return purge.purge(self._session, older_than, limit, ended_triggers or older_than)
 
     # --- scheduling
 

@@ -33,7 +33,9 @@ class WithinSession(SqlSession):
         """Return a statement that locks nothing: a lock until the caller's commit would stop the cluster."""
         return self.send(NO_LOCK, lock=name)
 
-    def locked(self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS) -> list[Result]:
+    def locked(
+        self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS, keeps_expectation: bool = False
+    ) -> list[Result]:
         return self._between_savepoints(sends)
 
     def unlocked(self, *sends: Send) -> list[Result]:

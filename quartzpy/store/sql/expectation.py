@@ -1,0 +1,103 @@
+"""An expectation of what the next acquire step will find, from the answer of the last one.
+
+It decides only which statements are sent. Each of them is right whatever it finds, so a wrong expectation, as after a
+trigger was stored by another process, costs a flight or some time of the server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from quartzpy.store.protocol import FiredTrigger
+
+MOST_BLIND_PASSES = 4
+"""The number of steps in a row that take triggers of a backlog without a look at what is left or was stored before."""
+MARGIN = timedelta(milliseconds=5)
+"""The inaccuracy of the server's time as it is estimated here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    slots: Hashable
+    """Identifies the triggers that the step looked for."""
+    offset: timedelta
+    """The server's time minus the monotonic clock."""
+    soonest: datetime | None
+    soonest_limited: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Backlog:
+    slots: Hashable
+    taken_up_to: datetime
+    passes: int
+    """The number of passes since the last one that looked for what is left."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _earliest(instants: Iterable[datetime | None]) -> datetime | None:
+    return min((at for at in instants if at is not None), default=None)
+
+
+class Expectation:
+    """The soonest fire times that a session knows of; it may know nothing. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._seen: _Seen | None = None
+        self._backlog: _Backlog | None = None
+
+    def forget(self) -> None:
+        """Expect anything, after a change to triggers that was not looked at."""
+        self._seen = None
+        self._backlog = None
+
+    def note(self, slots: Hashable, now: datetime, soonest: datetime | None, soonest_limited: datetime | None) -> None:
+        """Note the soonest waiting triggers for these slots: of all jobs, and of jobs with a limit."""
+        offset = now - _EPOCH - timedelta(seconds=time.monotonic())
+        self._seen = _Seen(slots, offset, soonest, soonest_limited)
+        self._backlog = None
+
+    def note_moved(self, fired: Collection[FiredTrigger]) -> None:
+        """Note triggers that this session has fired and that now wait for their next fire times."""
+        seen = self._seen
+        if seen is not None:
+            limited = (one.next_fire_time for one in fired if one.max_concurrent is not None)
+            self._seen = replace(
+                seen,
+                soonest=_earliest((seen.soonest, *(one.next_fire_time for one in fired))),
+                soonest_limited=_earliest((seen.soonest_limited, *limited)),
+            )
+
+    def note_backlog(self, slots: Hashable, taken_up_to: datetime) -> None:
+        """Note that a step took as many triggers as it could, and the fire time of the last one."""
+        passes = 1 if self._backlog is None else self._backlog.passes + 1
+        self._backlog = _Backlog(slots, taken_up_to, passes)
+
+    def backlog(self, slots: Hashable) -> datetime | None:
+        """Return the fire time from which more triggers are expected to be due; None if that has to be looked up."""
+        backlog = self._backlog
+        if backlog is None or backlog.slots != slots or backlog.passes > MOST_BLIND_PASSES:
+            return None
+        return backlog.taken_up_to
+
+    def is_due(self, slots: Hashable, look_ahead: timedelta) -> bool:
+        """Return False if no trigger is expected to be due within `look_ahead`."""
+        seen = self._seen
+        return seen is None or seen.slots != slots or _is_near(seen, seen.soonest, look_ahead)
+
+    def limited_is_due(self, slots: Hashable, look_ahead: timedelta) -> bool:
+        """Return False if no trigger of a job with a limit is expected to be due within `look_ahead`."""
+        seen = self._seen
+        return seen is None or seen.slots != slots or _is_near(seen, seen.soonest_limited, look_ahead)
+
+
+def _is_near(seen: _Seen, at: datetime | None, look_ahead: timedelta) -> bool:
+    if at is None:
+        return False
+    now = seen.offset + timedelta(seconds=time.monotonic())
+    return at - _EPOCH <= now + look_ahead + MARGIN

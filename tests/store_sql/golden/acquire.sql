@@ -1,0 +1,209 @@
+WITH -- The guard of the step. It is empty if this epoch is no longer registered, and then all that follows is empty, too.
+-- `at` is the one instant by which the whole step decides.
+node AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM qrtz_scheduler_state
+     WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+),
+-- The triggers that this node can take, in the columns that `overlap` asks for.
+candidates AS MATERIALIZED (
+    SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
+           due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
+           due.also_due, due.coalesced_fire_times, nextval('qrtz_fire_ids') AS fire_id
+      FROM (
+    SELECT *
+      FROM (SELECT node.at, of_key.*, slots.workers, slots.group_slots,
+                   row_number() OVER (PARTITION BY slots.executor
+                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS executor_rank,
+                   row_number() OVER (PARTITION BY slots.execution_group
+                                          ORDER BY of_key.scheduled_time, of_key.priority DESC) AS group_rank
+              FROM node
+             CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(executors)s::text[], %(workers)s::int[],
+                               %(groups)s::text[], %(group_slots)s::int[])
+                        AS slots(job_type, placement, executor, workers, execution_group, group_slots)
+             CROSS JOIN (VALUES ('SCHEDULER'), ('OWN'), ('IGNORE')) AS rule(name)
+             CROSS JOIN LATERAL (
+                SELECT t.ctid AS row, t.next_fire_time AS scheduled_time, t.priority, t.max_concurrent, t.job_group, t.job_name, t.concurrency_key,
+                       t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
+                       t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
+                       t.next_fire_time <= node.at
+                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due
+                  FROM qrtz_triggers t
+                 CROSS JOIN LATERAL (
+                    SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+                                THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant) WHERE u.instant <= node.at)
+                                ELSE 0 END::int AS also_due) AS late
+                 WHERE t.sched_name = %(sched)s AND t.job_type = slots.job_type AND t.placement = slots.placement
+                   AND t.misfire_rule = rule.name AND t.trigger_state = 'WAITING'
+                   AND t.next_fire_time <= node.at + %(look_ahead)s::interval
+                   AND t.next_fire_time >= %(since)s::timestamptz
+                   AND t.next_fire_time >= CASE rule.name
+                           WHEN 'SCHEDULER' THEN node.at - %(threshold)s::interval ELSE '-infinity' END
+                   AND (rule.name <> 'OWN' OR t.next_fire_time >= node.at - t.misfire_threshold)
+                   AND t.generation <> ALL(%(passed_over)s::bigint[])
+                 ORDER BY t.next_fire_time, t.priority DESC
+                 LIMIT least(%(limit)s::int, slots.workers, slots.group_slots)
+                   FOR NO KEY UPDATE OF t SKIP LOCKED
+             ) AS of_key) AS ranked
+     WHERE executor_rank <= workers AND group_rank <= group_slots
+     ORDER BY scheduled_time, priority DESC
+     LIMIT %(limit)s::int) AS due
+),
+-- The candidates of jobs with a limit, with the number of their running executions, in the order in which they get the
+-- free slots: the soonest first, but the newest first if it replaces running executions. Those that are due are ranked
+-- apart from those that are not.
+limited AS MATERIALIZED (
+    SELECT c.*, executions.running,
+           row_number() OVER (PARTITION BY c.job_group, c.job_name, c.concurrency_key,
+                                           c.overlap_policy <> 'block' AND c.is_due
+                                  ORDER BY CASE c.overlap_policy WHEN 'cancel_other' THEN c.scheduled_time END DESC,
+                                           c.scheduled_time, c.priority DESC) AS rank
+      FROM candidates c
+     CROSS JOIN LATERAL (
+        SELECT count(*) AS running FROM qrtz_fired_triggers r
+         WHERE r.sched_name = %(sched)s AND r.job_group = c.job_group AND r.job_name = c.job_name
+           AND r.concurrency_key = c.concurrency_key AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL) AS executions
+     WHERE c.max_concurrent IS NOT NULL
+),
+-- One decision for each candidate.
+decisions AS MATERIALIZED (
+    -- Nothing holds up a job without a limit.
+    SELECT c.*, 0::bigint AS running, 1::bigint AS rank, false AS fills_limit,
+           CASE WHEN c.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision
+      FROM candidates c WHERE c.max_concurrent IS NULL
+    UNION ALL
+    -- BLOCK, with a free slot. If those that fire now take the last slot, the others are blocked and not claimed.
+    SELECT f.*, CASE WHEN f.is_due THEN 'FIRE' WHEN f.fills_limit THEN 'BLOCK' ELSE 'CLAIM' END
+      FROM (SELECT l.*, l.running + count(*) FILTER (WHERE l.is_due)
+                                        OVER (PARTITION BY l.job_group, l.job_name, l.concurrency_key)
+                            >= l.max_concurrent AS fills_limit
+              FROM limited l
+             WHERE l.overlap_policy = 'block' AND l.rank <= l.max_concurrent - l.running) AS f
+    UNION ALL
+    -- BLOCK, at the limit already: a transaction that takes no lock has stored the trigger as WAITING, or its row was
+    -- locked when the other triggers of its job were blocked.
+    SELECT l.*, true, 'BLOCK'
+      FROM limited l WHERE l.overlap_policy = 'block' AND l.running >= l.max_concurrent
+    UNION ALL
+    SELECT l.*, false, CASE WHEN l.is_due THEN 
+CASE WHEN l.rank <= l.max_concurrent - l.running THEN 'FIRE'
+     WHEN l.overlap_policy = 'cancel_other' AND l.rank <= l.max_concurrent THEN 'BLOCK'
+     WHEN l.overlap_policy = 'buffer_one' AND l.rank = greatest(l.max_concurrent - l.running, 0) + 1
+          AND NOT EXISTS (SELECT FROM qrtz_triggers w
+                           WHERE w.sched_name = %(sched)s AND w.job_group = l.job_group AND w.job_name = l.job_name
+                             AND w.concurrency_key = l.concurrency_key AND w.trigger_state = 'BLOCKED') THEN 'BLOCK'
+     ELSE 'SKIP' END ELSE 'CLAIM' END
+      FROM limited l WHERE l.overlap_policy <> 'block'
+),
+-- Carries the decisions out. A trigger that fires or is skipped moves on: to the first of its following fire times that
+-- this fire does not coalesce, or to COMPLETE where there is none. A COMPLETE trigger keeps the id of its last fire,
+-- whose end removes it. The row is the one that was locked above.
+advanced AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE WHEN d.decision = 'CLAIM' THEN 'ACQUIRED'
+                                WHEN d.decision = 'BLOCK' THEN 'BLOCKED'
+                                WHEN d.is_last THEN 'COMPLETE'
+                                WHEN d.fills_limit THEN 'BLOCKED' ELSE 'WAITING' END,
+           fire_id = CASE WHEN d.decision = 'CLAIM' OR (d.moves_on AND d.is_last) THEN d.fire_id END,
+           prev_fire_time = CASE d.decision WHEN 'FIRE' THEN t.next_fire_time ELSE t.prev_fire_time END,
+           next_fire_time = CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END,
+           coalesced_fire_times = CASE WHEN d.moves_on THEN NULL ELSE t.coalesced_fire_times END,
+           misfire_rule = CASE WHEN t.catch_up_until < coalesce(CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END, 'infinity')
+                               THEN CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
+                                         WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
+                               ELSE CASE WHEN t.rate_limit IS NULL THEN t.misfire_rule ELSE 'RATE_LIMIT' END END,
+           catch_up_until = CASE WHEN t.catch_up_until >= CASE WHEN d.moves_on THEN d.following[1 + d.coalesced] ELSE t.next_fire_time END THEN t.catch_up_until END,
+           upcoming = CASE WHEN d.moves_on THEN d.following[2 + d.coalesced:] ELSE t.upcoming END,
+           upcoming_is_complete = CASE WHEN d.moves_on THEN d.following_is_complete ELSE t.upcoming_is_complete END,
+           times_triggered = t.times_triggered + CASE WHEN d.moves_on THEN 1 + d.coalesced ELSE 0 END
+      FROM (SELECT *, cardinality(following) = coalesced AS is_last
+              FROM (SELECT *, decision IN ('FIRE', 'SKIP') AS moves_on,
+                           CASE decision WHEN 'FIRE' THEN also_due ELSE 0 END AS coalesced
+                      FROM decisions) AS made) AS d
+     WHERE t.ctid = d.row
+    RETURNING d.decision, d.fire_id AS given_fire_id, d.at, d.scheduled_time, d.previous_time, d.fills_limit,
+              CASE WHEN d.coalesced = 0 THEN d.coalesced_fire_times
+                   ELSE coalesce(d.coalesced_fire_times, ARRAY[d.scheduled_time]) || d.following[:d.coalesced] END
+                   AS coalesced, t.*
+),
+-- All that the node needs to run the job: the trigger as it is now, its job, and its calendar.
+claimed AS MATERIALIZED (
+    SELECT t.decision, t.given_fire_id, t.at, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type,
+           t.generation, t.scheduled_time, t.previous_time, t.next_fire_time, t.upcoming, t.upcoming_is_complete,
+           t.times_triggered, t.attempt, t.max_concurrent, t.overlap_policy, t.placement, t.job_data::text AS
+           trigger_data, t.concurrency_key,
+           t.kind, t.schedule::text, t.description, t.start_time, t.end_time, t.priority, t.misfire_instruction,
+           t.misfire_threshold, t.calendar_name,
+           j.description AS job_description, j.is_durable, j.persists_data, j.requests_recovery,
+           j.retry_policy::text, j.timeout, j.job_data::text AS job_data, c.calendar::text, c.revision, t.coalesced,
+           j.node_deaths, j.pause_after_failures, j.concurrency_key AS key_entry,
+           j.continuations::text AS continuations, j.rate_limit::text AS rate_limit, j.display_name, j.capture_logs
+      FROM advanced t
+     CROSS JOIN LATERAL (
+        SELECT * FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = t.job_group AND o.job_name = t.job_name LIMIT 1) AS j
+      LEFT JOIN LATERAL (
+        SELECT * FROM qrtz_calendars o
+         WHERE o.sched_name = %(sched)s AND o.calendar_name = t.calendar_name LIMIT 1) AS c ON true
+     WHERE t.decision <> 'BLOCK'
+),
+-- The claim, or the running execution.
+stored AS (
+    INSERT INTO qrtz_fired_triggers (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, state, fired_time, scheduled_time, priority, max_concurrent,
+        concurrency_key, requests_recovery, attempt, trigger_data, coalesced_fire_times)
+    SELECT t.given_fire_id, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, %(instance)s, %(epoch)s::bigint,
+           CASE t.decision WHEN 'FIRE' THEN 'EXECUTING' ELSE 'ACQUIRED' END, t.at, t.scheduled_time, t.priority,
+           t.max_concurrent, t.concurrency_key, t.requests_recovery, t.attempt, t.trigger_data::jsonb,
+           CASE t.decision WHEN 'FIRE' THEN t.coalesced END
+      FROM claimed t WHERE t.decision <> 'SKIP'
+),
+-- The history of fires that a job at its limit does not run, by its overlap policy.
+skipped AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, attempt, trigger_data)
+    SELECT t.given_fire_id, %(sched)s, t.trigger_group, t.trigger_name, t.generation, t.job_group, t.job_name,
+           t.job_type, %(instance)s, %(epoch)s::bigint, t.at, t.scheduled_time, t.at, 'SKIPPED', t.attempt,
+           t.job_data
+      FROM advanced t WHERE t.decision = 'SKIP'
+        ON CONFLICT DO NOTHING
+),
+-- The other triggers of jobs that have reached their limits by this step are blocked, even if they are claimed.
+others AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE o.trigger_state WHEN 'PAUSED' THEN 'PAUSED_BLOCKED' ELSE 'BLOCKED' END, fire_id = NULL
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key
+              FROM advanced WHERE decision = 'FIRE' AND fills_limit) AS full_job
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state, s.fire_id
+          FROM qrtz_triggers s
+         WHERE s.sched_name = %(sched)s AND s.job_group = full_job.job_group AND s.job_name = full_job.job_name
+           AND s.concurrency_key = full_job.concurrency_key
+           AND (s.trigger_group, s.trigger_name) NOT IN (SELECT trigger_group, trigger_name FROM advanced)
+           AND s.trigger_state IN ('WAITING', 'ACQUIRED', 'PAUSED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS o
+     WHERE t.ctid = o.row
+    RETURNING o.fire_id
+),
+-- They lose the claims that nodes had on them.
+lost_claims AS (
+    DELETE FROM qrtz_fired_triggers f USING others WHERE f.fire_id = others.fire_id AND f.state = 'ACQUIRED'
+),
+-- CANCEL_OTHER: one execution is asked to stop for each fire that waits to replace it, the longest-running first. The
+-- commit notifies the nodes.
+cancelled AS (
+    UPDATE qrtz_fired_triggers f SET cancel_requested = true
+      FROM (SELECT job_group, job_name, concurrency_key, count(*) AS waiting
+              FROM advanced WHERE decision = 'BLOCK' AND overlap_policy = 'cancel_other'
+             GROUP BY job_group, job_name, concurrency_key) AS job
+     CROSS JOIN LATERAL (
+        SELECT r.fire_id FROM qrtz_fired_triggers r
+         WHERE r.sched_name = %(sched)s AND r.job_group = job.job_group AND r.job_name = job.job_name
+           AND r.concurrency_key = job.concurrency_key
+           AND r.state = 'EXECUTING' AND r.max_concurrent IS NOT NULL AND NOT r.cancel_requested
+         ORDER BY r.fired_time, r.fire_id
+         LIMIT job.waiting) AS longest
+     WHERE f.fire_id = longest.fire_id
+    RETURNING pg_notify(%(channel)s, 'cancelled')
+)
+SELECT * FROM claimed ORDER BY scheduled_time, priority DESC

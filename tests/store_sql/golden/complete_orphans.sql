@@ -1,0 +1,10 @@
+DELETE FROM qrtz_job_details j
+ USING unnest(%(job_groups)s::text[], %(job_names)s::text[]) AS named(job_group, job_name)
+ CROSS JOIN LATERAL (
+    SELECT o.ctid AS row FROM qrtz_job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = named.job_group AND o.job_name = named.job_name
+       AND NOT o.is_durable
+       AND (SELECT true FROM qrtz_triggers t WHERE t.sched_name = o.sched_name
+               AND t.job_group = o.job_group AND t.job_name = o.job_name LIMIT 1) IS NULL
+       FOR UPDATE SKIP LOCKED) AS orphan
+ WHERE j.ctid = orphan.row

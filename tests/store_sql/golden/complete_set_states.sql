@@ -1,0 +1,30 @@
+WITH requests AS (
+    SELECT e.trigger_group, e.trigger_name, e.generation, e.job_group, e.job_name, e.error, a.all_triggers, a.state
+      FROM unnest(%(fire_ids)s::bigint[], %(all)s::bool[], %(states)s::text[]) AS a(fire_id, all_triggers, state)
+      JOIN qrtz_executions e ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'
+),
+locked AS (
+    SELECT c.*, a.state, a.error
+      FROM requests a
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group
+           AND o.trigger_name = a.trigger_name AND o.generation = a.generation
+           FOR NO KEY UPDATE SKIP LOCKED) AS c
+    UNION ALL
+    SELECT c.*, a.state, a.error
+      FROM requests a
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.fire_id FROM qrtz_triggers o
+         WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = a.job_group AND o.job_name = a.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS c
+),
+changed AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = locked.state, fire_id = NULL,
+           error = CASE locked.state WHEN 'ERROR' THEN coalesce(locked.error, %(not_failed)s) END
+      FROM locked
+     WHERE t.ctid = locked.row
+    RETURNING locked.fire_id
+)
+DELETE FROM qrtz_fired_triggers f USING changed WHERE f.fire_id = changed.fire_id AND f.state = 'ACQUIRED'

@@ -1,0 +1,236 @@
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+                         %(outcomes)s::text[], %(errors)s::text[], %(stores)s::bool[], %(last)s::bool[],
+                         %(retries)s::interval[], %(results)s::text[], %(logs)s::text[])
+        AS e(fire_id, started_at, ended_at, outcome, error, stores_data, is_last, retry_after, result, log)
+),
+requests AS MATERIALIZED (
+    SELECT a.fire_id, about.trigger_group, about.trigger_name
+      FROM unnest(%(ask_fire_ids)s::bigint[], %(ask_all)s::bool[]) AS a(fire_id, all_triggers)
+     CROSS JOIN LATERAL (
+        SELECT r.sched_name, r.job_group, r.job_name, r.trigger_group, r.trigger_name, r.generation FROM qrtz_fired_triggers r
+         WHERE r.fire_id = a.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+     CROSS JOIN LATERAL (
+        SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
+         WHERE a.all_triggers AND o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
+        UNION ALL
+        SELECT o.trigger_group, o.trigger_name FROM qrtz_triggers o
+         WHERE NOT a.all_triggers AND o.sched_name = %(sched)s AND o.trigger_group = f.trigger_group
+           AND o.trigger_name = f.trigger_name AND o.generation = f.generation) AS about
+),
+must_wait AS MATERIALIZED (
+    SELECT a.fire_id
+      FROM requests a
+      LEFT JOIN LATERAL (
+        SELECT true AS is_free FROM qrtz_triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_group = a.trigger_group AND o.trigger_name = a.trigger_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS t ON true
+     WHERE t.is_free IS NULL
+),
+countable AS MATERIALIZED (
+    SELECT f.job_group, f.job_name
+      FROM unnest(%(count_fire_ids)s::bigint[]) AS e(fire_id)
+     CROSS JOIN LATERAL (
+        SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+     CROSS JOIN LATERAL (
+        SELECT FROM qrtz_job_details o
+         WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+links AS MATERIALIZED (
+    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS given
+      FROM (
+    SELECT e.fire_id, f.job_group, f.job_name, e.outcome FROM ended e 
+     CROSS JOIN LATERAL (
+        SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+     WHERE e.retry_after IS NULL) AS e
+     CROSS JOIN LATERAL (
+        SELECT o.continuations FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
+     CROSS JOIN LATERAL jsonb_array_elements(own.continuations) WITH ORDINALITY AS link(spec, place)
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = link.spec ->> 'job_group'
+           AND o.job_name = link.spec ->> 'job_name' LIMIT 1) AS target
+     WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
+),
+followers AS MATERIALIZED (
+    SELECT l.fire_id, l.place, l.given, j.*
+      FROM links l
+     CROSS JOIN LATERAL (
+        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
+               o.rate_limit, o.concurrency_key, o.job_data
+          FROM qrtz_job_details o
+         WHERE o.ctid = l.row
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+repeatable AS MATERIALIZED (
+    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
+      FROM (
+    SELECT e.fire_id, f.job_group, f.job_name FROM ended e 
+     CROSS JOIN LATERAL (
+        SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+     WHERE e.retry_after IS NOT NULL) AS f
+     CROSS JOIN LATERAL (
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+storable AS MATERIALIZED (
+    SELECT j.row, f.job_group, f.job_name, e.place, e.new_data
+      FROM unnest(%(data_fire_ids)s::bigint[], %(data)s::text[]) WITH ORDINALITY AS e(fire_id, new_data, place)
+     CROSS JOIN LATERAL (
+        SELECT r.sched_name, r.job_group, r.job_name FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS f
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_job_details o
+         WHERE o.sched_name = f.sched_name AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+stored AS (
+    UPDATE qrtz_job_details j SET job_data = nullif(s.new_data, '{}')::jsonb
+      FROM (SELECT DISTINCT ON (job_group, job_name) row, new_data
+              FROM storable ORDER BY job_group, job_name, place DESC) AS s
+     WHERE j.ctid = s.row AND (SELECT count(*) FROM followers) >= 0 AND (SELECT count(*) FROM repeatable) >= 0 AND (SELECT count(*) FROM countable) >= 0 
+    RETURNING j.job_group, j.job_name
+),
+-- The end of the executions: everything that follows depends on these rows.
+done AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING ended e 
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1) AS own
+     WHERE f.ctid = own.row AND ((NOT e.stores_data OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM stored)) AND (e.retry_after IS NULL OR e.fire_id IN (SELECT fire_id FROM repeatable)) AND 
+(e.fire_id <> ALL(%(count_fire_ids)s::bigint[])
+ OR (f.job_group, f.job_name) IN (SELECT job_group, job_name FROM countable))
+ OR 
+NOT EXISTS (SELECT FROM qrtz_job_details j
+             WHERE j.sched_name = f.sched_name AND j.job_group = f.job_group AND j.job_name = f.job_name)
+) AND e.fire_id NOT IN (SELECT fire_id FROM must_wait) AND e.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.is_last, e.retry_after, e.result, e.log
+),
+-- A second record of the same instant is refused by a unique index, and reported.
+history AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
+        trigger_data, result, retry_at, log)
+    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()), least(greatest(ended_at, fired_time), clock_timestamp()),
+           outcome, error, attempt, trigger_data, result::jsonb, CASE WHEN fire_id IN (SELECT fire_id FROM repeatable) THEN clock_timestamp() + retry_after END, log
+      FROM done
+        ON CONFLICT DO NOTHING
+    RETURNING fire_id
+),
+-- The triggers that waited for a slot of these jobs.
+unblocked AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE b.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL) AS job
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state
+          FROM qrtz_triggers s
+         WHERE s.sched_name = %(sched)s AND s.job_group = job.job_group AND s.job_name = job.job_name
+           AND s.concurrency_key = job.concurrency_key AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS b
+     WHERE t.ctid = b.row
+    RETURNING t.trigger_state, t.next_fire_time
+),
+retried AS (
+    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
+        next_fire_time, upcoming_is_complete, start_time, priority,
+        misfire_instruction, misfire_rule, attempt, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RETRYING_JOBS', 'retry_' || f.attempt || '_' || f.fire_id,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
+           'simple',
+           '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+ OR j.mode = 'DISABLED'
+                THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RETRYING_JOBS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+,
+           clock_timestamp() + f.retry_after, true, clock_timestamp() + f.retry_after, f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, f.attempt + (f.outcome = 'FAILED')::int,
+           jsonb_build_object(
+        'QRTZ_RETRIED_TRIGGER_NAME', f.trigger_name,
+        'QRTZ_RETRIED_TRIGGER_GROUP', f.trigger_group,
+        'QRTZ_RETRIED_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text) || coalesce(f.trigger_data, '{}')
+      FROM (SELECT * FROM done WHERE retry_after IS NOT NULL) AS f
+      JOIN repeatable AS j USING (fire_id)
+        ON CONFLICT DO NOTHING RETURNING trigger_state, next_fire_time),
+continued AS (
+    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
+        next_fire_time, upcoming_is_complete, start_time, priority,
+        misfire_instruction, misfire_rule, attempt, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
+           'simple',
+           '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+ OR j.mode = 'DISABLED'
+                THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+,
+           clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1,
+           jsonb_build_object(
+        'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
+        'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,
+        'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
+        'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
+        'QRTZ_PREDECESSOR_RESULT', f.result::jsonb) || coalesce(f.trigger_data, '{}')
+      FROM (SELECT * FROM (
+        SELECT e.fire_id, e.sched_name, l.place, l.job_group, l.job_name, e.priority, l.given AS trigger_data,
+CASE WHEN l.concurrency_key IS NULL THEN ''
+     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+             FROM (SELECT coalesce((coalesce(l.job_data, '{}') || coalesce(l.given, '{}'))
+                                   ->> l.concurrency_key, '') AS value) AS k) END
+ AS concurrency_key,
+               e.job_group AS ended_group, e.job_name AS ended_name, e.outcome, e.result
+          FROM (SELECT * FROM done) AS e JOIN followers l ON l.fire_id = e.fire_id) AS ended_by) AS f
+      JOIN followers AS j USING (fire_id, place)
+        ON CONFLICT DO NOTHING RETURNING trigger_state, next_fire_time),
+-- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
+ended_triggers AS (
+    DELETE FROM qrtz_triggers t
+     USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
+     CROSS JOIN LATERAL (
+        SELECT c.ctid AS row
+          FROM qrtz_triggers c
+         WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
+           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
+           FOR UPDATE SKIP LOCKED) AS over
+     WHERE t.ctid = over.row
+),
+-- The node takes the triggers that wait again; it notifies the others if it takes no more work.
+waiting AS (
+    SELECT next_fire_time FROM (SELECT * FROM unblocked UNION ALL SELECT * FROM retried UNION ALL SELECT * FROM continued) AS w
+     WHERE trigger_state = 'WAITING'
+)
+SELECT clock_timestamp(),
+       ARRAY(SELECT fire_id FROM done),
+       ARRAY(SELECT fire_id FROM done EXCEPT SELECT fire_id FROM history),
+       (SELECT min(next_fire_time) FROM waiting),
+       (SELECT count(pg_notify(%(channel)s, 'scheduled'))
+          FROM (SELECT FROM waiting WHERE %(wakes_others)s::bool LIMIT 1) AS any_waiting)

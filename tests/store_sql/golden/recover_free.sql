@@ -1,0 +1,182 @@
+WITH
+-- The claims and executions of epochs that are no longer registered.
+abandoned AS MATERIALIZED (
+    SELECT o.fire_id, o.job_group, o.job_name, o.state, o.state = 'EXECUTING' AND o.requests_recovery AS runs_again
+      FROM qrtz_fired_triggers o
+     WHERE o.sched_name = %(sched)s
+       AND NOT EXISTS (SELECT FROM qrtz_scheduler_state s
+                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)
+       FOR UPDATE SKIP LOCKED
+),
+repeatable AS MATERIALIZED (
+    SELECT f.fire_id, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit, j.mode
+      FROM (SELECT * FROM abandoned WHERE runs_again) AS f
+     CROSS JOIN LATERAL (
+        SELECT o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.rate_limit, o.mode FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = f.job_group AND o.job_name = f.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+links AS MATERIALIZED (
+    SELECT e.fire_id, link.place, target.row, link.spec -> 'data' AS given
+      FROM (SELECT fire_id, job_group, job_name, 'TERMINATED' AS outcome FROM abandoned WHERE state = 'EXECUTING' AND NOT runs_again) AS e
+     CROSS JOIN LATERAL (
+        SELECT o.continuations FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = e.job_group AND o.job_name = e.job_name LIMIT 1) AS own
+     CROSS JOIN LATERAL jsonb_array_elements(own.continuations) WITH ORDINALITY AS link(spec, place)
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = link.spec ->> 'job_group'
+           AND o.job_name = link.spec ->> 'job_name' LIMIT 1) AS target
+     WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)
+),
+followers AS MATERIALIZED (
+    SELECT l.fire_id, l.place, l.given, j.*
+      FROM links l
+     CROSS JOIN LATERAL (
+        SELECT o.job_group, o.job_name, o.job_type, o.max_concurrent, o.overlap_policy, o.placement, o.mode,
+               o.rate_limit, o.concurrency_key, o.job_data
+          FROM qrtz_job_details o
+         WHERE o.ctid = l.row
+           FOR NO KEY UPDATE SKIP LOCKED) AS j
+),
+-- Their rows go, unless somebody holds the row of a job that must be stored with them.
+removed AS (
+    DELETE FROM qrtz_fired_triggers f USING abandoned o
+     WHERE f.fire_id = o.fire_id
+       AND (NOT o.runs_again OR f.fire_id IN (SELECT fire_id FROM repeatable)
+            OR NOT EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = f.sched_name
+                              AND j.job_group = f.job_group AND j.job_name = f.job_name))
+       AND f.fire_id NOT IN (SELECT fire_id FROM links EXCEPT ALL SELECT fire_id FROM followers)
+    RETURNING f.*
+),
+-- The triggers of claims wait again.
+released AS (
+    UPDATE qrtz_triggers t SET trigger_state = 'WAITING', fire_id = NULL
+      FROM (SELECT c.row
+              FROM removed f
+             CROSS JOIN LATERAL (
+                SELECT o.ctid AS row
+                  FROM qrtz_triggers o
+                 WHERE o.sched_name = f.sched_name AND o.trigger_group = f.trigger_group
+                   AND o.trigger_name = f.trigger_name AND o.trigger_state || '' = 'ACQUIRED' AND o.fire_id = f.fire_id
+                   FOR NO KEY UPDATE SKIP LOCKED) AS c) AS claimed
+     WHERE t.ctid = claimed.row
+    RETURNING t.trigger_name
+),
+-- The triggers that waited for a slot of these jobs.
+unblocked AS (
+    UPDATE qrtz_triggers t
+       SET trigger_state = CASE b.trigger_state WHEN 'BLOCKED' THEN 'WAITING' ELSE 'PAUSED' END
+      FROM (SELECT DISTINCT job_group, job_name, concurrency_key FROM removed WHERE max_concurrent IS NOT NULL AND state = 'EXECUTING') AS job
+     CROSS JOIN LATERAL (
+        SELECT s.ctid AS row, s.trigger_state
+          FROM qrtz_triggers s
+         WHERE s.sched_name = %(sched)s AND s.job_group = job.job_group AND s.job_name = job.job_name
+           AND s.concurrency_key = job.concurrency_key AND s.trigger_state IN ('BLOCKED', 'PAUSED_BLOCKED')
+           FOR NO KEY UPDATE SKIP LOCKED) AS b
+     WHERE t.ctid = b.row
+),
+reruns AS (
+    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
+        next_fire_time, upcoming_is_complete, start_time, priority,
+        misfire_instruction, misfire_rule, attempt, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'RECOVERING_JOBS', 'recover_' || left(f.instance_id, 150) || '_' || f.fire_id,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
+           'simple',
+           '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+ OR j.mode = 'DISABLED'
+                THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+,
+           f.scheduled_time, true, f.scheduled_time, f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, f.attempt,
+           jsonb_build_object(
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_NAME', f.trigger_name,
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_GROUP', f.trigger_group,
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_FIRETIME_IN_MILLISECONDS_AS_STRING', floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text,
+        'QRTZ_FAILED_JOB_ORIG_TRIGGER_SCHEDULED_FIRETIME_IN_MILLISECONDS_AS_STRING', floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text) || coalesce(f.trigger_data, '{}')
+      FROM (SELECT * FROM removed WHERE state = 'EXECUTING' AND requests_recovery) AS f
+      JOIN repeatable AS j USING (fire_id)
+        ON CONFLICT DO NOTHING
+    RETURNING trigger_name
+),
+continued AS (
+    INSERT INTO qrtz_triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
+        max_concurrent, overlap_policy, placement, rate_limit, concurrency_key, kind, schedule,
+        trigger_state, held_by_mode,
+        next_fire_time, upcoming_is_complete, start_time, priority,
+        misfire_instruction, misfire_rule, attempt, job_data)
+    SELECT f.sched_name, nextval('qrtz_fire_ids'), 'CONTINUATIONS', 'after_' || f.fire_id || '_' || f.place,
+           f.job_group, f.job_name, j.job_type, j.max_concurrent, j.overlap_policy, j.placement, j.rate_limit,
+           f.concurrency_key,
+           'simple',
+           '{"interval_us": 0, "repeat_count": 0}',
+           CASE WHEN 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+ OR j.mode = 'DISABLED'
+                THEN 'PAUSED' ELSE 'WAITING' END,
+           j.mode = 'DISABLED' AND NOT 
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
+                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
+,
+           clock_timestamp(), true, clock_timestamp(), f.priority, 'ignore',
+           CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, 1,
+           jsonb_build_object(
+        'QRTZ_PREDECESSOR_JOB_NAME', f.ended_name,
+        'QRTZ_PREDECESSOR_JOB_GROUP', f.ended_group,
+        'QRTZ_PREDECESSOR_FIRE_ID', f.fire_id,
+        'QRTZ_PREDECESSOR_OUTCOME', f.outcome,
+        'QRTZ_PREDECESSOR_RESULT', f.result::jsonb) || coalesce(f.trigger_data, '{}')
+      FROM (SELECT * FROM (
+        SELECT e.fire_id, e.sched_name, l.place, l.job_group, l.job_name, e.priority, l.given AS trigger_data,
+CASE WHEN l.concurrency_key IS NULL THEN ''
+     ELSE (SELECT CASE WHEN length(k.value) <= 60 THEN k.value ELSE md5(k.value) END
+             FROM (SELECT coalesce((coalesce(l.job_data, '{}') || coalesce(l.given, '{}'))
+                                   ->> l.concurrency_key, '') AS value) AS k) END
+ AS concurrency_key,
+               e.job_group AS ended_group, e.job_name AS ended_name, e.outcome, e.result
+          FROM (SELECT *, 'TERMINATED' AS outcome, NULL AS result FROM removed) AS e JOIN followers l ON l.fire_id = e.fire_id) AS ended_by) AS f
+      JOIN followers AS j USING (fire_id, place)
+        ON CONFLICT DO NOTHING
+),
+-- The jobs that were running on nodes that died.
+deaths AS (
+    UPDATE qrtz_job_details j SET node_deaths = j.node_deaths + 1
+      FROM (SELECT DISTINCT job_group, job_name FROM removed
+             WHERE state = 'EXECUTING' AND epoch = ANY(%(died)s::bigint[])) AS d
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row FROM qrtz_job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = d.job_group AND o.job_name = d.job_name
+           FOR NO KEY UPDATE SKIP LOCKED) AS died_in
+     WHERE j.ctid = died_in.row
+),
+-- The history of executions that do not run again.
+terminated AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, ended_at, outcome, error, attempt,
+        trigger_data)
+    SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.generation, f.job_group, f.job_name, f.job_type,
+           f.instance_id, f.epoch, f.fired_time, f.scheduled_time, clock_timestamp(), 'TERMINATED',
+           'its node stopped while executing it', f.attempt, f.trigger_data
+      FROM removed f
+     WHERE f.state = 'EXECUTING'
+       AND NOT (f.requests_recovery
+                AND EXISTS (SELECT FROM qrtz_job_details j WHERE j.sched_name = f.sched_name
+                               AND j.job_group = f.job_group AND j.job_name = f.job_name))
+        ON CONFLICT DO NOTHING
+    RETURNING fire_id
+)
+SELECT (SELECT count(*) FROM reruns), (SELECT count(*) FROM terminated), (SELECT count(*) FROM released)
