@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import LATEST, Converted, Span, as_span
-from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
+from quartzpy.keys import DEFAULT_GROUP, check_name
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.catching_up import caught_up_from
@@ -81,6 +81,17 @@ class SimpleTrigger(Trigger):
         shortest = SHORTEST_INTERVAL if self.repeat_count != 0 else timedelta()
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: must be at least 1 ms (got {self.interval})")
+
+    def like(self, name: str, start_time: datetime) -> Self:
+        """Return a trigger without an end time that differs from this one only in its name and its start time.
+
+        The other values are not validated again, because very many similar triggers may be read at a time.
+
+        Raises:
+            InvalidKeyError, InvalidTriggerError: the name or the start time is wrong.
+        """
+        check_name(name, "trigger name")
+        return self._with(name=name, start_time=as_instant(start_time, "start_time"))
 
     def next_after(self, instant: datetime) -> datetime | None:
         return self._fire_time_after(instant, self.anchor)
@@ -213,7 +224,7 @@ class SimpleTrigger(Trigger):
         times = progress.times_triggered
         if instruction is SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT and following is not None:
             times += self._missed(progress, following)
-        return replace(progress, next_fire_time=following, times_triggered=times)
+        return TriggerProgress(following, progress.previous_fire_time, times)
 
     def _restarted(
         self, progress: TriggerProgress, now: datetime, instruction: SimpleMisfire
