@@ -13,7 +13,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from quartzpy.errors import SchedulerStateError
 from quartzpy.runtime.thread_start import ThreadStart
@@ -22,16 +22,67 @@ logger = logging.getLogger(__name__)
 
 BLOCKED_AFTER = 1.0
 """The time, in seconds, after which a loop that does not respond is reported as blocked."""
+AT_ONCE = 16
+"""The number of coroutines that begin in one iteration of the loop.
+
+Most jobs are short, so the tasks of the previous ones have ended by then: few tasks exist at once, which saves time of
+the garbage collector."""
 START_AGAIN_AFTER = 0.2
 """The delay, in seconds, before another attempt to start the thread if the system refuses one."""
 
 
 class LoopWork:
-    """A handle of a coroutine on the loop."""
+    """A coroutine on the loop, or on its way there.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    It drops everything once the coroutine has ended, because its execution keeps it until it is recorded, and the
+    garbage collector visits all objects that are kept.
+    """
+
+    __slots__ = ("_context", "_done", "_loop", "_tasks", "_work", "name", "task")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, None] | None = None,
+        name: str = "",
+        done: Callable[[], None] | None = None,
+        tasks: set[asyncio.Task[None]] | None = None,
+    ) -> None:
         self._loop = loop
+        self._work = work
+        self.name = name
+        self._done = done
+        self._tasks = tasks
+        self._context = contextvars.copy_context() if work is not None else None
         self.task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Make a task of the coroutine, on the loop. Further calls do nothing."""
+        work, context = self._work, self._context
+        if work is None or self._tasks is None:
+            return
+        self._work = self._context = None
+        try:
+            self.task = task = self._loop.create_task(work, name=self.name or None, context=context)
+        except BaseException:
+            work.close()
+            self._end()
+            raise
+        # The loop keeps only weak references to its tasks.
+        self._tasks.add(task)
+        # One callback for all that follows, because the loop makes a handle for each.
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.task = None
+        if self._tasks is not None:
+            self._tasks.discard(task)
+        self._end()
+
+    def _end(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done()
 
     def cancel_after(self, seconds: float) -> None:
         """Cancel the task at its next `await` after `seconds`, unless it ends before."""
@@ -39,18 +90,9 @@ class LoopWork:
             self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._cancel)
 
     def _cancel(self) -> None:
+        self.begin()  # If it has not begun yet, so that it ends like all others.
         if self.task is not None:
             self.task.cancel()
-
-
-class _Arrival(NamedTuple):
-    """A coroutine that waits to begin on the loop."""
-
-    begun: LoopWork
-    work: Coroutine[Any, Any, None]
-    name: str
-    done: Callable[[], None] | None
-    context: contextvars.Context
 
 
 class EventLoopThread:
@@ -64,7 +106,7 @@ class EventLoopThread:
         self._thread: threading.Thread | None = None
         self._starting = ThreadStart(logger)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._arrived: deque[_Arrival] = deque()
+        self._arrived: deque[LoopWork] = deque()
         self._is_called = False
         """True if the loop was called to begin what has arrived, and has not yet done so."""
         self._closing = threading.Event()
@@ -84,8 +126,8 @@ class EventLoopThread:
         """
         try:
             loop = self._started()
-            begun = LoopWork(loop)
-            self._arrived.append(_Arrival(begun, work, name, done, contextvars.copy_context()))
+            begun = LoopWork(loop, work, name, done, self._tasks)
+            self._arrived.append(begun)
             # One wake-up serves all that arrive before the loop has woken.
             if not self._is_called:
                 self._is_called = True
@@ -161,45 +203,26 @@ class EventLoopThread:
     def _begin_arrived(self) -> None:
         # Before the first look, so that what arrives after the last one calls the loop again.
         self._is_called = False
-        while self._arrived:
-            arrival = self._arrived.popleft()
+        for _ in range(AT_ONCE):
+            if not self._arrived:
+                return
             try:
-                self._begin(*arrival)
+                self._arrived.popleft().begin()
             except BaseException:
                 if self._arrived:
                     self._call_again()
                 raise
+        if self._arrived:
+            self._call_again()
 
     def _call_again(self) -> None:
         self._is_called = True
         asyncio.get_running_loop().call_soon(self._begin_arrived)
 
-    def _begin(
-        self,
-        begun: LoopWork,
-        work: Coroutine[Any, Any, None],
-        name: str,
-        done: Callable[[], None] | None,
-        context: contextvars.Context,
-    ) -> None:
-        # The loop keeps only weak references to its tasks.
-        try:
-            begun.task = task = asyncio.get_running_loop().create_task(work, name=name or None, context=context)
-        except BaseException:
-            work.close()
-            if done is not None:
-                done()
-            raise
-        self._tasks.add(task)
-        # One callback for both, because the loop makes a handle for each.
-        task.add_done_callback(partial(self._end, done))
-
-    def _end(self, done: Callable[[], None] | None, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if done is not None:
-            done()
-
     def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._arrived:
+            with contextlib.suppress(BaseException):  # Its end is reported nevertheless.
+                self._arrived.popleft().begin()
         for task in self._tasks:
             task.cancel()
         loop.call_soon(self._stop_when_idle, loop)
