@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Job, JobExecutionContext, Scheduler
+from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.rate_limit import RateLimit
 from quartzpy.runtime.fire_requests import fire_request_of
@@ -123,6 +124,29 @@ def test_firing_acquired_triggers_is_one_round_trip(remote: SqlJobStore, proxy: 
     with flights(proxy, 1):
         firing = remote.fire(node, moves)
     assert len(firing.fired) == BATCH
+
+
+def test_storing_a_job_with_its_triggers_is_two_round_trips(remote: SqlJobStore, proxy: Proxy) -> None:
+    warm(remote, register(remote))
+    for name in ("first", "second"):  # with statements that are new to the connection, and again
+        job = replace(JOB, name=name)
+        trigger = SimpleTrigger(name, job_key=job.key, start_time=datetime.now(UTC))
+        mine = prepare(trigger, datetime.now(UTC), None)
+        with flights(proxy, 2):
+            remote.store_jobs([JobEntry(job, [mine])], replace=False)
+        assert remote.job(job.key) is not None
+        assert remote.trigger(trigger.key) is not None
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_job_that_is_stored_with_other_values_is_refused_before_the_commit(remote: SqlJobStore, count: int) -> None:
+    remote.store_jobs([JobEntry(JOB)], replace=False)
+    other = JOB.with_values({"description": "another"})
+    new = JobDetail(LANES[0].job_type, "new", durable=True)
+    with pytest.raises(ObjectAlreadyExistsError, match="description"):
+        remote.store_jobs([JobEntry(new), JobEntry(other, [prepared("t")] * count)], replace=False)
+    assert remote.job(new.key) is None
+    assert remote.trigger(prepared("t").trigger.key) is None
 
 
 def test_a_check_in_is_one_round_trip(remote: SqlJobStore, proxy: Proxy) -> None:

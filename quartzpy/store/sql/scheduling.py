@@ -457,25 +457,41 @@ def _store_some_jobs(
     keeps_persisted: bool = True,
 ) -> list[JobKey]:
     """Store jobs; return those whose triggers have copies of outdated values."""
-    sends = [_jobs(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)]
+    store = _jobs(session, jobs, replace=replace, keeps_data=keeps_data, keeps_persisted=keeps_persisted)
+    if not replace and session.decides_at_once:
+        # No stored job changes, so the triggers are stored in the same round trip.
+        transaction.send_with_next(store, lambda sent: _check_stored(session, transaction, jobs, sent))
+        return []
     compare = [session.send(COMPARE_JOBS, **_copied(jobs))] if replace else []
     if session.decides_at_once:
-        *compared, sent = transaction.send(*compare, *sends)
+        *compared, sent = transaction.send(*compare, store)
         differs = _differing(compared)
     else:
         differs = _differing(transaction.send(*compare) if compare else [])
         # Lock the jobs before they change: a transaction that stores a trigger of theirs must wait until the commit, or
         # its copies would never be corrected.
         hold = session.send(HOLD_JOBS, **_keys(key for key, other in differs.items() if other))
-        sent = transaction.send(hold, *sends)[1]
-    stored = {JobKey(name, group): was_there for group, name, was_there in sent.rows}
-    _check_same_jobs(session, transaction, [job for job in jobs if job.key not in stored])
+        sent = transaction.send(hold, store)[1]
+    stored = _check_stored(session, transaction, jobs, sent)
     # Jobs that somebody else has stored since the comparison may differ.
     changed = [key for key, was_there in stored.items() if was_there and differs.get(key, True)]
     if changed:
         keys = _keys(changed)
         transaction.send(session.send(COPY_JOB, **keys), session.send(VOID_CLAIMS_OF_JOBS, **keys))
     return changed
+
+
+def _check_stored(
+    session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail], sent: Result
+) -> dict[JobKey, bool]:
+    """Return the jobs that `STORE_JOBS` has stored, and whether each replaced another one.
+
+    Raises:
+        ObjectAlreadyExistsError: another one of these jobs is stored with different values.
+    """
+    stored = {JobKey(name, group): was_there for group, name, was_there in sent.rows}
+    _check_same_jobs(session, transaction, [job for job in jobs if job.key not in stored])
+    return stored
 
 
 def _check_same_jobs(session: SqlSession, transaction: Transaction, jobs: Sequence[JobDetail]) -> None:

@@ -135,6 +135,8 @@ class SqlSession:
 class Transaction:
     """A transaction of several round trips, which reads results before it commits."""
 
+    _queued: Sequence[tuple[Send, Callable[[Result], object]]] = ()
+
     def __init__(self, connection: psycopg.Connection[Any], connections: Connections) -> None:
         self._connection = connection
         self._connections = connections
@@ -143,13 +145,32 @@ class Transaction:
     def send(self, *sends: Send) -> list[Result]:
         return self._fly(sends, commit=False)
 
+    def send_with_next(self, send: Send, check: Callable[[Result], object]) -> None:
+        """Send a statement in the same flight as the next ones, before them, and pass its result to `check`.
+
+        `check` may raise an error, and may send more. The flight with COMMIT does not count as the next one, because
+        `check` has to run before the commit.
+        """
+        self._send_queued()
+        self._queued = [(send, check)]
+
     def commit(self, *sends: Send) -> list[Result]:
         """Send the last statements together with COMMIT."""
+        self._send_queued()
         return self._fly(sends, commit=True)
+
+    def _send_queued(self) -> None:
+        if self._queued:
+            self._fly((), commit=False)
 
     def _fly(self, sends: Sequence[Send], *, commit: bool) -> list[Result]:
         begin, self._begun = None if self._begun else BEGIN, True
-        return self._connections.fly_on(self._connection, sends, begin=begin, commit=COMMIT if commit else None)
+        queued, self._queued = self._queued, ()
+        sent = [*(send for send, _ in queued), *sends]
+        results = self._connections.fly_on(self._connection, sent, begin=begin, commit=COMMIT if commit else None)
+        for (_, check), result in zip(queued, results, strict=False):
+            check(result)
+        return results[len(queued) :]
 
     def roll_back_unless_committed(self) -> None:
         pgconn = self._connection.pgconn
