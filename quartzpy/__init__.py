@@ -47,7 +47,8 @@ from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.handles import ScheduledJob, TriggeredExecution
+from quartzpy.verbs.handles import TriggeredExecution
+from quartzpy.verbs.scheduled_job import ScheduledJob
 
 __all__ = [
     "AllOf",

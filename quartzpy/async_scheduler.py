@@ -79,7 +79,7 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
         connect: Callable[[], psycopg.Connection[Any]] | None = None,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
-        plugins: Sequence[Plugin | str] = (),
+        plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,

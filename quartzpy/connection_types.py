@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
     from sqlalchemy.orm import Session, scoped_session
 
+    JobConnection: TypeAlias = Connection
     UserConnection: TypeAlias = Connection | Session | scoped_session[Any] | psycopg.Connection[Any] | DjangoConnection
     AsyncUserConnection: TypeAlias = (
         AsyncConnection | AsyncSession | async_scoped_session[Any] | psycopg.AsyncConnection[Any]

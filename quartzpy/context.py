@@ -14,27 +14,19 @@ from quartzpy.captured_logs import LogCapture
 from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
 from quartzpy.instants import Span, as_instant, as_span
-from quartzpy.job_data import (
-    ORIGINAL_FIRE_TIME,
-    ORIGINAL_GROUP,
-    ORIGINAL_NAME,
-    ORIGINAL_SCHEDULED_FIRE_TIME,
-    JobDataMap,
-    decode,
-)
-from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
+from quartzpy.job_data import JobDataMap, decode
+from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.progress import Progress
-from quartzpy.repetition import from_milliseconds, nominal_fire, predecessor_of, retried_trigger_of
+from quartzpy.repetition import LostExecution, nominal_fire, predecessor_of, recovered_by, retried_trigger_of
 from quartzpy.run_logger import RunLogger
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from quartzpy.calendars.calendar import Calendar
+    from quartzpy.connection_types import JobConnection
+    from quartzpy.fired_trigger import FiredTrigger
     from quartzpy.job import Job, JobDetail
-    from quartzpy.store.protocol import FiredTrigger
     from quartzpy.triggers.trigger import Trigger
 
 
@@ -50,9 +42,9 @@ class RunningExecution(Protocol):
     @property
     def log_capture(self) -> LogCapture | None: ...
 
-    def transaction(self) -> AbstractContextManager[Connection]: ...
+    def transaction(self) -> AbstractContextManager[JobConnection]: ...
 
-    def fenced_transaction(self) -> AbstractContextManager[Connection]: ...
+    def fenced_transaction(self) -> AbstractContextManager[JobConnection]: ...
 
     def report_progress(self, progress: Progress) -> None: ...
 
@@ -196,7 +188,7 @@ class JobExecutionContext:
     @property
     def recovering(self) -> bool:
         """True if this execution repeats one whose node died."""
-        return self._fired.trigger_group == RECOVERING_JOBS and ORIGINAL_NAME in self.job_data
+        return self._recovered is not None
 
     @property
     def coalesced_fire_times(self) -> tuple[datetime, ...]:
@@ -222,10 +214,14 @@ class JobExecutionContext:
         """The execution that this one runs after, as a continuation; None where it was triggered otherwise."""
         return predecessor_of(self.job_data)
 
-    def _original(self, key: str) -> str:
-        if not self.recovering:
+    @cached_property
+    def _recovered(self) -> LostExecution | None:
+        return recovered_by(self.trigger_key, self.job_data)
+
+    def _lost(self) -> LostExecution:
+        if self._recovered is None:
             raise InvalidValueError("this execution is not a recovery; check context.recovering first")
-        return str(self.job_data[key])
+        return self._recovered
 
     @property
     def recovering_trigger_key(self) -> TriggerKey:
@@ -234,7 +230,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return TriggerKey(self._original(ORIGINAL_NAME), self._original(ORIGINAL_GROUP))
+        return self._lost().trigger_key
 
     @property
     def original_fire_time(self) -> datetime:
@@ -243,7 +239,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return from_milliseconds(self._original(ORIGINAL_FIRE_TIME))
+        return self._lost().fire_time
 
     @property
     def original_scheduled_fire_time(self) -> datetime:
@@ -252,7 +248,7 @@ class JobExecutionContext:
         Raises:
             InvalidValueError: this execution is not a recovery.
         """
-        return from_milliseconds(self._original(ORIGINAL_SCHEDULED_FIRE_TIME))
+        return self._lost().scheduled_fire_time
 
     @property
     def nominal_fire_time(self) -> datetime:
@@ -332,12 +328,12 @@ class JobExecutionContext:
 
         `context.progress(0.4, "reading")` and `context.progress(4, 10, "reading")` both report 40 %. The records of
         `scheduler.running()` show the latest report, on all nodes, as `progress` and `progress_message`. The call only
-        remembers the values; the node stores them in the background, at most once a second, so that a job may report
-        as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
+        keeps the values in memory; the node stores them in the background, at most once a second, so that a job may
+        report as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
 
         Raises:
-            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or no number, or the
-                message is no text of at most 1,000 characters.
+            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or not a number, or the
+                message is not a text of at most 1,000 characters.
         """
         self._execution.report_progress(Progress.of(done, total, message))
 
@@ -351,7 +347,7 @@ class JobExecutionContext:
         """
         return self._execution.lease_lost
 
-    def transaction(self) -> AbstractContextManager[Connection]:
+    def transaction(self) -> AbstractContextManager[JobConnection]:
         """Open a transaction on the scheduler's database, for work that takes effect exactly once.
 
         Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work together
@@ -365,7 +361,7 @@ class JobExecutionContext:
         """
         return self._execution.transaction()
 
-    def fenced_transaction(self) -> AbstractContextManager[Connection]:
+    def fenced_transaction(self) -> AbstractContextManager[JobConnection]:
         """Open a fenced transaction on the scheduler's database. An execution may open any number of them.
 
         Use it as a context manager; it gives a SQLAlchemy connection. The end of the block commits the work if the

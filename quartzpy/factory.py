@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quartzpy.clock import SystemClock
 from quartzpy.config import SchedulerConfig
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = "memory://"
 PLUGINS = "quartzpy.plugins"
+_SchedulerT = TypeVar("_SchedulerT")
 
 
 def installed_version() -> str:
@@ -71,7 +72,7 @@ def make_store(
     return SqlJobStore(source, config)
 
 
-def plugin_of(given: Plugin | str) -> Plugin:
+def plugin_of(given: Plugin[_SchedulerT] | str) -> Plugin[_SchedulerT]:
     """Return the plugin itself, or the one whose entry point in the group "quartzpy.plugins" has this name.
 
     Raises:
@@ -114,7 +115,7 @@ class Scheduler(BaseScheduler):
         connect: Callable[[], psycopg.Connection[Any]] | None = None,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
-        plugins: Sequence[Plugin | str] = (),
+        plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -140,7 +141,7 @@ class Scheduler(BaseScheduler):
         *,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
-        plugins: Sequence[Plugin | str] = (),
+        plugins: Sequence[Plugin[Scheduler] | str] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
         **settings: Any,

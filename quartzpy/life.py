@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self
 
 from quartzpy.aio.calls import VerbThreads
 from quartzpy.clock import Clock
@@ -35,13 +35,8 @@ from quartzpy.process_identity import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.run import RunEnd, run_until_stopped
-from quartzpy.store.protocol import (
-    JobStore,
-)
+from quartzpy.store.protocol import JobStore, Notification
 from quartzpy.verbs.scheduling import SchedulingVerbs
-
-if TYPE_CHECKING:
-    from quartzpy.scheduler import BaseScheduler
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +54,7 @@ class SchedulerLife(SchedulingVerbs):
         version: str,
         job_factory: JobFactory = new_instance,
         middleware: Sequence[Middleware] = (),
-        plugins: Sequence[Plugin] = (),
+        plugins: Sequence[Plugin[Self]] = (),
         context: Mapping[str, Any] | None = None,
         job_defaults: Mapping[str, Any] | None = None,
     ) -> None:
@@ -89,7 +84,7 @@ class SchedulerLife(SchedulingVerbs):
             level = logging.getLevelNamesMapping()[config.log_executions]
             ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
-            plugin.initialize(cast("BaseScheduler", self))
+            plugin.initialize(self)
 
     # --- lifecycle
 
@@ -354,9 +349,9 @@ class SchedulerLife(SchedulingVerbs):
     def _tell(self, event: Event) -> None:
         self.listeners.emit(event)
 
-    def _changed(self, earliest: datetime | None) -> None:
+    def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
         if self._node is not None and earliest is not None:
-            self._node.scheduling_changed(earliest)
+            self._node.scheduling_changed(earliest, notification)
 
 
 def _seconds(span: Span, subject: str) -> float:

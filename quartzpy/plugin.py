@@ -5,12 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.errors import PluginStartError
-
-if TYPE_CHECKING:
-    from quartzpy.scheduler import BaseScheduler
 
 logger = logging.getLogger(__name__)
 
@@ -18,14 +15,17 @@ SLOW_AFTER = 1.0
 """The duration of a plugin's start or shutdown, in seconds, after which a warning is logged."""
 
 
+_SchedulerT_contra = TypeVar("_SchedulerT_contra", contravariant=True)
+
+
 @runtime_checkable
-class Plugin(Protocol):
-    """The interface of a plugin.
+class Plugin(Protocol[_SchedulerT_contra]):
+    """The interface of a plugin of a type of scheduler, usually `Plugin[Scheduler]`.
 
     Pass plugins to a scheduler as `plugins=[...]`: instances, or names of entry points in the group "quartzpy.plugins".
     """
 
-    def initialize(self, scheduler: BaseScheduler) -> None:
+    def initialize(self, scheduler: _SchedulerT_contra) -> None:
         """Set up the plugin. It is called when the scheduler is created, before it connects to its store.
 
         The constructor of the scheduler propagates its exceptions.
@@ -46,7 +46,7 @@ class Plugin(Protocol):
         ...
 
 
-def call_plugin(plugin: Plugin, method: str) -> None:
+def call_plugin(plugin: Plugin[Any], method: str) -> None:
     """Call a method of a plugin. Log its exceptions, and log a warning while it is slow.
 
     Raises:

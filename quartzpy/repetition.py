@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from quartzpy.continuation import Predecessor
 from quartzpy.job_data import (
+    ORIGINAL_FIRE_TIME,
     ORIGINAL_GROUP,
     ORIGINAL_NAME,
     ORIGINAL_SCHEDULED_FIRE_TIME,
@@ -24,14 +25,55 @@ from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, RETRYING_JOBS, JobKe
 from quartzpy.states import Outcome
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_RECOVERY_ENTRIES = {ORIGINAL_NAME, ORIGINAL_GROUP, ORIGINAL_FIRE_TIME, ORIGINAL_SCHEDULED_FIRE_TIME}
 _FIRST_RECOVERED = (ORIGINAL_GROUP, ORIGINAL_NAME, ORIGINAL_SCHEDULED_FIRE_TIME)
 _FIRST_RETRIED = (RETRIED_GROUP, RETRIED_NAME, RETRIED_SCHEDULED_FIRE_TIME)
 
 
 def repeats(trigger_key: TriggerKey, scheduled_fire_time: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a trigger that repeats an execution with this `data`. It names the original execution."""
-    values = (trigger_key.group, trigger_key.name, milliseconds(scheduled_fire_time))
+    values = (trigger_key.group, trigger_key.name, _milliseconds(scheduled_fire_time))
     return {**dict(zip(_FIRST_RETRIED, values, strict=True)), **data}
+
+
+class LostExecution(NamedTuple):
+    """An execution whose node died, as the trigger that recovers it names it."""
+
+    trigger_key: TriggerKey
+    fire_time: datetime
+    scheduled_fire_time: datetime
+
+
+def recovery_data(lost: LostExecution) -> dict[str, Any]:
+    """Return the data by which a trigger names the execution that it recovers. The names are Quartz's."""
+    return {
+        ORIGINAL_NAME: lost.trigger_key.name,
+        ORIGINAL_GROUP: lost.trigger_key.group,
+        ORIGINAL_FIRE_TIME: _milliseconds(lost.fire_time),
+        ORIGINAL_SCHEDULED_FIRE_TIME: _milliseconds(lost.scheduled_fire_time),
+    }
+
+
+def recovered_by(trigger_key: TriggerKey, data: Mapping[str, Any]) -> LostExecution | None:
+    """Return the execution that a trigger with this `data` recovers; None if it recovers none."""
+    if trigger_key.group != RECOVERING_JOBS or not data.keys() >= _RECOVERY_ENTRIES:
+        return None
+    return LostExecution(
+        TriggerKey(str(data[ORIGINAL_NAME]), str(data[ORIGINAL_GROUP])),
+        _from_milliseconds(str(data[ORIGINAL_FIRE_TIME])),
+        _from_milliseconds(str(data[ORIGINAL_SCHEDULED_FIRE_TIME])),
+    )
+
+
+def continuation_data(predecessor: Predecessor) -> dict[str, Any]:
+    """Return the data by which a trigger names the execution that it continues."""
+    return {
+        PREDECESSOR_NAME: predecessor.job_key.name,
+        PREDECESSOR_GROUP: predecessor.job_key.group,
+        PREDECESSOR_FIRE_ID: predecessor.fire_id,
+        PREDECESSOR_OUTCOME: predecessor.outcome,
+        PREDECESSOR_RESULT: predecessor.result,
+    }
 
 
 def nominal_fire(
@@ -46,7 +88,7 @@ def nominal_fire(
     repeating = {RECOVERING_JOBS: _FIRST_RECOVERED, RETRYING_JOBS: _FIRST_RETRIED, MANUAL_TRIGGERS: _FIRST_RETRIED}
     while (names := repeating.pop(key.group, None)) and names[0] in data:
         group, name, at = (str(data[one]) for one in names)
-        key, instant = TriggerKey(name, group), from_milliseconds(at)
+        key, instant = TriggerKey(name, group), _from_milliseconds(at)
     return key, instant
 
 
@@ -69,11 +111,11 @@ def predecessor_of(data: Mapping[str, Any]) -> Predecessor | None:
     )
 
 
-def milliseconds(instant: datetime) -> str:
+def _milliseconds(instant: datetime) -> str:
     """Format an instant as Quartz stores it in the data of a recovery trigger: milliseconds since 1970."""
     return str((instant - _EPOCH) // timedelta(milliseconds=1))
 
 
-def from_milliseconds(milliseconds: str) -> datetime:
-    """Return the instant that `milliseconds` has formatted."""
+def _from_milliseconds(milliseconds: str) -> datetime:
+    """Return the instant that such a text stands for."""
     return _EPOCH + timedelta(milliseconds=int(milliseconds))

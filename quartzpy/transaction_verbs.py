@@ -11,7 +11,7 @@ from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SchedulerStateError
 from quartzpy.events import Event
 from quartzpy.job import JobTypes
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import JobStore, Notification
 from quartzpy.verbs.scheduling import SchedulingVerbs
 
 
@@ -44,5 +44,5 @@ class TransactionVerbs(SchedulingVerbs):
     def _tell(self, event: Event) -> None:
         """Notify nobody, because the transaction may still be rolled back."""
 
-    def _changed(self, earliest: datetime | None) -> None:
+    def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
         """Do nothing: all nodes, including this one, are notified when the transaction commits."""

@@ -97,7 +97,7 @@ MODULES = (
         "quartzpy.aio.handles",
         "Handles whose methods are awaited.",
         (
-            Twin("quartzpy.verbs.handles:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.verbs.scheduled_job:ScheduledJob", "AsyncScheduledJob"),
             Twin("quartzpy.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),

@@ -16,7 +16,8 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Missed
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.handles import ScheduledJob, TriggeredExecution
+from quartzpy.verbs.handles import TriggeredExecution
+from quartzpy.verbs.scheduled_job import ScheduledJob
 
 
 class AsyncScheduledJob(AsyncMirror[ScheduledJob]):

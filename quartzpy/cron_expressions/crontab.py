@@ -8,9 +8,8 @@ from typing import Any
 
 from quartzpy.cron_expressions.crontab_parser import parse_crontab
 from quartzpy.cron_expressions.describe import description
-from quartzpy.cron_expressions.schedule import DaylightSaving, ScheduleExpression, checked_policy, schedule_of
+from quartzpy.cron_expressions.schedule import DaylightSaving, ScheduleExpression
 from quartzpy.errors import InvalidCronError
-from quartzpy.time_zones import zone_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,7 @@ class CrontabExpression(ScheduleExpression):
             raise InvalidCronError(f"crontab: must be str (got {type(self.text).__name__})", expression="")
         if not isinstance(self.day_or, bool):
             raise InvalidCronError(f"day_or: must be True or False (got {self.day_or!r})", expression=self.text)
-        fields = parse_crontab(self.text, self.seed, self.day_or)
-        given = object.__setattr__
-        given(self, "text", fields.text)
-        given(self, "time_zone", zone_name(self.time_zone))
-        given(self, "dst", checked_policy(self.dst, self.text))
-        given(self, "_schedule", schedule_of(fields, self.time_zone, self.dst))
+        self._set_values(parse_crontab(self.text, self.seed, self.day_or))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CrontabExpression, (self.text, self.time_zone, str(self.dst), self.day_or, self.seed)

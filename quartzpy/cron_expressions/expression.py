@@ -9,9 +9,8 @@ from typing import Any
 from quartzpy.cron_expressions.describe import description
 from quartzpy.cron_expressions.parser import parse
 from quartzpy.cron_expressions.schedule import DaylightSaving as DaylightSaving
-from quartzpy.cron_expressions.schedule import ScheduleExpression, checked_policy, schedule_of
+from quartzpy.cron_expressions.schedule import ScheduleExpression
 from quartzpy.errors import InvalidCronError
-from quartzpy.time_zones import zone_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,7 @@ class CronExpression(ScheduleExpression):
         text = checked_text(self.text)
         if not (self.day_or is None or isinstance(self.day_or, bool)):
             raise InvalidCronError(f"day_or: must be True, False or None (got {self.day_or!r})", expression=text)
-        fields = parse(text, self.seed, self.day_or)
-        given = object.__setattr__
-        given(self, "text", fields.text)
-        given(self, "time_zone", zone_name(self.time_zone))
-        given(self, "dst", checked_policy(self.dst, self.text))
-        given(self, "_schedule", schedule_of(fields, self.time_zone, self.dst))
+        self._set_values(parse(text, self.seed, self.day_or))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CronExpression, (self.text, self.time_zone, str(self.dst), self.day_or, self.seed)

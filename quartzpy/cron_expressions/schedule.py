@@ -14,6 +14,7 @@ from quartzpy.cron_expressions.timetable import LAST_YEAR, LONG_AGO, NEVER, Time
 from quartzpy.cron_expressions.transitions import Passes, Window, ZoneWindows, zone_windows
 from quartzpy.errors import InvalidCronError, InvalidValueError
 from quartzpy.instants import as_instant
+from quartzpy.time_zones import zone_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -163,6 +164,18 @@ class ScheduleExpression:
     dst: DaylightSaving = DaylightSaving.ONCE
     _schedule: Schedule = field(init=False, repr=False, compare=False)
 
+    def _set_values(self, fields: CronFields) -> None:
+        """Set all values from the parsed fields, in the dialect's `__post_init__`.
+
+        Raises:
+            InvalidCronError, UnknownTimeZoneError: `dst` or `time_zone` is wrong.
+        """
+        given = object.__setattr__
+        given(self, "text", fields.text)
+        given(self, "time_zone", zone_name(self.time_zone))
+        given(self, "dst", checked_policy(self.dst, self.text))
+        given(self, "_schedule", _schedule_of(fields, self.time_zone, self.dst))
+
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first instant strictly after `instant`; None if there is none."""
         if instant.__class__ is not datetime or instant.tzinfo is not UTC:
@@ -213,6 +226,6 @@ def checked_policy(dst: object, text: str) -> DaylightSaving:
 
 
 @lru_cache(maxsize=4096)
-def schedule_of(fields: CronFields, time_zone: str, dst: DaylightSaving) -> Schedule:
+def _schedule_of(fields: CronFields, time_zone: str, dst: DaylightSaving) -> Schedule:
     """Return the schedule of a parsed expression; equal arguments return the same object."""
     return Schedule(fields.timetable(), time_zone, dst, is_rhythm=fields.is_interval)

@@ -16,6 +16,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.instants import Span, as_span
+from quartzpy.scheduler import BaseScheduler
 from quartzpy.sync import SyncPlan
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ class DeclaredJobs:
     again once it has been unchanged for `reread_every` (None: never). If it cannot be read then, the error is logged
     and the stored jobs do not change.
     """
+
+    _scheduler: BaseScheduler
 
     def __init__(
         self,
@@ -49,9 +52,8 @@ class DeclaredJobs:
         self._pause = None if pause is None else pause.total_seconds()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._scheduler: Any = None
 
-    def initialize(self, scheduler: Any) -> None:
+    def initialize(self, scheduler: BaseScheduler) -> None:
         """Read the files.
 
         Raises:
@@ -88,14 +90,13 @@ class DeclaredJobs:
 
     def sync(self) -> SyncPlan:
         """Store the current declarations. Return the plan that was carried out."""
-        plan: SyncPlan = self._scheduler.sync(
+        return self._scheduler.sync(
             self._definitions(),
             owner=self._owner,
             prune=self._prune,
             existing=self._existing,
             version=self._version,
         )
-        return plan
 
     def _definitions(self) -> list[Any]:
         return [pair for path in self._paths for pair in load_definitions(path, types=self._scheduler.job_types)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from quartzpy.execution_log import LOGGER, ExecutionLogger
+from quartzpy.scheduler import BaseScheduler
 
 
 class ExecutionLog:
@@ -19,7 +19,7 @@ class ExecutionLog:
         self._logger = logger
         self._level = level
 
-    def initialize(self, scheduler: Any) -> None:
+    def initialize(self, scheduler: BaseScheduler) -> None:
         ExecutionLogger(scheduler.name, self._logger, self._level).listen(scheduler.listeners)
 
     def start(self) -> None: ...

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from quartzpy.clock import SystemClock
 from quartzpy.errors import SettingsError
 from quartzpy.events import Event, JobToBeExecuted, JobWasExecuted
 from quartzpy.instants import Span, as_span
 from quartzpy.runtime.deadlines import Deadlines
+from quartzpy.scheduler import BaseScheduler
 
 
 class InterruptLongRunners:
@@ -21,14 +21,15 @@ class InterruptLongRunners:
 
     KEY = "interrupt_after"
 
+    _scheduler: BaseScheduler
+
     def __init__(self, after: Span) -> None:
         self._after = as_span(after, "after", SettingsError)
         self._deadlines = Deadlines("quartzpy-long-runners", SystemClock())
         self._lock = threading.Lock()
         self._numbers: dict[int, int] = {}
-        self._scheduler: Any = None
 
-    def initialize(self, scheduler: Any) -> None:
+    def initialize(self, scheduler: BaseScheduler) -> None:
         self._scheduler = scheduler
         scheduler.listeners.add_listener(self._watch, JobToBeExecuted, JobWasExecuted)
 
@@ -44,7 +45,11 @@ class InterruptLongRunners:
                 return
             span = self._after if own is None else as_span(own, self.KEY, SettingsError)
             identity = event.context.fire_id
-            number = self._deadlines.add(span.total_seconds(), lambda: self._scheduler.interrupt_execution(identity))
+
+            def interrupt() -> None:
+                self._scheduler.interrupt_execution(identity)
+
+            number = self._deadlines.add(span.total_seconds(), interrupt)
             with self._lock:
                 self._numbers[identity] = number
         elif isinstance(event, JobWasExecuted):

@@ -253,15 +253,19 @@ class Engine:
 
     # --- between the threads
 
-    def scheduling_changed(self, earliest: datetime | None = None) -> None:
-        """Wake the scheduler thread, as a trigger may be due earlier than it expects."""
+    def scheduling_changed(
+        self, earliest: datetime | None = None, notification: Notification = Notification.SCHEDULED
+    ) -> None:
+        """Wake the scheduler thread, as a trigger may be due earlier than it expects; also the misfire handler, if the
+        trigger may have to be handled by it."""
         self._scheduler.look_again()
-        if earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS:
-            # It may be later than the trigger's misfire threshold; the misfire handler decides.
+        is_late = earliest is not None and self.store_time.seconds_until(earliest) < -LATE_SECONDS
+        if is_late or notification is Notification.RESUMED:
+            # It may be later than the trigger's misfire threshold, or it was resumed; the misfire handler decides.
             self._misfires.wakeup.set()
 
     def _on_notification(self, received: Collection[Notification]) -> None:
-        if Notification.SCHEDULED in received:
+        if Notification.SCHEDULED in received or Notification.RESUMED in received:
             self._wake_schedulers()
         if Notification.CANCELLED in received:
             self._apply_cancel_requests()

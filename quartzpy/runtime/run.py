@@ -10,12 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from quartzpy.runtime.health import HealthState
-
-if TYPE_CHECKING:
-    from quartzpy.life import SchedulerLife
+from quartzpy.runtime.health import HealthState, SchedulerHealth
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +32,19 @@ class RunEnd(Enum):
     """A thread of the node could not be kept alive."""
 
 
-def run_until_stopped(scheduler: SchedulerLife, drain_timeout: float | None, *, interrupt: bool = False) -> RunEnd:
+class Runnable(Protocol):
+    """A scheduler, as far as running it in a process needs one."""
+
+    def start(self) -> None: ...
+
+    def wait_until_shut_down(self, timeout: float) -> bool: ...
+
+    def health(self) -> SchedulerHealth: ...
+
+    def shutdown(self, *, wait: bool, timeout: float | None, interrupt: bool) -> bool: ...
+
+
+def run_until_stopped(scheduler: Runnable, drain_timeout: float | None, *, interrupt: bool = False) -> RunEnd:
     """Start a scheduler, wait for a signal, a shutdown or a failure of the node, and drain it.
 
     The drain takes at most `drain_timeout` seconds. None means no limit.

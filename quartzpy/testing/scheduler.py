@@ -27,7 +27,15 @@ from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.store_time import StoreTime
-from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobStore, SkippedTrigger
+from quartzpy.store.protocol import (
+    AvailableSlots,
+    Completion,
+    DispatchKey,
+    FiredTrigger,
+    JobStore,
+    Notification,
+    SkippedTrigger,
+)
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.testing.clock import DEFAULT_START, ManualClock
 from quartzpy.testing.passing import ClockCancellation, ClockDeadlines, ClockLoop
@@ -321,7 +329,7 @@ class SchedulerHarness(SchedulingVerbs):
         self._store.publish(self._node, can)
         return self._store
 
-    def _changed(self, earliest: datetime | None) -> None:
+    def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
         """Do nothing: jobs run when the clock is moved."""
 
     def _rest(self, seconds: float) -> None:

@@ -8,6 +8,7 @@ import json
 from quartzpy.triggers.trigger import Trigger
 
 _BYTES = 8
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def schedule_hash(trigger: Trigger) -> int:
@@ -23,5 +24,5 @@ def schedule_hash(trigger: Trigger) -> int:
         None if trigger.end_time is None else trigger.end_time.isoformat(),
         trigger.calendar,
     ]
-    text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
+    text = _ENCODER.encode(declared)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_BYTES).digest(), signed=True)

@@ -22,18 +22,23 @@ from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
-from quartzpy.instants import Converted, Span, as_instant, as_span
+from quartzpy.instants import Converted, Span, as_instant
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
 from quartzpy.states import CompletionInstruction, Missed
 from quartzpy.texts import check_description
+from quartzpy.triggers.checks import (
+    FIRE_ALL,
+    check_catch_up,
+    check_priority,
+    checked_bounds,
+    checked_instruction,
+    checked_span,
+)
 from quartzpy.triggers.completion import CompletedExecution
 
 DEFAULT_PRIORITY = 5
-FIRE_ALL = "fire_all"
-"""The misfire instruction that catches up on the last missed fires, within the trigger's bounds."""
 MAX_REPEAT_COUNT = 2**31 - 1
 """The highest repeat count. Every JSON parser reads it exactly."""
-_INT32 = 2**31
 _MICROSECOND = timedelta(microseconds=1)
 MOST_REFUSALS = 40_000
 """The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
@@ -131,48 +136,16 @@ class Trigger(ABC):
             check_name(self.name, "trigger name")
         check_name(self.group, "trigger group")
         check_description(self.description, InvalidTriggerError)
-        if self.start_time is not None:
-            given(self, "start_time", as_instant(self.start_time, "start_time"))
-        if self.end_time is not None:
-            given(self, "end_time", as_instant(self.end_time, "end_time"))
-            if self.start_time is not None and self.end_time < self.start_time:
-                raise InvalidTriggerError(
-                    f"end_time {self.end_time.isoformat()} is before start_time {self.start_time.isoformat()}"
-                )
-        if type(self.priority) is not int or not -_INT32 <= self.priority < _INT32:
-            raise InvalidTriggerError(f"priority: must be an integer of 32 bits (got {self.priority!r})")
-        if self.misfire_threshold is not None:
-            threshold = as_span(self.misfire_threshold, "misfire_threshold", InvalidTriggerError, above_zero=True)
-            given(self, "misfire_threshold", threshold)
+        start_time, end_time = checked_bounds(self.start_time, self.end_time)
+        given(self, "start_time", start_time)
+        given(self, "end_time", end_time)
+        check_priority(self.priority)
+        given(self, "misfire_threshold", checked_span(self.misfire_threshold, "misfire_threshold"))
         if self.calendar is not None:
             check_name(self.calendar, "calendar name")
-        try:
-            given(self, "misfire", self.misfire_type(self.misfire))
-        except ValueError:
-            allowed = ", ".join(self.misfire_type)
-            raise InvalidTriggerError(
-                f"misfire: {self.kind} triggers accept {allowed} (got {self.misfire!r})"
-            ) from None
-        self._check_catch_up()
-
-    def _check_catch_up(self) -> None:
-        most, within = self.catch_up_max, self.catch_up_within
-        if most is not None and (type(most) is not int or not 1 <= most < _INT32):
-            raise InvalidTriggerError(f"catch_up_max: must be an integer of 32 bits, at least 1 (got {most!r})")
-        if within is not None:
-            within = as_span(within, "catch_up_within", InvalidTriggerError, above_zero=True)
-            object.__setattr__(self, "catch_up_within", within)
-        if self.catches_up:
-            if most is None and within is None:
-                raise InvalidTriggerError(
-                    "misfire: fire_all needs catch_up_max, catch_up_within or both; ignore has no bounds"
-                )
-            return
-        for name, value in (("catch_up_max", most), ("catch_up_within", within)):
-            if value is not None:
-                raise InvalidTriggerError(
-                    f"{name}: only with misfire='fire_all' (got {name}={value!r}, misfire={str(self.misfire)!r})"
-                )
+        given(self, "misfire", checked_instruction(self.misfire, self.misfire_type, self.kind))
+        given(self, "catch_up_within", checked_span(self.catch_up_within, "catch_up_within"))
+        check_catch_up(self.misfire, self.catch_up_max, self.catch_up_within)
 
     @property
     def key(self) -> TriggerKey:

@@ -16,7 +16,7 @@ from quartzpy.keys import JobKey, Key, TriggerKey, nearest
 from quartzpy.matchers import GroupMatcher
 from quartzpy.other_names import SCHEDULER_NAMES, Hinted
 from quartzpy.states import PublicState
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import JobStore, Notification
 
 
 class Verbs(Hinted, ABC):
@@ -34,8 +34,8 @@ class Verbs(Hinted, ABC):
         """Return the store, opened."""
 
     @abstractmethod
-    def _changed(self, earliest: datetime | None) -> None:
-        """Wake this node, because a trigger may fire from `earliest` on."""
+    def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:
+        """Wake this node, because a trigger may fire from `earliest` on. None means that no trigger may."""
 
     @abstractmethod
     def _tell(self, event: Event) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from quartzpy.errors import InvalidValueError
 from quartzpy.events import (
@@ -19,11 +19,9 @@ from quartzpy.events import (
 from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, check_name, checked_key
 from quartzpy.matchers import GroupMatcher, as_group_matcher
 from quartzpy.states import JobMode, Missed, missed_of
-from quartzpy.store.protocol import PauseNote
+from quartzpy.store.protocol import Notification, PauseNote
 from quartzpy.texts import check_description
 from quartzpy.verbs.base import Verbs
-
-A_MOMENT = timedelta(seconds=1)
 
 
 class PausingVerbs(Verbs):
@@ -152,8 +150,7 @@ class PausingVerbs(Verbs):
         return groups
 
     def _resumed(self, earliest: datetime | None) -> None:
-        # The misfire pass runs at once, even if the trigger is only slightly late.
-        self._changed(None if earliest is None else earliest - A_MOMENT)
+        self._changed(earliest, Notification.RESUMED)
 
     def disable_job(self, key: JobRef) -> None:
         """Stop all triggers of a job, including later ones, and refuse `trigger_job`, until `enable_job`.

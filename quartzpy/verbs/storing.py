@@ -9,15 +9,16 @@ from typing import TypeAlias
 
 from quartzpy import job_data, typed_data
 from quartzpy.definitions import JobForm, as_job_detail, as_triggers, bound
-from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidTriggerError
+from quartzpy.errors import InvalidJobError, InvalidTriggerError
 from quartzpy.events import JobAdded, JobScheduled
 from quartzpy.job import JobDetail
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
+from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import PreparedTrigger, prepare
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
 from quartzpy.verbs.base import Verbs
 
 Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
@@ -77,11 +78,15 @@ class StoringVerbs(Verbs):
     ) -> tuple[datetime, list[Trigger]]:
         """Store jobs with their triggers; return the earliest fire time and the triggers."""
         everything = [trigger for _, triggers in pairs for trigger in triggers]
-        if len({trigger.key for trigger in everything}) < len(everything):
+        if len({(trigger.group, trigger.name) for trigger in everything}) < len(everything):
             raise InvalidTriggerError("the same trigger key is given twice")
         prepare_one = self._preparation(everything)
         entries = [
-            JobEntry(job, [prepare_one(trigger) for trigger in triggers], job is not None and job.key in keep_data)
+            JobEntry(
+                job,
+                [UnpreparedTrigger(trigger, prepare_one) for trigger in triggers],
+                job is not None and job.key in keep_data,
+            )
             for job, triggers in pairs
         ]
         earliest = self._usable_store().store_jobs(entries, replace=replace)
@@ -135,7 +140,7 @@ class StoringVerbs(Verbs):
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
-                raise CalendarNotFoundError(f"calendar {name!r} is not stored")
+                raise refusals.calendar_not_stored(name)
         needs_now = any(trigger.start_time is None for trigger in triggers)
         now = store.now() if needs_now else self._clock.now()
 

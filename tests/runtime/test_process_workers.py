@@ -32,7 +32,8 @@ from quartzpy.errors import (
 from quartzpy.job import job_types
 from quartzpy.job_data import ORIGINAL_NAME, decode
 from quartzpy.job_factory import new_instance
-from quartzpy.keys import RECOVERING_JOBS
+from quartzpy.keys import RECOVERING_JOBS, TriggerKey
+from quartzpy.repetition import LostExecution, recovery_data
 from quartzpy.runtime.child_process import serve
 from quartzpy.runtime.error_text import MAX_ERROR_LENGTH
 from quartzpy.runtime.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
@@ -88,13 +89,14 @@ def test_a_job_has_its_own_process_which_the_next_one_uses_again(shared: Process
 
 def test_the_context_in_the_child_equals_that_of_the_node(shared: ProcessWorkers) -> None:
     calendar = AnnualCalendar([(12, 25)], time_zone="Europe/Berlin")
+    original = recovery_data(LostExecution(TriggerKey("first"), START, START))
     execution = execution_of(
         JobDetail(
             jobs.Told,
             "told",
             "group",
             description="tells",
-            data={"a": 1, "amount": Decimal("1.50"), ORIGINAL_NAME: "first"},
+            data={"a": 1, "amount": Decimal("1.50"), **original},
             retry=RetryPolicy(on=[OSError]),
             timeout=timedelta(minutes=1),
             max_concurrent=3,

@@ -11,7 +11,7 @@ from quartzpy import Scheduler
 from quartzpy.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Subscription
+from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Notification, Subscription
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
@@ -63,7 +63,7 @@ def test_the_trigger_after_a_paused_one_is_announced(store: SqlJobStore, news: S
     put(store, "later", timedelta(hours=2))
     assert news.wait(SOON)
     store.resume_triggers([TriggerKey("first", "DEFAULT")])
-    assert news.wait(SOON)
+    assert news.wait(SOON) == {Notification.RESUMED}
     news.close()
 
 

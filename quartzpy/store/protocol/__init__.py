@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from quartzpy.fired_trigger import FiredTrigger
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,
@@ -27,7 +28,6 @@ from quartzpy.store.protocol.fires import (
     AcquiredTrigger,
     AvailableSlots,
     DispatchKey,
-    FiredTrigger,
     FireRequest,
     SkippedTrigger,
     no_calendar,

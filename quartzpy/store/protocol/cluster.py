@@ -47,6 +47,8 @@ class Notification(StrEnum):
 
     SCHEDULED = "scheduled"
     """A trigger is due sooner than the cluster waits for."""
+    RESUMED = "resumed"
+    """Triggers were resumed. Those whose fire times have passed wait for the misfire step, however late they are."""
     CANCELLED = "cancelled"
     """An execution was asked to stop."""
     WATCHED = "watched"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import InvalidValueError
+from quartzpy.fired_trigger import FiredTrigger
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
-from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, FiredTrigger, SkippedTrigger
+from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, SkippedTrigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import storable_json
-from quartzpy.errors import CalendarInUseError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Missed, TriggerState
+from quartzpy.store import refusals
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.ram.rows import TriggerRow
 from quartzpy.store.ram.tables import Tables
@@ -19,7 +19,7 @@ def put(tables: Tables, name: str, calendar: Calendar, *, replace: bool) -> None
     """Store a calendar; see `JobStore.put_calendar`."""
     storable_json(calendar)  # raises for a calendar that no store can keep
     if name in tables.calendars and not replace:
-        raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
+        raise refusals.calendar_exists(name)
     tables.calendars[name] = StoredCalendar(calendar, tables.next_number())
     for row in naming(tables, name):
         if row.state is TriggerState.COMPLETE:
@@ -37,7 +37,7 @@ def naming(tables: Tables, name: str) -> list[TriggerRow]:
 def delete(tables: Tables, name: str) -> bool:
     """Remove a calendar; see `JobStore.delete_calendar`."""
     if naming(tables, name):
-        raise CalendarInUseError(f"calendar {name!r} is in use by triggers")
+        raise refusals.calendar_in_use(name)
     return tables.calendars.pop(name, None) is not None
 
 

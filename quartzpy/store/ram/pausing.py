@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PAUSED_STATES, JobMode, Missed, TriggerState
+from quartzpy.store import refusals
 from quartzpy.store.protocol import NO_NOTE, PauseNote
 from quartzpy.store.ram.rows import JobRow, TriggerRow
 from quartzpy.store.ram.tables import Pauses, Tables
@@ -167,10 +167,8 @@ def reset_from_error(tables: Tables, key: TriggerKey) -> datetime | None:
         IllegalStateChangeError: it is not in ERROR.
     """
     row = tables.triggers.get(key)
-    if row is None:
-        raise TriggerNotFoundError(f"trigger {key} is not stored")
-    if row.state is not TriggerState.ERROR:
-        raise IllegalStateChangeError(f"trigger {key} is {row.state}, not ERROR; there is nothing to reset")
+    if row is None or row.state is not TriggerState.ERROR:
+        raise refusals.not_in_error(key, None if row is None else row.state)
     row.error = None
     tables.move(row, tables.state_of_new(row) if row.progress.next_fire_time else TriggerState.COMPLETE)
     return row.progress.next_fire_time

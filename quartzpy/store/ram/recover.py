@@ -10,10 +10,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quartzpy.errors import InstanceIdInUseError
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import FiredState, Outcome, OverlapPolicy, TriggerState
+from quartzpy.store import refusals
 from quartzpy.store.protocol import CheckIn, Node, RecoveryOutcome
 from quartzpy.store.ram.fire import give_back
 from quartzpy.store.ram.rerun import follow, recovery
@@ -37,10 +37,7 @@ def register(
     now = tables.now()
     other = tables.nodes.get(instance_id)
     if other is not None and other.epoch != gone and other.last_checkin >= now - other.failure_window:
-        raise InstanceIdInUseError(
-            f"instance_id {instance_id!r} is in use by a node on host {other.host}, pid {other.pid},"
-            f" which checked in at {other.last_checkin.isoformat()}; choose another, or AUTO"
-        )
+        raise refusals.instance_id_in_use(other)
     node = Node(instance_id, tables.next_epoch())
     tables.nodes[instance_id] = NodeRecord(
         instance_id, node.epoch, host, pid, now, now, 0, checkin_interval, window, process

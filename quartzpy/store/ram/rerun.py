@@ -8,20 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.job_data import (
-    ORIGINAL_FIRE_TIME,
-    ORIGINAL_GROUP,
-    ORIGINAL_NAME,
-    ORIGINAL_SCHEDULED_FIRE_TIME,
-    PREDECESSOR_FIRE_ID,
-    PREDECESSOR_GROUP,
-    PREDECESSOR_NAME,
-    PREDECESSOR_OUTCOME,
-    PREDECESSOR_RESULT,
-    encode,
-)
+from quartzpy.continuation import Predecessor
+from quartzpy.job_data import encode
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
-from quartzpy.repetition import milliseconds, repeats
+from quartzpy.repetition import LostExecution, continuation_data, recovery_data, repeats
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.rows import FiredRow, JobRow, TriggerRow
@@ -32,12 +22,7 @@ from quartzpy.triggers.upcoming import UpcomingFireTimes
 
 def recovery(tables: Tables, row: FiredRow, job: JobRow) -> None:
     """Store a one-shot trigger that repeats an execution whose node died. The names are Quartz's."""
-    original = {
-        ORIGINAL_NAME: row.trigger_key.name,
-        ORIGINAL_GROUP: row.trigger_key.group,
-        ORIGINAL_FIRE_TIME: milliseconds(row.fire_time),
-        ORIGINAL_SCHEDULED_FIRE_TIME: milliseconds(row.scheduled_time),
-    }
+    original = recovery_data(LostExecution(row.trigger_key, row.fire_time, row.scheduled_time))
     name = f"recover_{row.instance_id[:150]}_{row.fire_id}"
     _store(tables, row, job, RECOVERING_JOBS, name, row.scheduled_time, row.attempt, original)
 
@@ -57,17 +42,11 @@ def follow(tables: Tables, row: FiredRow, job: JobRow, outcome: Outcome, result:
         target = tables.jobs.get(link.key)
         if target is None or outcome not in link.outcomes:
             continue
-        predecessor = {
-            PREDECESSOR_NAME: job.key.name,
-            PREDECESSOR_GROUP: job.key.group,
-            PREDECESSOR_FIRE_ID: row.fire_id,
-            PREDECESSOR_OUTCOME: outcome,
-            PREDECESSOR_RESULT: None if result is None else json.loads(result),
-        }
+        ended = Predecessor(job.key, row.fire_id, outcome, None if result is None else json.loads(result))
         after = replace(row, job_key=target.key, trigger_data=encode(link.data))
         after.concurrency_key = concurrency_key(target.concurrency_key, target.data, after.trigger_data)
         name = f"after_{row.fire_id}_{place}"
-        stored.append(_store(tables, after, target, CONTINUATIONS, name, tables.now(), 1, predecessor))
+        stored.append(_store(tables, after, target, CONTINUATIONS, name, tables.now(), 1, continuation_data(ended)))
     return stored
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from quartzpy.differences import refuse_other_job, refuse_other_trigger
-from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
+from quartzpy.errors import ObjectAlreadyExistsError
 from quartzpy.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
+from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.ram.lookups import trigger_record
 from quartzpy.store.ram.rows import JobRow, TriggerRow
@@ -19,11 +20,12 @@ from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 
-def store_jobs(tables: Tables, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-    """Store jobs and triggers; see `JobStore.store_jobs`."""
+def store_jobs(
+    tables: Tables, entries: Sequence[JobEntry], prepared: Sequence[PreparedTrigger], *, replace: bool
+) -> datetime | None:
+    """Store jobs and triggers; see `JobStore.store_jobs`. `prepared` are the triggers of all entries."""
     jobs = [entry.job for entry in entries if entry.job is not None]
     kept = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
-    prepared = [trigger for entry in entries for trigger in entry.triggers]
     _check_jobs(tables, jobs, replace)
     _check_triggers(tables, prepared, {job.key for job in jobs})
     if not replace:
@@ -54,9 +56,9 @@ def _check_triggers(
 ) -> None:
     for trigger in (one.trigger for one in prepared):
         if trigger.calendar is not None and trigger.calendar not in tables.calendars:
-            raise CalendarNotFoundError(f"trigger {trigger.key}: calendar {trigger.calendar!r} is not stored")
+            raise refusals.calendar_not_stored(trigger.calendar)
         if trigger.job_key not in tables.jobs and trigger.job_key not in given:
-            raise JobNotFoundError(f"trigger {trigger.key}: no job {trigger.job_key} is stored")
+            raise refusals.job_of_trigger_not_stored(trigger.key, trigger.job_key)
 
 
 def _check_same_triggers(tables: Tables, prepared: Sequence[PreparedTrigger]) -> None:

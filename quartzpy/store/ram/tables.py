@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.errors import LeaseLostError
 from quartzpy.job import JobDetail
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
@@ -26,6 +25,7 @@ from quartzpy.states import (
     OverlapPolicy,
     TriggerState,
 )
+from quartzpy.store import refusals
 from quartzpy.store.protocol import Node, Notification, StoredCalendar
 from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.index import DueIndex
@@ -152,7 +152,7 @@ class Tables:
         """
         record = self.nodes.get(node.instance_id)
         if record is None or record.epoch != node.epoch:
-            raise LeaseLostError(f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster")
+            raise refusals.declared_dead(node)
         return self.now()
 
     # --- triggers

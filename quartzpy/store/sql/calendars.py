@@ -13,8 +13,8 @@ import psycopg
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.calendars.kinds import calendar_from_json, storable_json
-from quartzpy.errors import CalendarInUseError, CalendarNotFoundError, ObjectAlreadyExistsError
 from quartzpy.keys import TriggerKey
+from quartzpy.store import refusals
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
 from quartzpy.store.sql.listen import news
 from quartzpy.store.sql.misfire_rule import USUAL_RULE, caught_up
@@ -106,7 +106,7 @@ def put(session: SqlSession, name: str, calendar: Calendar, *, replace: bool) ->
 
     def work(transaction: Transaction) -> None:
         if not transaction.send(session.send(PUT, name=name, calendar=text, replace=replace))[0].rows:
-            raise ObjectAlreadyExistsError(f"calendar {name!r} exists already; pass replace=True to replace it")
+            raise refusals.calendar_exists(name)
         transaction.commit(session.send(CLEAR_UPCOMING, name=name), session.send(VOID_CLAIMS, name=name), news(session))
 
     session.transaction(work)
@@ -119,7 +119,7 @@ def delete(session: SqlSession, name: str) -> bool:
         try:
             return bool(transaction.commit(session.send(DELETE, name=name))[0].rows)
         except psycopg.errors.ForeignKeyViolation as error:
-            raise CalendarInUseError(f"calendar {name!r} is in use by triggers") from error
+            raise refusals.calendar_in_use(name) from error
 
     return session.transaction(work)
 
@@ -143,7 +143,7 @@ def held_revisions(session: SqlSession, transaction: Transaction, names: Collect
     revisions: dict[str, int] = dict(transaction.send(session.send(HOLD, names=sorted(names)))[0].rows)
     for name in sorted(names):
         if name not in revisions:
-            raise CalendarNotFoundError(f"calendar {name!r} is not stored")
+            raise refusals.calendar_not_stored(name)
     return revisions
 
 

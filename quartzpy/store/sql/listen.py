@@ -26,7 +26,7 @@ from quartzpy.store.sql.session import SqlSession
 
 # Rows that this transaction has written itself are recognised by their xmin.
 ANNOUNCE = """
-SELECT pg_notify(%(channel)s, 'scheduled')
+SELECT pg_notify(%(channel)s, %(news)s)
   FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
   JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
  WHERE w.at <= $now
@@ -43,8 +43,10 @@ _KNOWN = frozenset(Notification)
 NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
 
 
-def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) -> list[Send]:
-    """Return the statement that wakes sleeping nodes for new triggers; run it under TRIGGER_ACCESS."""
+def announcement(
+    session: SqlSession, due: Iterable[tuple[JobKey, datetime]], what: Notification = Notification.SCHEDULED
+) -> list[Send]:
+    """Return the statement that wakes sleeping nodes for these triggers; run it under TRIGGER_ACCESS."""
     soonest: dict[JobKey, datetime] = {}
     for key, at in due:
         soonest[key] = min(at, soonest.get(key, at))
@@ -52,11 +54,12 @@ def announcement(session: SqlSession, due: Iterable[tuple[JobKey, datetime]]) ->
         return []
     if not session.decides_at_once:
         # In a user's transaction, a node may wake and fall asleep again before the commit, so notify in any case.
-        return [news(session)]
+        return [news(session, what)]
     return [
         session.send(
             ANNOUNCE,
             channel=session.channel,
+            news=what,
             groups=[key.group for key in soonest],
             names=[key.name for key in soonest],
             at=list(soonest.values()),

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from quartzpy.errors import IllegalStateChangeError, TriggerNotFoundError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import JobMode, Missed
-from quartzpy.store.protocol import NO_NOTE, PauseNote
+from quartzpy.states import JobMode, Missed, TriggerState
+from quartzpy.store import refusals
+from quartzpy.store.protocol import NO_NOTE, Notification, PauseNote
 from quartzpy.store.records import JobHeader
 from quartzpy.store.sql.flight import Send
 from quartzpy.store.sql.listen import announcement
@@ -185,7 +185,7 @@ def _resume(
         transaction.commit(
             session.lock(LockName.TRIGGER_ACCESS),
             session.send(skipping, **values),
-            *announcement(session, due),
+            *announcement(session, due, Notification.RESUMED),
         )
         return min((at for _, at in due), default=None)
 
@@ -280,6 +280,4 @@ def reset_from_error(session: SqlSession, key: TriggerKey) -> datetime | None:
     if reset.rows:
         at: datetime | None = reset.rows[0][0]
         return at
-    if not state.rows:
-        raise TriggerNotFoundError(f"trigger {key} is not stored")
-    raise IllegalStateChangeError(f"trigger {key} is {state.rows[0][0]}, not ERROR; there is nothing to reset")
+    raise refusals.not_in_error(key, TriggerState(state.rows[0][0]) if state.rows else None)

@@ -11,9 +11,10 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from quartzpy.errors import InstanceIdInUseError, JobStoreError
+from quartzpy.errors import JobStoreError
 from quartzpy.keys import JobKey
 from quartzpy.process_identity import own_process
+from quartzpy.store import refusals
 from quartzpy.store.protocol import Node, RecoveryOutcome
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.checkin import LEAVE, NODES, REGISTER, REPLACE_SILENT, records
@@ -311,11 +312,7 @@ def register(
     )
     row = registered.first()
     if row is None:
-        other = next(record for record in records(nodes.rows) if record.instance_id == instance_id)
-        raise InstanceIdInUseError(
-            f"instance_id {instance_id!r} is in use by a node on host {other.host}, pid {other.pid},"
-            f" which checked in at {other.last_checkin.isoformat()}; choose another, or AUTO"
-        )
+        raise refusals.instance_id_in_use(next(one for one in records(nodes.rows) if one.instance_id == instance_id))
     return Node(instance_id, row[0])
 
 

@@ -22,6 +22,7 @@ from quartzpy.job_data import (
     RETRIED_SCHEDULED_FIRE_TIME,
 )
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
+from quartzpy.store.sql.settling import group_is_paused
 
 _FIRED_AT = "floor(extract(epoch FROM f.fired_time) * 1000)::bigint::text"
 _SCHEDULED_AT = "floor(extract(epoch FROM f.scheduled_time) * 1000)::bigint::text"
@@ -66,13 +67,6 @@ RETRY = Rerun(
 )
 
 
-_GROUP_IS_PAUSED = """
-EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = f.sched_name
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = '{group}')
-                OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
-"""
-
-
 def repeatable(name: str, fired: str) -> str:
     """Return a CTE that locks the jobs of `fired` (rows of fire_ids that will run again), skipping those that another
     transaction has locked."""
@@ -89,6 +83,7 @@ def repeatable(name: str, fired: str) -> str:
 
 def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
     """Return SQL, which the caller completes, that stores a trigger for each row of `fired`; `jobs` is `repeatable`."""
+    is_paused = group_is_paused(f"'{kind.group}'", "f.job_group")
     return f"""
 {name} AS (
     INSERT INTO $triggers (sched_name, generation, trigger_group, trigger_name, job_group, job_name, job_type,
@@ -101,9 +96,9 @@ def rerun(name: str, fired: str, jobs: str, kind: Rerun) -> str:
            f.concurrency_key,
            'simple',
            '{{"interval_us": 0, "repeat_count": 0}}',
-           CASE WHEN {_GROUP_IS_PAUSED.format(group=kind.group)} OR j.mode = 'DISABLED'
+           CASE WHEN {is_paused} OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
-           j.mode = 'DISABLED' AND NOT {_GROUP_IS_PAUSED.format(group=kind.group)},
+           j.mode = 'DISABLED' AND NOT {is_paused},
            {kind.at}, true, {kind.at}, f.priority, 'ignore',
            CASE WHEN j.rate_limit IS NULL THEN 'IGNORE' ELSE 'RATE_LIMIT' END, {kind.attempt},
            jsonb_build_object({kind.original}) || coalesce(f.trigger_data, '{{}}')

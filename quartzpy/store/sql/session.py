@@ -12,7 +12,7 @@ import psycopg
 from psycopg import pq
 
 from quartzpy.config import DEFAULT_TABLE_PREFIX
-from quartzpy.errors import LeaseLostError
+from quartzpy.store import refusals
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
 from quartzpy.store.sql.database import LockRowMissingError
@@ -167,5 +167,5 @@ def require_epoch(node: Node, result: Result) -> tuple[Any, ...]:
     """
     row = result.first()
     if row is None:
-        raise LeaseLostError(f"node {node.instance_id} (epoch {node.epoch}) was declared dead by the cluster")
+        raise refusals.declared_dead(node)
     return row

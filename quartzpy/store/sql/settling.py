@@ -35,14 +35,21 @@ MODE_FORBIDS = f"""
  OR ({{row}}.trigger_group NOT IN {UNSCHEDULED}
      AND EXISTS (SELECT FROM $paused_groups p WHERE p.sched_name = %(sched)s AND p.scope = 'MANUAL')))
 """
-GROUP_IS_PAUSED = """
+
+
+def group_is_paused(trigger_group: str, job_group: str) -> str:
+    """Return the SQL that is true if triggers of one of these groups (SQL expressions) start paused."""
+    return f"""
 EXISTS (SELECT FROM $paused_groups p
          WHERE p.sched_name = %(sched)s
-           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {row}.trigger_group)
-                OR (p.scope = 'JOB' AND p.group_name = {row}.job_group)))
+           AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = {trigger_group})
+                OR (p.scope = 'JOB' AND p.group_name = {job_group})))
 """
+
+
+_GROUP_IS_PAUSED = group_is_paused("{row}.trigger_group", "{row}.job_group")
 NEW_STATE = f"""
-CASE WHEN {GROUP_IS_PAUSED}
+CASE WHEN {_GROUP_IS_PAUSED}
           OR {MODE_FORBIDS}
      THEN 'PAUSED' ELSE '' END ||
 CASE WHEN {{job}}.overlap_policy = 'block' AND {{job}}.max_concurrent <= (
@@ -71,7 +78,7 @@ def state_of(row: str, job: str, key: str) -> str:
 
 def held_by_mode(row: str) -> str:
     """Return the SQL that is true if only a mode pauses a new trigger `row`, so that leaving the mode resumes it."""
-    return f"(NOT {ORDINARY} AND NOT {GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
+    return f"(NOT {ORDINARY} AND NOT {_GROUP_IS_PAUSED.format(row=row)} AND {MODE_FORBIDS.format(row=row)})"
 
 
 _KEY = key_of("t.job_data", "j")
