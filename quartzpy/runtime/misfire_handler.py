@@ -32,6 +32,12 @@ LONGEST_REST = 15.0
 """The longest rest, in seconds, between two passes, even if the misfire threshold is longer."""
 
 
+def rest_in_backlog(spent: float) -> float:
+    """Return the seconds to rest after a batch of a backlog that took `spent` seconds."""
+    shortest, longest = BACKLOG_REST
+    return min(max(spent * REST_SHARE, shortest), longest)
+
+
 class MisfireHandler(EpochService):
     """The thread that handles misfires, one batch per pass."""
 
@@ -85,8 +91,7 @@ class MisfireHandler(EpochService):
         for key in outcome.finalized if self._listeners else ():
             self._listeners.post(TriggerFinalized(key))
         spent = self._clock.monotonic() - began
-        shortest, longest = BACKLOG_REST
         if outcome.more:
-            return min(max(spent * REST_SHARE, shortest), longest)
+            return rest_in_backlog(spent)
         # Passes start at a fixed rate, so that a slow pass does not delay the detection of the next misfires.
-        return max(rest - spent, longest)
+        return max(rest - spent, BACKLOG_REST[1])

@@ -10,6 +10,7 @@ import pytest
 from quartzpy.cancellation import Cancellation
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
 from quartzpy.runtime.epoch import Epoch, is_held_here
+from quartzpy.runtime.misfire_handler import rest_in_backlog
 from quartzpy.runtime.outage import Outage
 from quartzpy.runtime.service import EpochService, Service
 from quartzpy.runtime.store_time import StoreTime
@@ -159,3 +160,8 @@ def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_garbage() ->
     del second
     gc.collect()
     assert not is_held_here("a", -2)
+
+
+@pytest.mark.parametrize(("spent", "rest"), [(0.0, 0.003), (0.021, 0.0035), (0.12, 0.02), (2.0, 0.05)])
+def test_a_slow_batch_of_misfires_is_followed_by_a_longer_rest(spent: float, rest: float) -> None:
+    assert rest_in_backlog(spent) == pytest.approx(rest)

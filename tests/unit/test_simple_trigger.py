@@ -13,7 +13,7 @@ from quartzpy.errors import InvalidKeyError
 from quartzpy.keys import JobKey
 from quartzpy.store.sql import rows
 from quartzpy.store.sql.misfire import _trigger
-from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,12 +53,12 @@ def test_a_similar_trigger_equals_one_that_is_validated_from_scratch() -> None:
     values: dict[str, Any] = {"interval": "1h", "repeat_count": 7, "priority": 9, "misfire": "fire_now", "group": "g"}
     pattern = SimpleTrigger("first", start_time=START, job_key=JobKey("j"), **values)
     later = datetime(2026, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
-    similar = pattern.like("second", later)
-    assert similar == SimpleTrigger("second", start_time=later, job_key=JobKey("j"), **values)
-    assert similar.anchor.tzinfo is UTC
+    found = similar(pattern, "second", later)
+    assert found == SimpleTrigger("second", start_time=later, job_key=JobKey("j"), **values)
+    assert found.anchor.tzinfo is UTC
     assert pattern.key.name == "first"
     with pytest.raises(InvalidKeyError, match="control character"):
-        pattern.like("\n", later)
+        similar(pattern, "\n", later)
 
 
 def test_similar_late_rows_are_read_as_each_by_itself_would_be() -> None:
