@@ -238,7 +238,7 @@ class SchedulerConfig:
     misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
     """A trigger that is overdue by more than this has misfired (Quartz's default)."""
 
-    misfire_batch_size: int = 500
+    misfire_batch_size: int = 250
     """The maximum number of misfired triggers that one transaction handles."""
 
     checkin_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=5))

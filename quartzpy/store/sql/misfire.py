@@ -25,7 +25,7 @@ from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
-from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
@@ -308,7 +308,7 @@ def _trigger(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger
     others[-1] = None
     equal = (group, job_group, job_name, kind, schedule, description, *others)
     if end_time is None and (pattern := patterns.get(equal)) is not None:
-        return pattern.like(name, start_time)
+        return similar(pattern, name, start_time)
     trigger = rows.trigger(name, group, job_group, job_name, kind, schedule, description, start_time, end_time, *others)
     if end_time is None and type(trigger) is SimpleTrigger:
         patterns[equal] = trigger
