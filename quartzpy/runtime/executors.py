@@ -5,27 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+from quartzpy.runtime.attempt import Attempt
+from quartzpy.runtime.execution import Executor
 from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.worker_pool import WorkerPool
-
-if TYPE_CHECKING:
-    from quartzpy.runtime.attempt import Attempt
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Executor:
-    """A worker pool of a node. With `processes`, its threads only wait for jobs in child processes."""
-
-    name: str
-    kind: ExecutorKind
-    pool: WorkerPool
-    processes: ProcessWorkers | None
 
 
 class Executors:

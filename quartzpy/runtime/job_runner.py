@@ -10,11 +10,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from quartzpy.captured_logs import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
 from quartzpy.config import ExecutorKind
-from quartzpy.context import JobExecutionContext
+from quartzpy.context import JobExecutionContext, RunningExecution
 from quartzpy.errors import InvalidJobError
 from quartzpy.events import SchedulerError
 from quartzpy.job import Job, JobTypes
@@ -30,10 +30,7 @@ from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobStore
-
-if TYPE_CHECKING:
-    from quartzpy.runtime.attempt import Attempt
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
 
 logger = logging.getLogger(__name__)
 
@@ -259,13 +256,15 @@ class JobRunner:
             )
         return job
 
-    def context_for(self, attempt: Attempt, job: Job) -> JobExecutionContext:
+    def context_for(
+        self, execution: RunningExecution, fired: FiredTrigger, instance_id: str, job: Job
+    ) -> JobExecutionContext:
         return JobExecutionContext(
-            attempt.fired,
-            attempt,
+            fired,
+            execution,
             scheduler=self._scheduler,
             job_instance=job,
             # Not taken from the instance, which may be a proxy for a job in another process.
-            data_type=self._job_types.data_type(attempt.fired.job_type),
-            instance_id=attempt.epoch.node.instance_id,
+            data_type=self._job_types.data_type(fired.job_type),
+            instance_id=instance_id,
         )
