@@ -136,7 +136,6 @@ class Engine:
             **common,
             unblocked=self._unblocked,
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
-            epoch_lost=lambda execution: self._on_epoch_lost(execution.epoch),
             watch=watch,
             recorded_some=self._announcer.announce,
             paused=self._paused,
