@@ -175,9 +175,9 @@ class AsyncScheduler(Hinted, AsyncSchedulerVerbs[BaseScheduler]):
 
         SIGTERM, SIGINT (Ctrl-C), a call of `shutdown` and the cancellation of this task ask it to stop. Executions may
         then end within `drain_timeout` (None: however long they take); with `interrupt` they are asked to stop at once.
-        What still runs after that time, or at a second signal, is told to stop and left for other nodes to recover.
-        Signals are handled where the event loop is the main thread's. Where the program has configured no logging,
-        messages from `log_level` on go to the standard error.
+        Executions that still run after that time, or at a second signal, are asked to stop and left for other nodes to
+        recover. Signals are handled if the event loop is that of the main thread. If the program has not configured
+        logging, messages of `log_level` and above go to standard error.
 
         Returns:
             True if all executions ended.

@@ -7,29 +7,19 @@ and leases use `monotonic`, which also counts the time during which the machine 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-LONGEST_SLICE = 1.0
-"""The longest wait in seconds by the operating system, which does not count the time of a suspension."""
+def seconds_suspended() -> float:
+    """Return how many seconds this machine has spent in suspension since it was started.
 
-
-def wait_by_boot_time(wait: Callable[[float], bool], seconds: float) -> bool:
-    """Call `wait`, a wait of the operating system with a timeout, until it returns True or `seconds` have passed.
-
-    The time of a suspension of the machine counts: after it, the wait ends at most LONGEST_SLICE later.
+    The waits of the operating system do not count this time, `Clock.monotonic` does. Between calls, the value may vary
+    by milliseconds, or by more if this thread was not scheduled.
     """
-    if seconds <= LONGEST_SLICE:
-        return wait(max(0.0, seconds))
-    deadline = time.clock_gettime(_MONOTONIC) + seconds
-    while (left := deadline - time.clock_gettime(_MONOTONIC)) > 0:
-        if wait(min(left, LONGEST_SLICE)):
-            return True
-    return False
+    return time.clock_gettime(_MONOTONIC) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):

@@ -26,7 +26,7 @@ from quartzpy.store.records import ExecutionRecord, NodeRecord, RunningRecord
 logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 5.0
-"""The interval, in seconds, of the notifications that tell nodes about this watcher."""
+"""The interval, in seconds, of the notifications by which nodes know of this watcher."""
 FIRST_PAGE, LAST_PAGE = 100, 100_000
 """The number of latest executions that a poll reads. It grows from the first value while the oldest ones are new."""
 DEEP_POLL_EVERY = 30.0

@@ -295,25 +295,25 @@ class JobExecutionContext:
             raise JobCancelledError("this execution was asked to stop")
 
     def snooze(self, delay: Span, reason: str = "") -> NoReturn:
-        """End this execution now, and run it again after `delay`: what it needs is not there yet.
+        """End this execution now, and run it again after `delay`, because the job has to wait for something.
 
-        The execution is SNOOZED in the history, with the reason as its error. That is neither a success nor a failure:
-        the number of the attempt stays, and a retry policy is not used up. What the job changed in its own data is
-        stored as after a success. The next run has the same data, `nominal_fire_time` and `execution_key`; there is
-        one even if the trigger is paused or deleted meanwhile, unless the job is.
+        The execution is recorded as SNOOZED, with the reason as its error. That is neither a success nor a failure:
+        the next run has the same attempt number, and no attempt of a retry policy is used up. Changes that the job made
+        to its own data are stored as after a success. The next run has the same data, `nominal_fire_time` and
+        `execution_key`. It takes place even if the trigger is paused or deleted in the meantime, but not if the job is.
 
         Raises:
-            InvalidValueError: `delay` is no span of time, or below zero.
-            JobSnoozedError: always else. A job that catches it goes on.
+            InvalidValueError: `delay` is not a span of time, or is negative.
+            JobSnoozedError: in all other cases, to end the job. If the job catches it, the job continues.
         """
         raise JobSnoozedError(_reason(reason), delay=as_span(delay, "delay", InvalidValueError))
 
     def snooze_until(self, instant: datetime, reason: str = "") -> NoReturn:
-        """End this execution now, and run it again at `instant`, at once where that is past. See `snooze`.
+        """End this execution now, and run it again at `instant`, or immediately if that is in the past. See `snooze`.
 
         Raises:
-            InvalidValueError: `instant` is no datetime with a time zone.
-            JobSnoozedError: always else. A job that catches it goes on.
+            InvalidValueError: `instant` is not a datetime with a time zone.
+            JobSnoozedError: in all other cases, to end the job. If the job catches it, the job continues.
         """
         raise JobSnoozedError(_reason(reason), until=as_instant(instant, "instant", InvalidValueError))
 

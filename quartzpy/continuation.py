@@ -22,9 +22,9 @@ class Continuation:
     """A job that runs after another one: `JobDetail(extract, continuations=[Continuation("load")])`.
 
     Whenever an execution of the first job ends with one of `outcomes`, the transaction that records its end stores a
-    trigger that fires `job` once, at once, with `data`. So each end is followed exactly once, whichever nodes die. A
-    failure that is retried is no end yet. `context.predecessor` tells the second job which execution it follows, and
-    what that returned.
+    trigger that fires `job` once, immediately, with `data`. Each end therefore has its continuation exactly once, even
+    if nodes die. A failed attempt that is retried is not an end. In the second job, `context.predecessor` has the
+    execution that it follows and the result of that execution.
 
     `job`: a key, or a name in the group DEFAULT. A job that is not stored when the first one ends does not run.
     """
@@ -125,4 +125,4 @@ def continuations_from_text(text: str | None) -> tuple[Continuation, ...]:
             for one in json.loads(text or "[]")
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidJobError(f"continuations: what is stored cannot be read: {reason(error)}") from error
+        raise InvalidJobError(f"continuations: the stored value cannot be read: {reason(error)}") from error

@@ -50,44 +50,44 @@ _LAST = -1
 
 
 def every_seconds(seconds: int, **options: Any) -> CronTrigger:
-    """A trigger that fires every so many seconds, counted from the full minute: 60 must be a multiple of `seconds`."""
+    """A trigger that fires at this interval, counted from the full minute; 60 must be a multiple of `seconds`."""
     return _built(f"{_step(seconds, SECONDS, 'seconds')} * * * * ?", options)
 
 
 def every_minutes(minutes: int, **options: Any) -> CronTrigger:
-    """A trigger that fires every so many minutes, counted from the full hour: 60 must be a multiple of `minutes`."""
+    """A trigger that fires at this interval, counted from the full hour; 60 must be a multiple of `minutes`."""
     return _built(f"0 {_step(minutes, MINUTES, 'minutes')} * * * ?", options)
 
 
 def every_hours(hours: int, minute: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires every so many hours, counted from midnight: 24 must be a multiple of `hours`."""
+    """A trigger that fires at this interval, counted from midnight; 24 must be a multiple of `hours`."""
     return _built(f"0 {_number(minute, MINUTES, 'minute')} {_step(hours, HOURS, 'hours')} * * ?", options)
 
 
 def hourly(minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires once an hour, at that minute."""
+    """A trigger that fires once an hour, at this minute."""
     return _built(f"{_number(second, SECONDS, 'second')} {_number(minute, MINUTES, 'minute')} * * * ?", options)
 
 
 def daily_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires every day at that time."""
+    """A trigger that fires every day at this time."""
     return _built(f"{_time(hour, minute, second)} * * ?", options)
 
 
 def weekdays_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires from Monday to Friday at that time."""
+    """A trigger that fires from Monday to Friday at this time."""
     return _built(f"{_time(hour, minute, second)} ? * MON-FRI", options)
 
 
 def weekends_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires on Saturday and Sunday at that time."""
+    """A trigger that fires on Saturday and Sunday at this time."""
     return _built(f"{_time(hour, minute, second)} ? * SAT,SUN", options)
 
 
 def weekly_on(
     days: str | DayOfWeek | Iterable[str | DayOfWeek], hour: int, minute: int = 0, second: int = 0, **options: Any
 ) -> CronTrigger:
-    """A trigger that fires at that time on one day of the week or several: "MON", "monday", DayOfWeek.MONDAY.
+    """A trigger that fires at this time on one day of the week or several: "MON", "monday", DayOfWeek.MONDAY.
 
     Numbers are refused, because cron dialects disagree on which day they mean.
     """
@@ -99,7 +99,7 @@ def weekly_on(
 
 
 def monthly_on(day: int, hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires at that time on that day of every month; months that lack the day are left out.
+    """A trigger that fires at this time on this day of every month; months that lack the day are left out.
 
     Days from -1 down are counted from the end of the month: -1 is the last day, -2 the one before it.
     """
@@ -113,9 +113,9 @@ def monthly_on(day: int, hour: int, minute: int = 0, second: int = 0, **options:
 def monthly_on_nth(
     nth: int, day: str | DayOfWeek, hour: int, minute: int = 0, second: int = 0, **options: Any
 ) -> CronTrigger:
-    """A trigger that fires at that time on the `nth` such day of every month; -1 is the last one.
+    """A trigger that fires at this time on the `nth` such weekday of every month; -1 is the last one.
 
-    Months that have no fifth one are left out where `nth` is 5.
+    If `nth` is 5, months without a fifth one are left out.
     """
     if type(nth) is not int or not (nth == _LAST or 1 <= nth <= 5):
         raise InvalidCronError(f"nth: must be 1-5, or -1 for the last one (got {nth!r})", expression="", allowed="1-5")
@@ -124,17 +124,17 @@ def monthly_on_nth(
 
 
 def last_day_of_month_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires at that time on the last day of every month."""
+    """A trigger that fires at this time on the last day of every month."""
     return monthly_on(_LAST, hour, minute, second, **options)
 
 
 def last_weekday_of_month_at(hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires at that time on the last Monday to Friday of every month."""
+    """A trigger that fires at this time on the last Monday to Friday of every month."""
     return _built(f"{_time(hour, minute, second)} LW * ?", options)
 
 
 def yearly_on(month: int | str, day: int, hour: int, minute: int = 0, second: int = 0, **options: Any) -> CronTrigger:
-    """A trigger that fires once a year, on that day of that month (1-12 or "JAN"-"DEC"), at that time."""
+    """A trigger that fires once a year, on this day of this month (1-12 or "JAN"-"DEC"), at this time."""
     if isinstance(month, str) and month.upper()[:3] in MONTH_NAMES:
         month = MONTH_NAMES.index(month.upper()[:3]) + 1
     chosen = _number(month, MONTH, "month", or_else=" or JAN-DEC")

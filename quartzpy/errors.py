@@ -44,7 +44,7 @@
     ├── WorkerDiedError                the process of a process worker ended while it ran a job
     └── LeaseLostError                 this node was declared dead; its work no longer counts
 
-`JobExecutionError` works in the other direction: jobs raise it to tell the scheduler what to do next.
+`JobExecutionError` works in the other direction: jobs raise it to request what the scheduler does next.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class LeaseLostError(QuartzpyError):
 
 
 class JobExecutionError(QuartzpyError):
-    """A job raises this to report its failure and to tell the scheduler what to do about it.
+    """A job raises this to report its failure, and to request what the scheduler does next.
 
     The first three flags are those of Quartz's JobExecutionException: `refire_immediately` runs the job again at once
     on the same worker; `unschedule_firing_trigger` makes the trigger that fired COMPLETE; `unschedule_all_triggers`
@@ -327,7 +327,7 @@ class RemoteJobExecutionError(RemoteJobError, JobExecutionError):
 
 
 class RemoteJobSnoozedError(RemoteJobError, JobSnoozedError):
-    """Stands for a `JobSnoozedError`, and asks for the same."""
+    """Represents a `JobSnoozedError` of a process worker, and has the same effect."""
 
     def __init__(
         self,

@@ -17,7 +17,6 @@ from quartzpy.middleware import Middleware
 from quartzpy.plugin import Plugin
 from quartzpy.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.ram.store import RamJobStore
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,7 +44,11 @@ def make_store(
     """
     if isinstance(database, JobStore) and connect is None:
         return database
+    # A process needs one kind of store at most: the children of a process pool need none, and a node on PostgreSQL does
+    # not need the in-memory store. SQLAlchemy alone takes half of a second of processor time and 20 MiB.
     if database == IN_MEMORY and connect is None:
+        from quartzpy.store.ram.store import RamJobStore
+
         return RamJobStore(SystemClock())
     if (database is None) == (connect is None) or not (connect is None or callable(connect)):
         raise SettingsError(
@@ -53,7 +56,6 @@ def make_store(
             " Engine, or connect=..., a function that returns a new psycopg connection; Scheduler.from_config() takes"
             " the URL from the environment variable QUARTZPY_URL"
         )
-    # The child processes of a node import quartzpy without a database; they must not wait for SQLAlchemy's import.
     from sqlalchemy.engine import Engine
 
     from quartzpy.store.sql.store import SqlJobStore

@@ -169,7 +169,7 @@ def checked_keys(keys: object, kind: type[_Key]) -> list[_Key]:
 
 
 def nearest(key: _Key, stored: Collection[_Key]) -> _Key | None:
-    """Return the stored key that was probably meant by one that is not stored.
+    """Return the stored key that the user probably meant by `key`, which is not stored, or None.
 
     Name and group may have been swapped, the group may be another one, or a letter may be wrong.
     """

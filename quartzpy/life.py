@@ -31,7 +31,7 @@ from quartzpy.logs import ensure_logging
 from quartzpy.middleware import Middleware
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.plugin import Plugin, call_plugin
-from quartzpy.runtime.child_process import is_process_worker
+from quartzpy.process_identity import is_process_worker
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.run import RunEnd, run_until_stopped
@@ -339,6 +339,11 @@ class SchedulerLife(SchedulingVerbs):
                 if not self._opened:
                     self._store.open()
                     self._opened = True
+        return self._store
+
+    def _unopened_store(self) -> JobStore:
+        """Return the store for the connections of a caller. It may be unopened, because it needs none of its own."""
+        self._check_usable()
         return self._store
 
     def _tell(self, event: Event) -> None:

@@ -108,7 +108,7 @@ class SchedulerListener:
         """`start` was called."""
 
     def scheduler_started(self, event: events.SchedulerStarted) -> None:
-        """This node takes part in the cluster, or goes on after standby."""
+        """This node has joined the cluster, or continues after standby."""
 
     def scheduler_in_standby(self, event: events.SchedulerInStandby) -> None:
         """This node claims nothing more until it is started again."""
@@ -120,14 +120,13 @@ class SchedulerListener:
         """This node has stopped; `drained`: all its executions ended first."""
 
     def scheduler_error(self, event: events.SchedulerError) -> None:
-        """Something failed on this node outside of any job; the node goes on."""
+        """Something failed on this node outside of any job; the node continues."""
 
     def nodes_recovered(self, event: events.NodesRecovered) -> None:
         """This node found other nodes dead and released their claims."""
 
     def nodes_differ(self, event: events.NodesDiffer) -> None:
-        """Nodes of this cluster differ in what should be alike: in their time zone data, their release, their
-        settings."""
+        """Nodes of this cluster differ in values that should be equal: time zone data, release or settings."""
 
     def database_failed_over(self, event: events.DatabaseFailedOver) -> None:
         """The database is on another server, or on one that was promoted; connections to the former were dropped."""

@@ -223,7 +223,7 @@ class Listeners:
             self._enqueue(event)
 
     def is_vetoed(self, context: JobExecutionContext) -> bool:
-        """Return whether a listener vetoes an execution. All are called; one that raises does not veto."""
+        """Return True if a listener vetoes an execution. All are called; an error of a listener is not a veto."""
         vetoes = [self._vetoes(one, context) for one in self._registrations if one.veto is not None]
         return any(vetoes)
 
@@ -235,7 +235,7 @@ class Listeners:
 
     @contextmanager
     def _call_of(self, one: _Registration, what: str) -> Iterator[None]:
-        """Time the call of a listener in this block, and log what it raises instead of propagating it."""
+        """Time the call of a listener in this block, and log an error that it raises instead of propagating it."""
         call = _Call(one.owner, what, time.monotonic())
         self._calls[id(call)] = call
         try:
@@ -277,6 +277,11 @@ class Listeners:
                     return
                 event = self._queue.popleft()
             self.emit(event)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a listener is being called, or events wait for their delivery."""
+        return bool(self._calls or self._queue)
 
     def check(self) -> None:
         """Log a warning for each listener call that has run for `SLOW_AFTER`, once for each call."""

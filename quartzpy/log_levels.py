@@ -14,7 +14,7 @@ _BY_NUMBER = {number: name for name, number in _BY_NAME.items()}
 
 
 def checked_level(level: object, error: type[InvalidValueError]) -> str | None:
-    """Return the name of the level that a `capture_logs` stands for, or None if it is None.
+    """Return the name of the level that a value of `capture_logs` means, or None if it is None.
 
     A name is accepted in any case, and so is the number of a level (`logging.INFO`). True is "INFO", False is "OFF".
 

@@ -37,7 +37,7 @@ SCHEDULER_NAMES: Mapping[str, str] = {
     "start_in_background": _RUN,
     "pause": 'scheduler.pause_job("nightly") pauses a job, scheduler.pause_all() all, scheduler.standby() this node',
     "resume": 'scheduler.resume_job("nightly") resumes a job, scheduler.resume_all() all, scheduler.start() this node',
-    "state": "scheduler.is_started and scheduler.is_in_standby tell of this node",
+    "state": "scheduler.is_started and scheduler.is_in_standby are the state of this node",
     # Celery, Flask-APScheduler, Huey and others
     "task": _DECORATE,
     "job_decorator": _DECORATE,
@@ -85,7 +85,7 @@ FUNCTION_NAMES: Mapping[str, str] = {
     "si": '{0}.detail("name", args=[...]) is a job that calls it with these arguments',
     "retry": "@job(retry=RetryPolicy(attempts=5)) retries failed executions",
 }
-"""The same for a `@job` function; {0} stands for its name."""
+"""The same for a `@job` function; {0} is replaced by its name."""
 
 OPTION_NAMES: Mapping[str, str] = {
     "id": 'the name is the identity: name="nightly"',

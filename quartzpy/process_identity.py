@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 import uuid
 from pathlib import Path
 
@@ -17,6 +18,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 _START_FIELD = 19
 """The index of the start time in /proc/PID/stat after the command name, which may contain any character."""
+
+PROCESS_WORKER = "quartzpy-process-worker"
+"""The prefix of the names of the child processes of a node."""
 
 _own: dict[int, str] = {}
 
@@ -35,6 +39,13 @@ def _start_time(pid: int) -> str | None:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START_FIELD]
     except (OSError, IndexError):
         return None
+
+
+def is_process_worker() -> bool:
+    """Return whether this is the child process of a node."""
+    # The child itself has imported multiprocessing. A node without a process pool does not need it.
+    multiprocessing = sys.modules.get("multiprocessing")
+    return multiprocessing is not None and multiprocessing.current_process().name.startswith(PROCESS_WORKER)
 
 
 def own_process() -> str:

@@ -69,7 +69,8 @@ class BaseScheduler(SchedulerLife):
         psycopg's `AsyncConnection`, the verbs are awaited.
 
         Other nodes learn of the changes at the commit. A long transaction delays only the triggers that it touches,
-        because it locks no row of the table `locks`.
+        because it locks no row of the table `locks`; only `sync` lets other calls of `sync` wait until the commit. The
+        scheduler itself does not connect to its database for this.
 
         Raises:
             InvalidValueError: `connection` is of another type or in autocommit mode, or the store is memory://. With an
@@ -77,11 +78,11 @@ class BaseScheduler(SchedulerLife):
         """
         if is_asynchronous(connection):
             return self.using_async(connection, self._verb_threads)
-        return self._inside(self._usable_store().within(connection))
+        return self._inside(self._unopened_store().within(connection))
 
     def using_async(self, connection: Any, threads: VerbThreads) -> AsyncTransactionVerbs:
         """Return awaitable scheduling verbs for any kind of connection, as `using` does. They run on `threads`."""
-        return AsyncTransactionVerbs(self._usable_store, connection, self._config, self._inside, threads)
+        return AsyncTransactionVerbs(self._unopened_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
         return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)

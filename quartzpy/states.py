@@ -218,7 +218,7 @@ PUBLIC: dict[TriggerState, PublicState] = {
 def trigger_states(given: str | Collection[str]) -> frozenset[TriggerState]:
     """Return the states with these names, one or several, of `TriggerState` or of `PublicState`.
 
-    A public state stands for several stored states: NORMAL for WAITING and ACQUIRED, PAUSED for PAUSED and
+    A public state comprises several stored states: NORMAL is WAITING or ACQUIRED, and PAUSED is PAUSED or
     PAUSED_BLOCKED.
 
     Raises:

@@ -80,7 +80,7 @@ class AsyncScheduledJob(AsyncMirror[ScheduledJob]):
         return await self._run(lambda behind: behind.delete(missing_ok=missing_ok))
 
     async def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the job's next execution has ended, on any node; return its record.
+        """Wait until the job's next execution has ended, on any node; return its record with its log lines.
 
         Only executions that end after the call count. If the job is no longer stored because its last trigger has
         fired, return the record of its last execution.
@@ -114,7 +114,7 @@ class AsyncTriggeredExecution(AsyncMirror[TriggeredExecution]):
         return await self._run(lambda behind: behind.cancel())
 
     async def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the execution has ended, on any node; return its record.
+        """Wait until the execution has ended, on any node; return its record with its log lines.
 
         If the job is retried, the record is that of the first attempt.
 

@@ -46,10 +46,10 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
     async def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
         """Skip the next `count` fires of a trigger, and return its next fire time after them.
 
-        The schedule stays as it is: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
-        node has claimed, is the next one; an execution that has begun goes on. The state of the trigger stays too: a
-        paused trigger stays paused. Where no fire is left, the result is None, and the trigger becomes COMPLETE: it
-        stays stored with its job, and listeners get `TriggerFinalized`.
+        The schedule does not change: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
+        node has claimed, counts as the next one. An execution that has started continues, and a paused trigger stays
+        paused. If no fire is left, the result is None, and the trigger becomes COMPLETE: it stays stored with its job,
+        and listeners get `TriggerFinalized`.
 
         Raises:
             TriggerNotFoundError: it is not stored.
@@ -178,7 +178,7 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         return await self._run(lambda behind: behind.resume_job_group(group, missed=missed))
 
     async def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
-        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers.
+        """Pause all triggers, including those that are stored later, until `resume_all`; return their groups.
 
         `reason` and `by` as in `pause_trigger_group`.
         """
@@ -643,10 +643,10 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
         if the job's class is known in this process.
 
-        `debounce_key`: of the calls for this job with the same key, at most one waits for its fire in the whole
-        cluster. A later call takes the place of the one that waits, with its own data and `delay`; with
-        `keep_waiting` the one that waits stays as it is, and the call returns its handle. An execution that has begun
-        does not wait any more. The handle is about the latest execution for the key since the call.
+        With a `debounce_key`, at most one call for this job and this key waits for its fire, in the whole cluster. A
+        later call replaces the waiting one, with its own data and `delay`. With `keep_waiting`, the waiting call stays,
+        and the later call returns a handle for it. An execution that has started no longer waits. The handle refers to
+        the latest execution for the key since the call.
 
         Raises:
             JobNotFoundError: the job is not stored.
@@ -709,9 +709,9 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
         All runs are stored at once, or none is, as triggers in the group MANUAL_TRIGGERS that are due now and carry the
         trigger's data. They start in the order of their instants and run as many at a time as the job's
         `max_concurrent` allows; with an `overlap_policy` that skips or coalesces, fires beyond that limit get no run.
-        `context.nominal_fire_time` is the instant, and `context.execution_key` is that of the fire at that instant,
-        so that a job which did its work then can tell. The trigger itself stays as it is, and instants that it has
-        fired at are run again: choose the span for what is missing. Executions come with the lowest priority.
+        `context.nominal_fire_time` is the instant. `context.execution_key` is that of the original fire at the instant,
+        so that the job can find out if it did this work before. The trigger itself does not change. Instants at which
+        it fired before are run again, so choose a span without them. The runs have the lowest priority.
 
         Raises:
             IllegalStateChangeError: the job is disabled, or a pause would hold the fires and `even_if_paused` is false.

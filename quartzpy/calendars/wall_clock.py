@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from quartzpy.errors import InvalidCalendarError
 
-# A search moves a few times per clock change. One that moves more often has a calendar that contradicts itself.
+# A search moves a few times per clock change. If it moves more often, the calendar contradicts itself.
 _MAX_MOVES = 10_000
 
 _ONE_SECOND = timedelta(seconds=1)
@@ -56,8 +56,8 @@ def first_instant(
     except OverflowError:  # the end of time as datetime counts it
         return None
     raise InvalidCalendarError(
-        f"next_wall_time: excludes the times that it returned itself, up to {moment.isoformat()}; what it returns must"
-        " be a time that it includes"
+        f"next_wall_time: the calendar excludes times that its next_wall_time returned, up to {moment.isoformat()};"
+        " it must return times that the calendar includes"
     )
 
 

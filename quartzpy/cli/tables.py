@@ -14,7 +14,7 @@ from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.keys import TriggerKey
 from quartzpy.operations.render import as_json, local_zone, plain, table
 from quartzpy.states import TriggerState
-from quartzpy.store.records import JobRecord, TriggerRecord
+from quartzpy.store.records import JobRecord, NodeRecord, TriggerRecord
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
@@ -174,14 +174,18 @@ def why(target: Target, limit: int, json_output: bool, trigger: str) -> None:
 @click.command()
 @shared_options
 def nodes(target: Target, limit: int, json_output: bool) -> None:
-    """List the nodes of the cluster. A node is late when it has missed two check-ins."""
+    """List the nodes of the cluster.
+
+    A node is late when it has missed two check-ins, and dead when its last check-in is older than its failure window.
+    The other nodes recover the work of a dead node and remove it from the list, but each of them must first have
+    watched it for the whole window. A dead node therefore stays in the list until another node has run that long.
+    """
     columns = ("node", "epoch", "host", "pid", "started", "checked in", "ago", "state")
     with target.client() as scheduler:
         answer = scheduler.nodes()
     rows: list[Sequence[Any]] = []
     for node in answer.nodes[:limit]:
         ago = max(timedelta(), answer.now - node.last_checkin)
-        state = "late" if ago > 2 * node.checkin_interval else "alive"
         rows.append(
             (
                 node.instance_id,
@@ -191,12 +195,18 @@ def nodes(target: Target, limit: int, json_output: bool) -> None:
                 node.started_at,
                 node.last_checkin,
                 ago,
-                state,
+                _state(node, ago),
             )
         )
     _print(columns, rows, json_output, ("epoch", "started", "host"))
     if not rows:
         click.echo("no node is running: start one with `quartzpy node --app MODULE:SCHEDULER`", err=True)
+
+
+def _state(node: NodeRecord, ago: timedelta) -> str:
+    if ago > node.failure_window:
+        return "dead"
+    return "late" if ago > 2 * node.checkin_interval else "alive"
 
 
 @click.command()

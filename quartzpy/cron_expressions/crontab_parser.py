@@ -130,7 +130,7 @@ class _CrontabParser(FieldParser):
                 kind,
                 item,
                 at,
-                "a random value ('R') would differ from node to node; 'H' stands for a value that follows from the"
+                "a random value ('R') would differ from node to node; use 'H', a value that is derived from the"
                 " trigger's key",
             )
         return super()._part(kind, item, at)
@@ -139,7 +139,7 @@ class _CrontabParser(FieldParser):
         if alias == "@REBOOT":
             reason = "a cluster has no reboot; trigger the job where your program starts"
         elif alias.startswith("@EVERY"):
-            reason = "an interval is a trigger of its own; write every('5m') instead of a crontab line"
+            reason = "an interval is another kind of trigger; write every('5m') instead of a crontab line"
         else:
             reason = f"allowed {', '.join(ALIASES).lower()}"
         self._fail(f"crontab: {alias[:40].lower()!r}: {reason}", 0, allowed=", ".join(ALIASES).lower())

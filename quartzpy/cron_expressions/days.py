@@ -37,9 +37,8 @@ class NthWeekday:
 class DayRule:
     """A union of days: a day matches if it is in any of the parts.
 
-    `month_days` has bit n for day n, `weekdays` bit 0 for Sunday. `nearest_workdays` are days of the month
-    each of which stands for the Monday to Friday nearest to it within the month. A month that lacks a
-    day has nothing for it.
+    `month_days` has bit n for day n, `weekdays` has bit 0 for Sunday. Each day of the month in `nearest_workdays`
+    matches the weekday (Monday to Friday) nearest to it within the month, or none if the month lacks the day.
     """
 
     month_days: int = 0

@@ -151,8 +151,8 @@ class FieldParser(ABC):
                 kind,
                 item,
                 at,
-                "'H' stands for a value that follows from a seed; a CronTrigger takes its key as the seed,"
-                " otherwise give seed='...'",
+                "'H' is a value that is derived from a seed; a CronTrigger uses its key as the seed, otherwise give"
+                " seed='...'",
             )
         low, high = kind.low, kind.highest_hashed
         if match["first"]:

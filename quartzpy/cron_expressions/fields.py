@@ -22,8 +22,8 @@ WEEKDAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 class FieldKind:
     """The values of a field.
 
-    `names` are other spellings of values. `wraps` allows ranges that go on from the highest to the lowest value.
-    `highest_hashed` bounds the value that `H` stands for (not every month has a day above 28); None refuses `H`.
+    `names` are other spellings of values. `wraps` allows ranges that continue from the highest to the lowest value.
+    `highest_hashed` is the largest value of `H` (not every month has a day above 28); None refuses `H`.
     """
 
     name: str

@@ -25,15 +25,15 @@ _from_timestamp = datetime.fromtimestamp
 
 
 class DaylightSaving(StrEnum):
-    """The policy for wall-clock times that a change of the clock leaps over or repeats.
+    """The policy for wall-clock times that a change of the clock skips or repeats.
 
-    ONCE: An expression of times of day (its seconds, minutes and hours are values or lists of values) fires exactly
-    once for each: on the first pass where the time comes twice, and at the first instant after the gap where the clock
-    leaps over it. An expression with a wildcard, a step or a range in seconds, minutes or hours is a rhythm and
-    follows real time: it goes on through both passes, and times that the clock leaps over are left out.
+    ONCE: An expression that lists times of day (its seconds, minutes and hours are values or lists of values) fires
+    exactly once for each of them: on the first pass if the time occurs twice, and at the end of the gap if the clock
+    skips it. An expression with a wildcard, a step or a range in seconds, minutes or hours is a rhythm and follows the
+    elapsed time: it fires during both passes, and times that the clock skips are left out.
 
-    QUARTZ: The behaviour of Quartz. Times that the clock leaps over are left out; a time that comes twice fires on the
-    second pass, so that a rhythm is silent during the first.
+    QUARTZ: The behaviour of Quartz. Times that the clock skips are left out. A time that occurs twice fires on the
+    second pass, so a rhythm does not fire during the first.
     """
 
     ONCE = "once"
@@ -43,7 +43,7 @@ class DaylightSaving(StrEnum):
 class Schedule:
     """The instants at which the clock of a zone shows a time of a timetable, as whole seconds since 1970 in UTC.
 
-    `is_rhythm` says how `DaylightSaving.ONCE` applies.
+    `is_rhythm` determines how `DaylightSaving.ONCE` applies.
     """
 
     __slots__ = ("_fires_after_gaps", "_table", "_windows")

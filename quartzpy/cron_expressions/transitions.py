@@ -1,7 +1,7 @@
 """The instants at which a zone's offset changes, and those near a change that count for a wall-clock schedule.
 
-Instants are whole seconds since 1970 in UTC. `zoneinfo` tells the offset at an instant but not where the
-next change is; that is found once by probing and kept, half a year at a time.
+Instants are whole seconds since 1970 in UTC. `zoneinfo` provides the offset at an instant, but not the next change of
+the offset. The changes are found by probing, half a year at a time, and kept.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ZoneWindows:
         is_fixed = isinstance(time_zone, timezone) or getattr(time_zone, "key", None) == "UTC"
         offset = _offset(time_zone, 0) if is_fixed else 0
         self.latest = Window(-_UNBOUNDED, _UNBOUNDED, offset, -_UNBOUNDED, _UNBOUNDED, 0, 0) if is_fixed else _NONE
-        """The last one that was asked for: as a rule the next one, too."""
+        """The window that was used last, which is usually the next one needed as well."""
         self.keeps_all = is_fixed or passes is Passes.BOTH
         """True if every instant counts."""
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import multiprocessing
 import os
 import resource
 import signal
@@ -34,6 +33,7 @@ from quartzpy.job import Job, job_types
 from quartzpy.job_data import encode
 from quartzpy.job_factory import JobFactory
 from quartzpy.log_levels import level_number
+from quartzpy.process_identity import PROCESS_WORKER
 from quartzpy.progress import Progress
 from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import CUT_OFF_AFTER
@@ -55,15 +55,8 @@ from quartzpy.runtime.process_messages import (
 )
 from quartzpy.store.protocol import FiredTrigger
 
-PROCESS_NAME = "quartzpy-process-worker"
-"""The prefix of the names of all child processes."""
 SIGNALS_OF_THE_NODE = (signal.SIGINT, signal.SIGTERM)
 """Blocked while a child starts, because they would end it before it can ignore them."""
-
-
-def is_process_worker() -> bool:
-    """Return whether this is the child process of a node."""
-    return multiprocessing.current_process().name.startswith(PROCESS_NAME)
 
 
 def serve(
@@ -127,7 +120,7 @@ class ChildProcess:
         self._tasks: SimpleQueue[_Running | None] = SimpleQueue()
 
     def serve(self) -> None:
-        threading.Thread(target=self._receive_all, name=f"{PROCESS_NAME}-receiver", daemon=True).start()
+        threading.Thread(target=self._receive_all, name=f"{PROCESS_WORKER}-receiver", daemon=True).start()
         self._connection.send_bytes(pack(READY))
         while (running := self._tasks.get()) is not None:
             self._connection.send_bytes(pack(BEGUN))

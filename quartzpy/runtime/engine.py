@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quartzpy.clock import Clock
 from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
@@ -36,7 +36,6 @@ from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import StoreWatch
-from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.progress_writer import ProgressWriter
 from quartzpy.runtime.registration import Registration
 from quartzpy.runtime.scheduler_thread import SchedulerThread
@@ -46,6 +45,9 @@ from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
 from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
+
+if TYPE_CHECKING:
+    from quartzpy.runtime.process_workers import ProcessWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -187,6 +189,7 @@ class Engine:
                 self._runner.check,
                 listeners.check,
             ),
+            is_busy=lambda: self._executors.occupied > 0 or listeners.is_busy,
         )
         self._store_watch.report_error = self._report_error
         for service in self._services():
@@ -349,6 +352,9 @@ class Engine:
             attempt.hand_back()
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
+        # Most nodes have no process pool, and do not need multiprocessing.
+        from quartzpy.runtime.process_workers import ProcessWorkers
+
         return ProcessWorkers(
             f"quartzpy-{self.instance_id}-process-{name}",
             config.workers,

@@ -11,8 +11,7 @@ from typing import cast
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
 from quartzpy.runtime.attempt import Attempt
-from quartzpy.runtime.execution import Executor
-from quartzpy.runtime.process_workers import ProcessWorkers
+from quartzpy.runtime.execution import Executor, JobProcesses
 from quartzpy.runtime.worker_pool import WorkerPool
 
 
@@ -24,7 +23,7 @@ class Executors:
         workers: int,
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
-        new_processes: Callable[[str, ExecutorConfig], ProcessWorkers],
+        new_processes: Callable[[str, ExecutorConfig], JobProcesses],
         *,
         most_ahead: int = 0,
         clock: Callable[[], float] = time.monotonic,

@@ -8,7 +8,7 @@ from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.store.protocol import JobStore, Notification, Subscription
 
-LONGEST_WAIT = 0.5
+LONGEST_WAIT = 2.0
 """The longest single wait, in seconds. Each wait begins with a check that the connection leads to the primary."""
 
 

@@ -32,8 +32,9 @@ from quartzpy.errors import (
 from quartzpy.job import Job, JobTypes
 from quartzpy.job_data import decode
 from quartzpy.job_factory import JobFactory
+from quartzpy.process_identity import PROCESS_WORKER
 from quartzpy.runtime.attempt import NOT_BEGUN
-from quartzpy.runtime.child_process import PROCESS_NAME, SIGNALS_OF_THE_NODE, serve
+from quartzpy.runtime.child_process import SIGNALS_OF_THE_NODE, serve
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.process_messages import (
@@ -229,7 +230,7 @@ class ProcessWorkers:
             process = _SPAWN.Process(
                 target=serve,
                 args=(theirs, self._job_factory, self._max_job_data_bytes, self._memory_limit),
-                name=f"{PROCESS_NAME}-{self._name}-{number}",
+                name=f"{PROCESS_WORKER}-{self._name}-{number}",
                 daemon=True,
             )
             # Starting it also unblocks signals, so it must not start together with the first child below.

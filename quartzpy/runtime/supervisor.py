@@ -12,11 +12,12 @@ import sys
 import threading
 import traceback
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from quartzpy.clock import Clock
+from quartzpy.clock import Clock, seconds_suspended
 from quartzpy.runtime.health import ThreadHealth
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.wakeup import Wakeup
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 CHECK_EVERY = 1.0
 """The interval, in seconds, at which the threads are checked."""
+SUSPENDED_SECONDS = 0.5
+"""The shortest suspension of the machine, in seconds, after which all services are woken."""
 OVERDUE_PERIODS = 3.0
 SHORTEST_PERIOD = 1.0
 """The shortest period, in seconds, for this purpose: a thread with a shorter one is not overdue at once."""
@@ -59,13 +62,19 @@ class _Watched:
 
 
 class Supervisor:
-    """A thread that checks other threads every second. A call of `health` restarts the supervisor itself."""
+    """A thread that checks other threads every second. A call of `health` restarts the supervisor itself.
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    It also wakes the services after a suspension of the machine, because the operating system does not count that time
+    in their waits. One thread that looks every second costs less than a wait of at most a second in each thread.
+    """
+
+    def __init__(self, name: str, clock: Clock, *, suspended: Callable[[], float] = seconds_suspended) -> None:
         self.name = name
         self.failure: str | None = None
         """The reason why only a new process can continue. None while there is none."""
         self._clock = clock
+        self._suspended = suspended
+        self._suspended_seconds = suspended()
         self._watched: list[_Watched] = []
         self._stopping = threading.Event()
         self._wakeup = Wakeup()
@@ -110,12 +119,21 @@ class Supervisor:
         self._checked_at = now
         if self._stopping.is_set():
             return
+        self._wake_after_suspension()
         for watched in self._watched:
             if not watched.supervised.is_alive():
                 self._restart(watched, now)
             # If this thread was delayed too, the machine or the process was suspended, and nothing is overdue yet.
             elif not paused:
                 self._check_progress(watched, now)
+
+    def _wake_after_suspension(self) -> None:
+        before, self._suspended_seconds = self._suspended_seconds, self._suspended()
+        if self._suspended_seconds - before < SUSPENDED_SECONDS:
+            return
+        for watched in self._watched:
+            if isinstance(watched.supervised, Service):
+                watched.supervised.wakeup.set()
 
     def _restart(self, watched: _Watched, now: float) -> None:
         name = watched.supervised.name

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-from quartzpy.clock import wait_by_boot_time
-
 
 class Wakeup:
     """A wake-up for one waiting thread. Any thread may set it."""
@@ -19,7 +17,10 @@ class Wakeup:
             self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for at most `seconds`. Return whether the wake-up was set."""
-        woken = wait_by_boot_time(self._event.wait, seconds)
+        """Wait for at most `seconds`. Return whether the wake-up was set.
+
+        The time of a suspension of the machine does not count; the supervisor wakes all services after one.
+        """
+        woken = self._event.wait(max(0.0, seconds))
         self._event.clear()
         return woken

@@ -11,14 +11,17 @@ logger = logging.getLogger(__name__)
 
 REST = 0.25
 """The interval of the checks, in seconds: a quarter of the shortest time after which something is reported."""
+IDLE_REST = 1.0
+"""The interval, in seconds, while the node runs no user code: this is the shortest time after which it is reported."""
 
 
 class Watchdog(Service):
-    """A thread that periodically runs `checks`, each of which must be quick."""
+    """A thread that periodically runs `checks`, each of which must be quick; rarely while `is_busy` returns False."""
 
-    def __init__(self, name: str, checks: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, name: str, checks: Sequence[Callable[[], None]], is_busy: Callable[[], bool]) -> None:
         super().__init__(name)
         self._checks = checks
+        self._is_busy = is_busy
 
     def run_once(self) -> float:
         for check in self._checks:
@@ -27,4 +30,4 @@ class Watchdog(Service):
             except BaseException:
                 # An error of one check must not stop the others.
                 logger.exception("%s: a check raised an error", self.name)
-        return REST
+        return REST if self._is_busy() else IDLE_REST

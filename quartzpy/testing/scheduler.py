@@ -59,11 +59,11 @@ class SchedulerHarness(SchedulingVerbs):
     Jobs run on the calling thread, one after the other, each at its instant of the clock. `async def` jobs run in an
     event loop whose time is the clock's. Waiting takes no real time: `context.wait_cancelled(...)` and `asyncio.sleep`
     move the clock, and a job's timeout expires when the clock passes it. While a job takes time, others that become due
-    wait for it; they run late, and do not misfire. `advance(..., running=False)` is a time in which no node is up:
-    what is late afterwards is handled according to its misfire instruction.
+    wait for it; they run late, and do not misfire. `advance(..., running=False)` is a time in which no node is running:
+    triggers that are late afterwards are handled according to their misfire instructions.
 
-    `database` is what `context.transaction()` works on: a SQLAlchemy engine, or a connection, on which each transaction
-    is a savepoint. `transactions` lists them with their outcomes. Event listeners are called at once.
+    `database` is used by `context.transaction()`: a SQLAlchemy engine, or a connection on which each transaction is a
+    savepoint. `transactions` lists the transactions with their outcomes. Event listeners are called immediately.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class SchedulerHarness(SchedulingVerbs):
         return executions
 
     def run_pending(self) -> list[ExecutionRecord]:
-        """Run what is due now, without moving the clock. Returns these executions in order."""
+        """Run the triggers that are due now, without moving the clock. Returns their executions in order."""
         return self.advance_to(self.now)
 
     def wait_until_recorded(self, executions: int, timeout: Span) -> bool:

@@ -53,7 +53,7 @@ class TransactionalStore(RamJobStore):
         return list(islice(reversed(self._tables.history), number))[::-1]
 
     def within(self, connection: Any) -> TransactionalStore:
-        """Return this store. What is stored from now on is undone if the transaction is rolled back."""
+        """Return this store. All later changes are undone if the transaction is rolled back."""
         put_back = self.snapshot()
         if isinstance(found := _tells_of_its_end(connection), Connection):
             _UndoneByConnection(put_back).listen(found)

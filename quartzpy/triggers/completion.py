@@ -13,11 +13,11 @@ from quartzpy.states import CompletionInstruction, Outcome
 class CompletedExecution:
     """An execution that has ended, for `Trigger.execution_complete`.
 
-    `error` is the exception of a failed execution. `result` is the return value of the job. `instruction` is the one
-    that the job gave by `JobExecutionError`, or NOOP. `times_triggered` counts the fires of the trigger up to this one,
+    `error` is the exception of a failed execution. `result` is the return value of the job. `instruction` is that
+    of the job's `JobExecutionError`, or NOOP. `times_triggered` counts the fires of the trigger up to this one,
     and `next_fire_time` is the fire time that followed this one; None for the last. `coalesced_fire_times` are the
-    scheduled fire times that the execution stands for: after a misfire the missed ones, otherwise
-    `scheduled_fire_time` alone.
+    scheduled fire times that the execution covers: after a misfire the missed ones, otherwise only
+    `scheduled_fire_time`.
     """
 
     fire_id: int

@@ -30,7 +30,7 @@ _CRONTAB_FIELDS = 5
 
 @dataclass(frozen=True)
 class _Expression:
-    """The first positional argument. It has a base class of its own because the common values precede a subclass's."""
+    """The first positional argument, in a base class because the fields of `RecurringTrigger` precede a subclass's."""
 
     expression: str
 
@@ -46,8 +46,8 @@ class CronTrigger(RecurringTrigger, _Expression):
 
     `dst` is the policy for times that a change of the clock skips or repeats, in both dialects. `day_or` combines the
     two day fields if both restrict the days: True means that either must match, False that both must. An `H` in the
-    expression stands for a value that is derived from the trigger's key: it is the same on all nodes, and differs from
-    trigger to trigger.
+    expression is a value that is derived from the trigger's key: it is the same on all nodes, and differs from trigger
+    to trigger.
 
     The fraction of a second of `start_time` is ignored; `end_time` is inclusive, as in Quartz. `time_zone` is an IANA
     name, an offset such as "+02:00", a `ZoneInfo` or a `datetime.timezone`.

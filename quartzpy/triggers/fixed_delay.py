@@ -19,7 +19,7 @@ SHORTEST_DELAY = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class _Delay:
-    """The first positional argument. It has a base class of its own because the common values precede a subclass's."""
+    """The first positional argument, in a base class because the fields of `RecurringTrigger` precede a subclass's."""
 
     delay: Converted[Span, timedelta] = Converted()
 
@@ -29,8 +29,8 @@ class FixedDelayTrigger(RecurringTrigger, _Delay):
     """Fires at its start, and then each time when `delay` has passed since the execution ended.
 
     The job must disallow concurrent execution. While it runs, the trigger has the fire time that it would have if the
-    job took no time. This fire time remains if the node dies during the execution. A retry of a failed execution is an
-    execution of its own: the delay counts from the end of the first attempt. `end_time` is inclusive.
+    job took no time. This fire time remains if the node dies during the execution. A retry of a failed execution
+    does not change it: the delay counts from the end of the first attempt. `end_time` is inclusive.
 
     Raises:
         InvalidTriggerError: `delay` is not a length of time, or is shorter than a millisecond.

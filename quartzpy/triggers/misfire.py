@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.states import MisfireAction, Missed
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
-from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to
+from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, look_ahead
 
 MOST_MISSED = 1_000
 """The maximum number of missed fire times that the record of one misfire lists."""
@@ -53,7 +53,10 @@ def misfired(
     moved, progress = instructed.after_misfire(late, calendar, now=now)
     if instructed is not trigger:
         moved = moved.with_instruction_of(trigger)
-    to = moved_to(PreparedTrigger(moved, progress, UpcomingFireTimes()), progress, calendar)
+    going = progress.next_fire_time is not None
+    to = PreparedTrigger(
+        moved, progress, look_ahead(moved, progress, calendar) if going else UpcomingFireTimes(is_complete=True)
+    )
     missed = _past(trigger, trigger.triggered(late, calendar) if coalesced else late, calendar, now)
     made_up = 0
     following = progress.next_fire_time

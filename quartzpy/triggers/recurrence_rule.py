@@ -53,7 +53,7 @@ _PROPERTIES = ("RRULE", "EXRULE", "RDATE", "EXDATE")
 _WEEKDAY = re.compile(rf"([+-]?[0-9]{{1,2}})?({'|'.join(_WEEKDAYS)})")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _DATE = re.compile(r"[0-9]{8}(T[0-9]{6}Z?)?", re.ASCII)
-# RFC 5545 folds a long line: the next line continues it after one blank. An indented property is a line of its own.
+# RFC 5545 folds a long line: the next line continues it after one blank. An indented property is a separate line.
 _FOLD = re.compile(rf"\r?\n[ \t](?!\s*(?:{'|'.join(_PROPERTIES)}|DTSTART|FREQ=|\Z))", re.IGNORECASE)
 
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self, assert_never
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidTriggerError
-from quartzpy.instants import LATEST, Converted, Span, as_span
-from quartzpy.keys import DEFAULT_GROUP
+from quartzpy.instants import LATEST, Converted, Span, as_instant, as_span
+from quartzpy.keys import DEFAULT_GROUP, check_name
 from quartzpy.states import Missed
 from quartzpy.texts import quoted
 from quartzpy.triggers.catching_up import caught_up_from
@@ -83,6 +83,17 @@ class SimpleTrigger(Trigger):
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: must be at least 1 ms (got {self.interval})")
 
+    def like(self, name: str, start_time: datetime) -> Self:
+        """Return a trigger without an end time that differs from this one only in its name and its start time.
+
+        The other values are not validated again, because very many similar triggers may be read at a time.
+
+        Raises:
+            InvalidKeyError, InvalidTriggerError: the name or the start time is wrong.
+        """
+        check_name(name, "trigger name")
+        return self._with(name=name, start_time=as_instant(start_time, "start_time"))
+
     def next_after(self, instant: datetime) -> datetime | None:
         return self._fire_time_after(instant, self.anchor)
 
@@ -131,6 +142,28 @@ class SimpleTrigger(Trigger):
             return TriggerProgress(None, fired_at, times)
         following = self._included_from(self._fire_time_after(fired_at, self.anchor), calendar)
         return TriggerProgress(following, fired_at, times)
+
+    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
+        # Without a calendar the instants are a sum each: many triggers are stored by one call.
+        first = progress.next_fire_time
+        if calendar is not None or first is None or first < self.anchor or self.repeat_count == 0:
+            return super().following(progress, calendar, count)
+        interval = self.interval
+        # The next fire time may lie between two instants of the schedule, if a misfire instruction set it.
+        passed, beyond = divmod(first - self.anchor, interval)
+        if self.repeat_count is not None:
+            count = min(count, self.repeat_count - progress.times_triggered, self.repeat_count - passed)
+        last = first - beyond
+        instants = []
+        try:
+            for _ in range(count):
+                last += interval
+                if self.end_time is not None and last >= self.end_time:
+                    break
+                instants.append(last)
+        except OverflowError:
+            pass
+        return instants
 
     def skipping_to(self, progress: TriggerProgress, following: datetime | None) -> TriggerProgress:
         # Skipped fires are among those that the trigger was given: no later ones take their place.
@@ -192,7 +225,7 @@ class SimpleTrigger(Trigger):
         times = progress.times_triggered
         if instruction is SimpleMisfire.RESCHEDULE_NEXT_WITH_REMAINING_COUNT and following is not None:
             times += self._missed(progress, following)
-        return replace(progress, next_fire_time=following, times_triggered=times)
+        return TriggerProgress(following, progress.previous_fire_time, times)
 
     def _restarted(
         self, progress: TriggerProgress, now: datetime, instruction: SimpleMisfire

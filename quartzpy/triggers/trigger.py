@@ -185,7 +185,7 @@ class Trigger(ABC):
         """Return this trigger for that job.
 
         A trigger without a name takes the job's name, and the job's group unless it has a group other than DEFAULT.
-        `number` tells several such triggers of one job apart: number 2 is named `<job name>-2`.
+        `number` distinguishes several such triggers of one job: number 2 is named `<job name>-2`.
 
         Raises:
             InvalidKeyError: the job's name with the number is longer than a name may be.
@@ -259,7 +259,7 @@ class Trigger(ABC):
         this trigger fired (Quartz's `executionComplete`). By default the instruction that the job gave is returned. An
         instruction other than NOOP also prevents the retries of a failed execution. The node does not ask when the
         job's instance could not be created, or when the same execution continues later (`context.snooze`). Retries,
-        recoveries and continuations are fired by triggers of their own, which are not of this kind.
+        recoveries and continuations are fired by separate triggers, which are not of this kind.
 
         A combination (`AnyOf`, `AllOf`, `Jitter`) asks the parts that caused the fire, in their order. Each part sees
         the instruction that the part before it returned, and the last one decides.
@@ -272,7 +272,7 @@ class Trigger(ABC):
     def _causes_of(self, execution: CompletedExecution) -> Iterable[tuple[Trigger, CompletedExecution]]:
         """Return the parts of this trigger that caused a fire, each with the execution as the part sees it.
 
-        This is a method of its own because `any_kind_chooses` must not count combinations: it would then be true in
+        This is a separate method because `any_kind_chooses` must not count combinations: it would then be true in
         every program, and each completion would read its trigger.
         """
         return ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import TriggerNeverFiresError
@@ -46,6 +48,21 @@ class PreparedTrigger:
     def declared(self) -> Trigger:
         """The trigger as it was declared."""
         return replace(self.trigger, start_time=None) if self.starts_when_stored else self.trigger
+
+    def prepared(self) -> PreparedTrigger:
+        """Return this trigger."""
+        return self
+
+
+class UnpreparedTrigger(NamedTuple):
+    """A trigger with the function that prepares it, so that a store can prepare very many of them batch by batch."""
+
+    trigger: Trigger
+    prepare: Callable[[Trigger], PreparedTrigger]
+
+    def prepared(self) -> PreparedTrigger:
+        """Prepare the trigger. Errors as for `prepare`."""
+        return self.prepare(self.trigger)
 
 
 def look_ahead(

@@ -73,9 +73,9 @@ class BackfillVerbs(TriggeringVerbs):
         All runs are stored at once, or none is, as triggers in the group MANUAL_TRIGGERS that are due now and carry the
         trigger's data. They start in the order of their instants and run as many at a time as the job's
         `max_concurrent` allows; with an `overlap_policy` that skips or coalesces, fires beyond that limit get no run.
-        `context.nominal_fire_time` is the instant, and `context.execution_key` is that of the fire at that instant,
-        so that a job which did its work then can tell. The trigger itself stays as it is, and instants that it has
-        fired at are run again: choose the span for what is missing. Executions come with the lowest priority.
+        `context.nominal_fire_time` is the instant. `context.execution_key` is that of the original fire at the instant,
+        so that the job can find out if it did this work before. The trigger itself does not change. Instants at which
+        it fired before are run again, so choose a span without them. The runs have the lowest priority.
 
         Raises:
             IllegalStateChangeError: the job is disabled, or a pause would hold the fires and `even_if_paused` is false.

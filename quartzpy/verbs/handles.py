@@ -13,6 +13,7 @@ from quartzpy.errors import WaitTimeoutError
 from quartzpy.instants import Span, as_span
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import ENDED, ExecutionState
+from quartzpy.store.protocol import JobStore
 from quartzpy.store.queries import ExecutionQuery
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.verbs.base import Verbs
@@ -43,40 +44,55 @@ class TriggeredExecution:
     @property
     def record(self) -> ExecutionRecord | None:
         """The current record of the execution, which waits, runs or has ended; None if nothing is stored about it."""
-        query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=self._key, since=self._since)
-        return next(iter(self._verbs._usable_store().find_executions(query, 1)), None)
+        store = self._verbs._usable_store()
+        found = self._find(store, frozenset(ExecutionState))
+        return None if found is None else _with_log(store, found)
+
+    def _find(self, store: JobStore, states: frozenset[ExecutionState]) -> ExecutionRecord | None:
+        query = ExecutionQuery(states=states, trigger_key=self._key, since=self._since)
+        return next(iter(store.find_executions(query, 1)), None)
 
     def cancel(self) -> bool:
         """Cancel the coming fire, or ask the running execution to stop. Return True if either was possible."""
         store = self._verbs._usable_store()
         taken_back = bool(store.delete_triggers([self._key]))
-        found = self.record
+        found = self._find(store, frozenset(ExecutionState))
         if found is None or found.fire_id is None or found.outcome is not None:
             return taken_back
         return store.request_cancel(found.fire_id)
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the execution has ended, on any node; return its record.
+        """Wait until the execution has ended, on any node; return its record with its log lines.
 
         If the job is retried, the record is that of the first attempt.
 
         Raises:
             WaitTimeoutError: the execution did not end within `timeout` (None: wait without a limit).
         """
-        query = ExecutionQuery(states=ENDED, trigger_key=self._key, since=self._since)
         store = self._verbs._usable_store()
 
         def look() -> ExecutionRecord | None:
-            return next(iter(store.find_executions(query, 1)), None)
+            return self._find(store, ENDED)
 
-        return wait_for(self._verbs, look, timeout, f"the execution of job {self._job_key} by {self._key} did not end")
+        return wait_for(
+            self._verbs, store, look, timeout, f"the execution of job {self._job_key} by {self._key} did not end"
+        )
 
     def __repr__(self) -> str:
         return f"TriggeredExecution(job={str(self._job_key)!r}, trigger={str(self._key)!r})"
 
 
+def _with_log(store: JobStore, found: ExecutionRecord) -> ExecutionRecord:
+    """Return the same record with its log lines, which a query of executions does not read."""
+    if found.log_is_read or found.outcome is None or found.fire_id is None:
+        return found
+    # The history may have been purged between the two queries.
+    return store.execution(found.fire_id) or found
+
+
 def wait_for(
     verbs: Verbs,
+    store: JobStore,
     look: Callable[[], ExecutionRecord | None],
     timeout: Span | None,
     failure: str,
@@ -95,4 +111,4 @@ def wait_for(
             raise WaitTimeoutError(f"{failure} within {limit:g} s")
         verbs._rest(rest)
         rest = min(2 * rest, _LONGEST)
-    return found
+    return _with_log(store, found)

@@ -126,7 +126,7 @@ class PausingVerbs(Verbs):
         return groups
 
     def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
-        """Pause everything, including what is stored later, until `resume_all`; return the groups of triggers.
+        """Pause all triggers, including those that are stored later, until `resume_all`; return their groups.
 
         `reason` and `by` as in `pause_trigger_group`.
         """

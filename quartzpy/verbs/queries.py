@@ -288,7 +288,7 @@ class QueryVerbs(Verbs):
         wanted: Any,
         find: Callable[[JobStore], Callable[[Any, int | None, Position | None], list[_Record]]],
     ) -> Query[_Record]:
-        # A scheduler that is closed, or cannot reach its store, says so here and not at the first record.
+        # If the scheduler is closed or its store cannot be reached, the error is raised here, not at the first record.
         self._usable_store()
         return Query(
             name,

@@ -112,7 +112,7 @@ class ScheduledJob(Hinted):
         return self._verbs.delete_job(self._key, missing_ok=missing_ok)
 
     def wait(self, timeout: Span | None = None) -> ExecutionRecord:
-        """Wait until the job's next execution has ended, on any node; return its record.
+        """Wait until the job's next execution has ended, on any node; return its record with its log lines.
 
         Only executions that end after the call count. If the job is no longer stored because its last trigger has
         fired, return the record of its last execution.
@@ -138,7 +138,7 @@ class ScheduledJob(Hinted):
                 raise JobNotFoundError(f"job {self._key} is not stored, and no execution of it is known")
             return max(ended, key=lambda one: one.ended_at or one.scheduled_fire_time)
 
-        return wait_for(self._verbs, look, timeout, f"no execution of job {self._key} ended")
+        return wait_for(self._verbs, store, look, timeout, f"no execution of job {self._key} ended")
 
     def _is_running(self) -> bool:
         return any(row.job_key == self._key for row in self._verbs._usable_store().list_running())

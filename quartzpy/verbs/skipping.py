@@ -28,10 +28,10 @@ class SkippingVerbs(Verbs):
     def skip_next(self, key: TriggerRef, count: int = 1) -> datetime | None:
         """Skip the next `count` fires of a trigger, and return its next fire time after them.
 
-        The schedule stays as it is: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
-        node has claimed, is the next one; an execution that has begun goes on. The state of the trigger stays too: a
-        paused trigger stays paused. Where no fire is left, the result is None, and the trigger becomes COMPLETE: it
-        stays stored with its job, and listeners get `TriggerFinalized`.
+        The schedule does not change: a trigger with a repeat count loses these fires. A fire that is overdue, or that a
+        node has claimed, counts as the next one. An execution that has started continues, and a paused trigger stays
+        paused. If no fire is left, the result is None, and the trigger becomes COMPLETE: it stays stored with its job,
+        and listeners get `TriggerFinalized`.
 
         Raises:
             TriggerNotFoundError: it is not stored.

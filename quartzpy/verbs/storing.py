@@ -18,11 +18,11 @@ from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry, JobStore
 from quartzpy.texts import quoted
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.triggers.upcoming import PreparedTrigger, prepare
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, prepare
 from quartzpy.verbs.base import Verbs
 
 Pairs: TypeAlias = Sequence[tuple[JobDetail | None, Sequence[Trigger]]]
-"""Jobs with their triggers; None stands for a job that is stored already."""
+"""Jobs with their triggers; None means a job that is stored already."""
 
 
 class StoringVerbs(Verbs):
@@ -78,11 +78,15 @@ class StoringVerbs(Verbs):
     ) -> tuple[datetime, list[Trigger]]:
         """Store jobs with their triggers; return the earliest fire time and the triggers."""
         everything = [trigger for _, triggers in pairs for trigger in triggers]
-        if len({trigger.key for trigger in everything}) < len(everything):
+        if len({(trigger.group, trigger.name) for trigger in everything}) < len(everything):
             raise InvalidTriggerError("the same trigger key is given twice")
         prepare_one = self._preparation(everything)
         entries = [
-            JobEntry(job, [prepare_one(trigger) for trigger in triggers], job is not None and job.key in keep_data)
+            JobEntry(
+                job,
+                [UnpreparedTrigger(trigger, prepare_one) for trigger in triggers],
+                job is not None and job.key in keep_data,
+            )
             for job, triggers in pairs
         ]
         earliest = self._usable_store().store_jobs(entries, replace=replace)

@@ -47,10 +47,10 @@ class TriggeringVerbs(StoringVerbs, QueryVerbs):
         the call is refused, unless `even_if_paused` permits the wait. `data` may be a value of the job's `data_type`,
         if the job's class is known in this process.
 
-        `debounce_key`: of the calls for this job with the same key, at most one waits for its fire in the whole
-        cluster. A later call takes the place of the one that waits, with its own data and `delay`; with
-        `keep_waiting` the one that waits stays as it is, and the call returns its handle. An execution that has begun
-        does not wait any more. The handle is about the latest execution for the key since the call.
+        With a `debounce_key`, at most one call for this job and this key waits for its fire, in the whole cluster. A
+        later call replaces the waiting one, with its own data and `delay`. With `keep_waiting`, the waiting call stays,
+        and the later call returns a handle for it. An execution that has started no longer waits. The handle refers to
+        the latest execution for the key since the call.
 
         Raises:
             JobNotFoundError: the job is not stored.
@@ -62,7 +62,7 @@ class TriggeringVerbs(StoringVerbs, QueryVerbs):
         job_key = checked_key(key, JobKey)
         if debounce_key is None:
             if keep_waiting:
-                raise InvalidValueError("keep_waiting: needs a debounce_key, which says what a call waits for")
+                raise InvalidValueError("keep_waiting: needs a debounce_key, which identifies the call that waits")
             return self._by_hand(job_key, data, delay, even_if_paused=even_if_paused)
         return self._debounced(job_key, data, delay, even_if_paused, debounce_key, keep_waiting)
 

@@ -21,6 +21,8 @@ import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
 from quartzpy.cli.main import main
+from quartzpy.config import SchedulerConfig
+from quartzpy.store.sql.store import SqlJobStore
 from tests.cluster.app import Quick
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,6 +156,28 @@ def test_the_state_tables_to_read_and_as_json(postgres_dsn: str, make_client: Ca
 
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+def test_the_state_of_a_node_follows_from_the_age_of_its_last_check_in(postgres_dsn: str, run: Run) -> None:
+    ages = {"a": "0 s", "b": "15 s", "c": "106 s"}
+    store = SqlJobStore(postgres_dsn, SchedulerConfig(name="ages"))
+    store.open()
+    seconds = timedelta(seconds=1)
+    for instance_id in ages:
+        store.register(instance_id, host="h", pid=1, checkin_interval=5 * seconds, window=20 * seconds)
+    with psycopg.connect(postgres_dsn.replace("+psycopg", "")) as connection:
+        for instance_id, age in ages.items():
+            connection.execute(
+                "UPDATE qrtz_scheduler_state SET last_checkin = now() - %s::interval"
+                " WHERE sched_name = 'ages' AND instance_id = %s",
+                (age, instance_id),
+            )
+    try:
+        status, text, _ = run("nodes", "--dsn", postgres_dsn, "--name", "ages", "--json")
+    finally:
+        store.close()
+    states = {node["node"]: node["state"] for node in json.loads(text)}
+    assert (status, states) == (0, {"a": "alive", "b": "late", "c": "dead"})
 
 
 class Telling(Job):

@@ -65,7 +65,7 @@ def test_both_day_fields_and_hashed_values(capsys: pytest.CaptureFixture[str]) -
     assert "Fri 2026-11-13" in run(capsys, "0 0 13 * fri", "--day-and", *common)[1]
     assert "Wed 2026-05-13" in run(capsys, "0 0 0 13 * SUN", "--day-or", "-n", "3", "--after", "2026-05-04")[1]
     assert "at 00:18 (UTC)" in run(capsys, "H 0 * * *", "--seed", "x", *common)[1]
-    assert "'H' stands for a value that follows from a seed" in run(capsys, "H 0 * * *", *common)[2]
+    assert "'H' is a value that is derived from a seed" in run(capsys, "H 0 * * *", *common)[2]
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,12 @@ def test_django_schedules_inside_atomic_and_runs_a_node(
     assert python(django_project, "-c", DJANGO_SETTINGS + DJANGO, url=url).strip().endswith("done")
 
 
-def test_the_tests_of_the_django_page_pass(django_project: Path, fresh_database: Callable[[], str]) -> None:
-    program = DJANGO_SETTINGS + "from django.core.management import call_command; call_command('test', 'billing')"
-    python(django_project, "-c", program, url=fresh_database())
+@pytest.mark.parametrize("options", ["", ", parallel=2"], ids=["one process", "parallel"])
+def test_the_tests_of_the_django_page_pass(
+    django_project: Path, fresh_database: Callable[[], str], options: str
+) -> None:
+    program = f"from django.core.management import call_command; call_command('test', 'billing'{options})"
+    python(django_project, "-c", DJANGO_SETTINGS + program, url=fresh_database())
 
 
 def test_celery_gets_one_task_with_the_id_of_the_fire(

@@ -86,6 +86,18 @@ def outcomes(scheduler: Scheduler) -> list[Outcome | None]:
     return [record.outcome for record in reversed(list(scheduler.executions()))]
 
 
+def test_the_records_that_handles_return_have_the_log(scheduler: Scheduler) -> None:
+    handle = scheduler.schedule_job(Logs, name="job", capture_logs="INFO")
+    triggered = handle.trigger()
+    record = triggered.wait(SOON)
+    assert (record.log or "").endswith("attempt 1")
+    found = triggered.record
+    assert found is not None
+    assert (found, found.log) == (record, record.log)
+    scheduled = scheduler.schedule_job(Logs, timedelta(seconds=0.2), name="scheduled", capture_logs="INFO")
+    assert (scheduled.wait(SOON).log or "").endswith("attempt 1")
+
+
 def test_the_log_of_an_execution_can_be_read(scheduler: Scheduler) -> None:
     run(scheduler, Logs)
     [record] = scheduler.executions()

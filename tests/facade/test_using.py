@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -19,11 +19,13 @@ from quartzpy.errors import (
     JobNotFoundError,
     ObjectAlreadyExistsError,
     SchedulerStateError,
+    SchemaError,
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
 from tests.database import Server
 from tests.facade import jobs
+from tests.facade.test_liveness import until
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
@@ -34,6 +36,9 @@ KEY = TriggerKey("t", "DEFAULT")
 @pytest.fixture
 def url(postgres_dsn: str) -> str:
     return postgres_dsn
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 def a_job(kind: Any = jobs.Recorded, name: str = "job", **values: Any) -> JobDetail:
@@ -247,6 +252,79 @@ def test_other_nodes_hear_of_it_with_the_commit(
             connection.commit()
         delays.append(jobs.next_run().fire_time - committed)
     assert sorted(delays)[3] < timedelta(milliseconds=250), delays
+
+
+def test_the_scheduler_needs_no_connection_to_its_own_database(client: Scheduler, engine: Engine) -> None:
+    elsewhere = Scheduler("postgresql+psycopg://nobody@127.0.0.1:1/none", name=client.name)
+    with engine.begin() as connection:
+        inside = elsewhere.using(connection)
+        inside.schedule_job(a_job(), SimpleTrigger("t", start_time=datetime.now(UTC) + HOUR))
+        inside.pause_trigger(KEY)
+    assert client.trigger_state(KEY) is PublicState.PAUSED
+    elsewhere.shutdown()
+
+
+def test_a_database_without_tables_is_refused(client: Scheduler, fresh_database: Callable[[], str]) -> None:
+    with psycopg.connect(fresh_database().replace("+psycopg", "")) as connection:
+        with pytest.raises(SchemaError, match="quartzpy db upgrade"):
+            client.using(connection).schedule_job(a_job(), SimpleTrigger("t"))
+        assert connection.execute("SELECT 1").fetchone() == (1,), "the transaction is still usable"
+
+
+def test_sync_is_part_of_the_transaction(client: Scheduler, engine: Engine) -> None:
+    with engine.begin() as connection:
+        # Without lock rows, as before the first use of a scheduler's name.
+        connection.execute(text("DELETE FROM qrtz_locks WHERE sched_name = :name"), {"name": client.name})
+    with engine.connect() as connection:
+        plan = client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
+        assert plan
+        assert not client.check_exists(KEY)
+        connection.rollback()
+    assert not client.check_exists(KEY)
+    with engine.begin() as connection:
+        client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
+    assert client.check_exists(KEY)
+
+
+def test_a_sync_that_fails_changes_nothing_in_the_transaction(
+    client: Scheduler, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise LookupError("in the middle")
+
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO orders VALUES (1)"))
+        with monkeypatch.context() as patch:
+            patch.setattr("quartzpy.store.sql.scheduling.own", refuse)
+            with pytest.raises(LookupError, match="in the middle"):
+                client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
+        assert client.using(connection).check_exists(KEY) is False
+    assert orders(engine) == 1
+
+
+def test_a_sync_waits_for_one_in_an_open_transaction(client: Scheduler, engine: Engine) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def another() -> None:
+        begun.set()
+        client.sync([(a_job(name="other"), SimpleTrigger("other"))], owner="app")
+        done.set()
+
+    thread = threading.Thread(target=another)
+    with engine.begin() as connection:
+        client.using(connection).sync([(a_job(), SimpleTrigger("t"))], owner="app")
+        thread.start()
+        assert begun.wait(20)
+        until(lambda: waits_for_a_lock(engine))
+        assert not done.is_set()
+    thread.join(20)
+    assert done.is_set()
+    assert client.check_exists(KEY)
+
+
+def waits_for_a_lock(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        return bool(connection.execute(text(WAITING)).scalar_one())
 
 
 @pytest.mark.parametrize("wrong", [None, "postgresql://", object(), 3])

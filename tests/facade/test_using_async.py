@@ -170,6 +170,26 @@ def test_all_verbs_work_inside(client: Scheduler, opened: Opened) -> None:
     asyncio.run(main())
 
 
+def test_sync_is_part_of_the_transaction_and_needs_no_connection_of_its_own(client: Scheduler, opened: Opened) -> None:
+    async def main() -> None:
+        async with opened() as connection:
+            inside = elsewhere.using(given(connection))
+            await inside.sync([(a_job(), SimpleTrigger("t", start_time=later))], owner="app")
+            assert not client.check_exists(KEY), "not before the commit"
+            await connection.rollback()
+        assert not client.check_exists(KEY)
+        async with opened() as connection:
+            inside = elsewhere.using(given(connection))
+            await inside.sync([(a_job(), SimpleTrigger("t", start_time=later))], owner="app")
+            await connection.commit()
+        assert client.check_exists(KEY)
+
+    later = client.nodes().now + HOUR
+    elsewhere = Scheduler("postgresql+psycopg://nobody@127.0.0.1:1/none", name=client.name)
+    asyncio.run(main())
+    elsewhere.shutdown()
+
+
 def test_an_error_leaves_the_transaction_usable_and_nothing_half_done(client: Scheduler, opened: Opened) -> None:
     async def main() -> None:
         async with opened() as connection:

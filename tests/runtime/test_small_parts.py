@@ -8,13 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy.cancellation import Cancellation
+from quartzpy.clock import SystemClock
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
 from quartzpy.runtime.epoch import Epoch, is_held_here
-from quartzpy.runtime.outage import Outage
+from quartzpy.runtime.notification_listener import NotificationListener
+from quartzpy.runtime.outage import Outage, StoreWatch
 from quartzpy.runtime.service import EpochService, Service
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.store.protocol import Node
+from quartzpy.store.ram.store import RamJobStore
 
 
 class ManualClock:
@@ -191,3 +194,18 @@ def test_an_epoch_is_held_here_until_it_is_lost_or_its_scheduler_is_garbage() ->
     del second
     gc.collect()
     assert not is_held_here("a", -2)
+
+
+def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quartzpy.runtime.notification_listener.LONGEST_WAIT", 3600.0)
+    waiting = threading.Event()
+    listener = NotificationListener(
+        "notifications",
+        store=RamJobStore(SystemClock()),
+        on_notification=lambda received: waiting.set(),
+        watch=StoreWatch(logging.getLogger("test"), "node", SystemClock(), lambda: None),
+    )
+    listener.start()
+    assert waiting.wait(10)
+    listener.stop()
+    assert listener.join(30)

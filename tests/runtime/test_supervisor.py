@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from quartzpy.clock import SystemClock
+from quartzpy.events import NodesRecovered
+from quartzpy.listeners import Listeners
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.event_loop import EventLoopThread
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.supervisor import MAX_RESTARTS, Supervised, Supervisor
+from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.runtime.watchdog import Watchdog
 from quartzpy.runtime.worker_pool import WorkerPool
 from tests.runtime.test_small_parts import ManualClock
 
@@ -201,6 +205,59 @@ def test_no_thread_is_overdue_after_the_machine_was_suspended() -> None:
     clock.seconds += 3600
     supervisor.check()
     assert supervisor.failure is None
+
+
+def test_after_a_suspension_of_the_machine_all_services_are_woken() -> None:
+    clock, suspended = ManualClock(), [10.0]
+    services = [Ticking(), Ticking()]
+    supervisor = Supervisor("supervisor", clock, suspended=lambda: suspended[0])
+    supervisor.watch(Doomed(), *services)
+    # Reading two clocks one after the other gives slightly different results.
+    suspended[0] += 0.01
+    supervisor.check()
+    assert not any(service.wakeup.wait(0) for service in services)
+    suspended[0] += 3600
+    supervisor.check()
+    assert all(service.wakeup.wait(0) for service in services)
+    supervisor.check()
+    assert not any(service.wakeup.wait(0) for service in services)
+
+
+def test_a_service_rests_in_a_single_wait_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+    wakeup = Wakeup()
+    monkeypatch.setattr(wakeup._event, "wait", lambda seconds: waits.append(seconds))
+    wakeup.wait(3600)
+    assert waits == [3600]
+
+
+def test_the_watchdog_checks_rarely_while_the_node_runs_no_code_of_its_user() -> None:
+    busy, checks = [True], []
+    watchdog = Watchdog("watchdog", [lambda: checks.append(1)], is_busy=lambda: busy[0])
+    assert watchdog.run_once() == 0.25
+    busy[0] = False
+    assert watchdog.run_once() == 1.0
+    assert len(checks) == 2
+
+
+def test_listeners_are_busy_from_the_event_until_the_end_of_the_call() -> None:
+    called, go_on = threading.Event(), threading.Event()
+    listeners = Listeners()
+    listeners.open("listeners")
+
+    def listen(event: object) -> None:
+        called.set()
+        go_on.wait(30)
+
+    listeners.add_listener(listen)
+    assert not listeners.is_busy
+    listeners.post(NodesRecovered(("node",), 1, 0))
+    assert listeners.is_busy
+    assert called.wait(10)
+    assert listeners.is_busy
+    go_on.set()
+    until(lambda: not listeners.is_busy)
+    listeners.close()
 
 
 def test_a_call_of_health_restarts_a_supervisor_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,8 +174,8 @@ CURES = (
         (
             Edit(
                 f"{_SQL}.rows",
-                '    if decision == "CLAIM":\n',
-                '    if decision == "CLAIM":\n        load_trigger(None)\n',
+                "            claimed.append(_claim(row))\n",
+                "            claimed.append(_claim(row))\n            claimed[-1].load_trigger()\n",
             ),
         ),
         ("tests/facade/test_lost_answers.py::test_a_trigger_that_cannot_be_read_does_not_affect_others",),

@@ -104,7 +104,7 @@ PROTECTIONS = (
             Edit("quartzpy.runtime.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
                 f"{_SQL}.fire",
-                "         AND f.scheduled_time <= node.at\n",
+                "         AND f.scheduled_time <= node.at + %(early)s::interval\n",
                 "",
             ),
         ),
@@ -122,6 +122,30 @@ PROTECTIONS = (
             ),
         ),
         ("tests/store_sql/test_faults.py::test_a_commit_whose_answer_was_lost_is_found_by_a_query",),
+    ),
+    Sabotage(
+        "an_execution_within_a_limit_ends_without_the_lock",
+        "a completion that takes no lock ends an execution that counts for a limit, and nobody unblocks its job",
+        (Edit(f"{_SQL}.plain_completions", "\n           AND r.max_concurrent IS NULL LIMIT 1", " LIMIT 1"),),
+        (
+            "tests/store_sql/test_plain_completions.py"
+            "::test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_its_node_believes",
+        ),
+    ),
+    Sabotage(
+        "a_limit_that_was_added_to_a_claim_is_not_looked_for",
+        "a claim whose job has got a limit since never fires",
+        (Edit(f"{_SQL}.fire", "if limit_was_added and not knows_limits:", "if False:"),),
+        ("tests/store_sql/test_expectations.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
+    ),
+    Sabotage(
+        "what_is_left_behind_a_backlog_is_never_looked_for",
+        "a trigger that is due before those of a backlog waits for its end",
+        (Edit(f"{_SQL}.expectation", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
+        (
+            "tests/store_sql/test_expectations.py"
+            "::test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left",
+        ),
     ),
     Sabotage(
         "a_zombie_frees_blocked_triggers",

@@ -159,7 +159,7 @@ def test_rules_that_lose_a_value_are_refused_before_they_are_stored(kinds: dict[
     ("answer", "message"),
     [
         (lambda wall: wall - timedelta(days=1), "must not return a time before"),
-        (lambda wall: wall + timedelta(microseconds=1), "excludes the times that it returned itself"),
+        (lambda wall: wall + timedelta(microseconds=1), "the calendar excludes times that its next_wall_time returned"),
         (lambda wall: wall.replace(tzinfo=UTC), "must return a datetime without a time zone"),
         (lambda wall: wall.date(), "must return a datetime without a time zone"),
     ],

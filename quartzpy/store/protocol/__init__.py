@@ -64,6 +64,8 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol)
     def within(self, connection: Any) -> JobStore:
         """Return this store inside a transaction of the caller's. It serves only for scheduling, pausing and queries.
 
+        This store need not be open for it.
+
         Raises:
             InvalidValueError: this is no connection that has a transaction, or the store is not on a database.
         """
@@ -71,6 +73,8 @@ class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol)
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
         """Call `work` with the store inside a new transaction, commit it, and return the result.
+
+        Inside a transaction of the caller's, `work` is part of that transaction, and nothing is committed.
 
         Such calls run one after the other, in the whole cluster; no step of a node waits for them. Not reentrant.
         """

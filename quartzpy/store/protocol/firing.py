@@ -58,8 +58,8 @@ class FiringStore(Protocol):
     """The steps that a node repeats continuously.
 
     Each takes the node's epoch. Once the epoch's row is gone, because the node was declared dead, a step changes
-    nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user holds: it passes
-    the row over and says so in its result.
+    nothing and raises `LeaseLostError`. No step waits for a row that an open transaction of a user has locked: it
+    skips the row and reports that in its result.
     """
 
     def acquire(

@@ -13,18 +13,19 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed
 from quartzpy.store.records import Owned, TriggerRecord
-from quartzpy.triggers.upcoming import PreparedTrigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger
 
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
     """A job to store with its triggers; `job` is None if the job is stored already.
 
-    With `keeps_data`, a job that is stored already keeps its stored data.
+    Triggers that are not prepared yet are prepared by the store, before it changes anything or, if there are thousands
+    of them, batch by batch in its transaction. With `keeps_data`, a job that is stored already keeps its stored data.
     """
 
     job: JobDetail | None
-    triggers: Sequence[PreparedTrigger] = ()
+    triggers: Sequence[PreparedTrigger | UnpreparedTrigger] = ()
     keeps_data: bool = False
 
 
@@ -83,6 +84,7 @@ class SchedulingStore(Protocol):
             ObjectAlreadyExistsError: something else is stored under a key and `replace` is false; the message names
                 the differences.
             JobNotFoundError, CalendarNotFoundError: a trigger refers to a job or calendar that is not stored.
+            TriggerNeverFiresError: a trigger has no fire time.
         """
         ...
 
@@ -134,8 +136,8 @@ class SchedulingStore(Protocol):
     def put_calendar(self, name: str, calendar: Calendar, *, replace: bool) -> None:
         """Store a calendar.
 
-        Replacing a calendar voids what was computed from it: the following fire times of the triggers that name it,
-        and the claims on them. The triggers keep their next fire times.
+        Replacing a calendar invalidates the fire times that were computed from it: the following fire times of the
+        triggers that name it, and the claims on them. The triggers keep their next fire times.
 
         Raises:
             ObjectAlreadyExistsError: the calendar is stored already and `replace` is false.

@@ -1,4 +1,4 @@
-"""The methods of `QueryStore` in memory: what is read and listed."""
+"""The methods of `QueryStore` in memory: look-ups and lists."""
 
 from __future__ import annotations
 

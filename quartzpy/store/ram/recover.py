@@ -151,7 +151,7 @@ def _free(tables: Tables, now: datetime, died: Collection[int]) -> tuple[int, in
 
 
 def _repair(tables: Tables) -> int:
-    """Free triggers in a state that says that something holds them when nothing does; return how many were wrong.
+    """Free triggers whose state means that something holds them, if nothing does; return their number.
 
     A COMPLETE trigger whose node died before it could remove it is not wrong: it is removed and not counted.
     """

@@ -20,11 +20,12 @@ from quartzpy.triggers.schedule_hash import schedule_hash
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
 
 
-def store_jobs(tables: Tables, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
-    """Store jobs and triggers; see `JobStore.store_jobs`."""
+def store_jobs(
+    tables: Tables, entries: Sequence[JobEntry], prepared: Sequence[PreparedTrigger], *, replace: bool
+) -> datetime | None:
+    """Store jobs and triggers; see `JobStore.store_jobs`. `prepared` are the triggers of all entries."""
     jobs = [entry.job for entry in entries if entry.job is not None]
     kept = {entry.job.key for entry in entries if entry.job is not None and entry.keeps_data}
-    prepared = [trigger for entry in entries for trigger in entry.triggers]
     _check_jobs(tables, jobs, replace)
     _check_triggers(tables, prepared, {job.key for job in jobs})
     if not replace:

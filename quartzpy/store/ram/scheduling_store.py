@@ -1,4 +1,4 @@
-"""The methods of `SchedulingStore` in memory: what is stored, paused and removed."""
+"""The methods of `SchedulingStore` in memory, which store, pause and remove."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class RamSchedulingStore(LockedTables):
     """Stores, replaces, pauses and removes jobs, triggers and calendars."""
 
     def store_jobs(self, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
+        prepared = [one.prepared() for entry in entries for one in entry.triggers]
         with self._lock:
-            return scheduling.store_jobs(self._tables, entries, replace=replace)
+            return scheduling.store_jobs(self._tables, entries, prepared, replace=replace)
 
     def modify_job(
         self, key: JobKey, change: Callable[[JobDetail], JobDetail], *, keeps_data: bool

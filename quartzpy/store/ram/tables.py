@@ -291,7 +291,7 @@ class Tables:
         return None if limit is None else max(0, limit - self._running[row.job.key, row.concurrency_key])
 
     def is_blocked(self, row: TriggerRow) -> bool:
-        """Tell whether a trigger waits because as many executions run as its job allows for its concurrency key."""
+        """Return True if the trigger has to wait because its job is at its limit for the trigger's concurrency key."""
         return row.job.overlap_policy is OverlapPolicy.BLOCK and self.free_slots(row) == 0
 
     def claim(self, row: FiredRow) -> None:

@@ -6,6 +6,7 @@ The statements of a verb run between savepoints of that transaction. Each kind o
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import psycopg
 from psycopg import pq
 from sqlalchemy import Connection
-from sqlalchemy.orm import Session, scoped_session
 
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
 from quartzpy.store.sql.flight import AnyConnection, Result, Send, fly, undo
@@ -94,10 +94,8 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
     """
     if isinstance(given, ExternalTransaction):
         return given
-    if isinstance(given, scoped_session):
-        given = given()
-    if isinstance(given, Session):
-        given = given.connection()
+    if not isinstance(given, Connection | psycopg.Connection):
+        given = _connection_of_session(given)
     if isinstance(given, Connection):
         if not given.in_transaction():
             # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing.
@@ -119,3 +117,15 @@ def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
         driver.execute("SELECT 1")
     check_psycopg(driver)
     return PsycopgTransaction(driver, seconds)
+
+
+def _connection_of_session(given: Any) -> Any:
+    """Return the connection of a SQLAlchemy session, in its transaction; any other object is returned unchanged."""
+    # An object is a session only if its class has been imported, and most nodes do not need the memory of the ORM.
+    if "sqlalchemy.orm" not in sys.modules:
+        return given
+    from sqlalchemy.orm import Session, scoped_session
+
+    if isinstance(given, scoped_session):
+        given = given()
+    return given.connection() if isinstance(given, Session) else given

@@ -25,6 +25,7 @@ from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
+from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
@@ -187,16 +188,17 @@ def recover_misfires(
         return MisfireOutcome(now)
     at = found.rows[0][0]
     late, misfires, spoiled = [], [], []
+    patterns: dict[tuple[Any, ...], SimpleTrigger] = {}
     for row in found.rows[:limit]:
         try:
-            one = _late(row)
+            read = _late(row, patterns)
             misfire = misfired(
-                one.trigger,
-                one.progress,
-                one.calendar,
+                read.trigger,
+                read.progress,
+                read.calendar,
                 now=at,
-                coalesced=one.coalesced,
-                missed_policy=one.missed_policy,
+                coalesced=read.coalesced,
+                missed_policy=read.missed_policy,
             )
         except (UnsupportedKindError, UnknownTimeZoneError) as error:
             logger.warning("trigger %s.%s is left to other nodes: %s", row[1], row[2], error)
@@ -205,7 +207,7 @@ def recover_misfires(
             logger.exception("the next fire time of trigger %s.%s cannot be computed; it is in ERROR", row[1], row[2])
             spoiled.append((row, f"its next fire time cannot be computed: {type(error).__name__}: {error}"))
         else:
-            late.append(one)
+            late.append(read)
             misfires.append(misfire)
     if len(left) > MOST_LEFT:
         left.clear()
@@ -214,12 +216,22 @@ def recover_misfires(
     if not sends:
         return MisfireOutcome(now, more=more)
     written = session.locked(*sends)[-1]
-    moves = [one.to for one in misfires]
-    done = {TriggerKey(name, group) for group, name in written.rows} if misfires else set()
-    handled = {one.to.trigger.key: one.missed for one in misfires if one.to.trigger.key in done}
-    times = [m.progress.next_fire_time for m in moves if m.trigger.key in done and m.progress.next_fire_time]
-    over = tuple(m.trigger.key for m in moves if m.trigger.key in done and m.progress.next_fire_time is None)
-    return MisfireOutcome(now, handled, over, min(times, default=None), more=more)
+    if not misfires:
+        return MisfireOutcome(now, more=more)
+    done = {(group, name) for group, name in written.rows}
+    handled: dict[TriggerKey, Sequence[datetime]] = {}
+    times, over = [], []
+    for one in misfires:
+        trigger, following = one.to.trigger, one.to.progress.next_fire_time
+        if (trigger.group, trigger.name) not in done:
+            continue
+        key = trigger.key
+        handled[key] = one.missed
+        if following is None:
+            over.append(key)
+        else:
+            times.append(following)
+    return MisfireOutcome(now, handled, tuple(over), min(times, default=None), more=more)
 
 
 def _spoil(session: SqlSession, at_node: dict[str, Any], spoiled: Sequence[tuple[tuple[Any, ...], str]]) -> list[Send]:
@@ -271,14 +283,10 @@ def _move(
     ]
 
 
-def _late(row: tuple[Any, ...]) -> _Late:
-    _, group, name, job_group, job_name, *columns = row[:-9]
+def _late(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) -> _Late:
     following, previous, times, generation, calendar, revision, coalesced, place, rule = row[-9:]
-    # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
-    columns[-1] = None
-    trigger = rows.trigger(name, group, job_group, job_name, *columns)
     return _Late(
-        trigger,
+        _trigger(row, patterns),
         TriggerProgress(following, previous, times),
         generation,
         rows.calendar_from_text(calendar) if calendar else None,
@@ -287,3 +295,21 @@ def _late(row: tuple[Any, ...]) -> _Late:
         place,
         _TREATED.get(rule, Missed.MISFIRE),
     )
+
+
+def _trigger(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger]) -> Trigger:
+    """Build the trigger of a row.
+
+    After an outage, thousands of simple triggers may differ only in their names and start times. The first of them is
+    the pattern of the others, so that the equal values are validated once.
+    """
+    _, group, name, job_group, job_name, kind, schedule, description, start_time, end_time, *others = row[:-9]
+    # The data is not decoded: its types may be known to other programs only, and fire times do not depend on it.
+    others[-1] = None
+    equal = (group, job_group, job_name, kind, schedule, description, *others)
+    if end_time is None and (pattern := patterns.get(equal)) is not None:
+        return pattern.like(name, start_time)
+    trigger = rows.trigger(name, group, job_group, job_name, kind, schedule, description, start_time, end_time, *others)
+    if end_time is None and type(trigger) is SimpleTrigger:
+        patterns[equal] = trigger
+    return trigger

@@ -7,7 +7,7 @@ last flight, under TRIGGER_ACCESS, where the steps skip locked rows and so never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_in
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from quartzpy.store import refusals
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.records import Owned
 from quartzpy.store.sql import rows
+from quartzpy.store.sql.batches import bound, computed_ahead
 from quartzpy.store.sql.calendars import held_revisions
 from quartzpy.store.sql.flight import Result, Send
 from quartzpy.store.sql.listen import announcement, news
@@ -41,7 +42,7 @@ from quartzpy.store.sql.settling import (
     key_of,
     state_of,
 )
-from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes
 
 CHUNK = 2_000
 """Rows a statement: large enough that round trips do not count, small enough for a statement's memory."""
@@ -399,7 +400,9 @@ def _triggers(session: SqlSession, prepared: Sequence[PreparedTrigger], *, repla
 def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: bool) -> datetime | None:
     """Store jobs and triggers; see `JobStore.store_jobs`."""
     # All programs lock the rows in the same order, so that two that store the same triggers do not deadlock.
-    prepared = sorted((one for entry in entries for one in entry.triggers), key=lambda one: one.trigger.key)
+    given = sorted((one for entry in entries for one in entry.triggers), key=_order)
+    if len(given) <= CHUNK:
+        given = [one.prepared() for one in given]
     ordinary = True
 
     def work(transaction: Transaction) -> datetime | None:
@@ -408,7 +411,7 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
             for some in _chunks(sorted(jobs, key=lambda job: job.key)):
                 changed += _store_some_jobs(session, transaction, some, replace=replace, keeps_data=keeps_data)
-        return _store_triggers(session, transaction, prepared, replace=replace, changed=changed, ordinary=ordinary)
+        return _store_triggers(session, transaction, given, replace=replace, changed=changed, ordinary=ordinary)
 
     try:
         return session.transaction(work)
@@ -489,10 +492,14 @@ def _differing(compared: Iterable[Result]) -> dict[JobKey, bool]:
     return {JobKey(name, group): other for before in compared for group, name, other in before.rows}
 
 
+def _order(one: PreparedTrigger | UnpreparedTrigger) -> tuple[str, str | None]:
+    return one.trigger.group, one.trigger.name
+
+
 def _store_triggers(
     session: SqlSession,
     transaction: Transaction,
-    prepared: Sequence[PreparedTrigger],
+    given: Sequence[PreparedTrigger | UnpreparedTrigger],
     *,
     replace: bool,
     changed: Sequence[JobKey] = (),
@@ -500,35 +507,39 @@ def _store_triggers(
 ) -> datetime | None:
     """Store triggers and commit; return the earliest fire time. `ordinary`: assume that nothing is paused, limited or
     in manual mode, and check it."""
-    names = {p.trigger.calendar for p in prepared if p.trigger.calendar is not None}
+    names = {one.trigger.calendar for one in given if one.trigger.calendar is not None}
     revisions = held_revisions(session, transaction, names)
-    # Fire times computed from a calendar that was replaced in the meantime are discarded, to be computed again.
-    prepared = [
-        p
-        if p.calendar_revision == revisions.get(p.trigger.calendar or "")
-        else replace_in(p, upcoming=UpcomingFireTimes())
-        for p in prepared
-    ]
-    many = len(prepared) > CHUNK
+    many = len(given) > CHUNK
     settles_later = not session.decides_at_once
     if many and not settles_later:
         # There are too many rows to reconcile under the lock, and usually none needs it.
         settles_later = not (ordinary and transaction.send(session.send(IS_ORDINARY))[0].rows[0][0])
-    stored = [
-        row
-        for some in _chunks(prepared)
-        for row in _store_some_triggers(session, transaction, some, replace=replace, settles_later=settles_later)
-    ]
-    # The other triggers keep their state.
-    began = [row.key for row in stored if not row.is_kept]
+
+    def batch(some: Sequence[PreparedTrigger | UnpreparedTrigger]) -> _Batch:
+        prepared = [_with_current_calendar(one.prepared(), revisions) for one in some]
+        return _Batch(prepared, bound(_triggers(session, prepared, replace=replace, settles_later=settles_later)))
+
+    earliest: datetime | None = None
+    began: list[TriggerKey] = []
+    copies: set[tuple[Any, ...]] = set()
+    prepared: Sequence[PreparedTrigger] = ()
+    for prepared, store in computed_ahead(batch, list(_chunks(given))):
+        stored = _store_some_triggers(session, transaction, prepared, store, replace=replace)
+        times = [row.next_fire_time for row in stored if row.next_fire_time is not None]
+        earliest = min(times if earliest is None else [earliest, *times], default=None)
+        if many:
+            copies.update(row.copies for row in stored)
+        else:
+            # The other triggers keep their state.
+            began = [row.key for row in stored if not row.is_kept]
     last = _settle_jobs(session, changed) if session.decides_at_once else []
     if changed:
         # A rate limit that was raised, for example, lets triggers fire earlier than nodes expect.
         last.append(news(session))
     if settles_later:
-        last += [news(session)] if prepared else []
+        last += [news(session)] if given else []
     elif many:
-        last += _check_many(session, {row.copies for row in stored})
+        last += _check_many(session, copies)
         last += [news(session)]
     elif began:
         last += [session.send(SETTLE_NEW, **_keys(began)), *_announcement(session, prepared)]
@@ -538,37 +549,55 @@ def _store_triggers(
         transaction.commit(*last)
     except psycopg.errors.DivisionByZero as error:
         raise _NotOrdinaryError("a job or trigger was paused, limited or redefined in the meantime") from error
-    return min((row.next_fire_time for row in stored if row.next_fire_time is not None), default=None)
+    return earliest
+
+
+class _Batch(NamedTuple):
+    """Triggers to be stored by one statement."""
+
+    prepared: Sequence[PreparedTrigger]
+    store: Send
+
+
+def _with_current_calendar(prepared: PreparedTrigger, revisions: Mapping[str, int]) -> PreparedTrigger:
+    if prepared.calendar_revision == revisions.get(prepared.trigger.calendar or ""):
+        return prepared
+    # Fire times computed from a calendar that was replaced in the meantime are discarded, to be computed again.
+    return replace_in(prepared, upcoming=UpcomingFireTimes())
 
 
 class _StoredTrigger(NamedTuple):
     """A trigger after it was stored. `is_kept`: it was stored already, with the same schedule."""
 
-    key: TriggerKey
+    group: str
+    name: str
     is_kept: bool
     next_fire_time: datetime | None
     copies: tuple[Any, ...] = ()
     """Its job's key, and what it has copies of."""
+
+    @property
+    def key(self) -> TriggerKey:
+        return TriggerKey(self.name, self.group)
 
 
 def _store_some_triggers(
     session: SqlSession,
     transaction: Transaction,
     prepared: Sequence[PreparedTrigger],
+    store: Send,
     *,
     replace: bool,
-    settles_later: bool,
 ) -> list[_StoredTrigger]:
     """Store triggers, or check that they are stored with the same values."""
-    sends = [_triggers(session, prepared, replace=replace, settles_later=settles_later)]
+    sends = [store]
     if replace:
         sends.append(session.send(VOID_CLAIMS, **_keys(p.trigger.key for p in prepared)))
     sent = transaction.send(*sends)[0]
-    stored = [_StoredTrigger(TriggerKey(row[1], row[0]), row[2], row[3], row[4:]) for row in sent.rows]
-    there = {one.key for one in stored}
-    missing = [p for p in prepared if p.trigger.key not in there]
-    if missing:
-        stored += _same_triggers(session, transaction, missing)
+    stored = [_StoredTrigger(row[0], row[1], row[2], row[3], row[4:]) for row in sent.rows]
+    if len(stored) < len(prepared):
+        there = {(one.group, one.name) for one in stored}
+        stored += _same_triggers(session, transaction, [p for p in prepared if _order(p) not in there])
     return stored
 
 
@@ -594,7 +623,7 @@ def _same_triggers(
         record = known.get(p.trigger.key)
         refuse_other_trigger(p, record)
         at = None if record is None else record.progress.next_fire_time
-        same.append(_StoredTrigger(p.trigger.key, is_kept=True, next_fire_time=at))
+        same.append(_StoredTrigger(p.trigger.group, p.trigger.key.name, is_kept=True, next_fire_time=at))
     return same
 
 

@@ -143,6 +143,9 @@ class SqlJobStore:
         return inside
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        if isinstance(self._session, WithinSession):
+            with self._session.together(LockName.SYNC_ACCESS):
+                return work(self)
         try:
             with self._connections.begin_job_transaction(is_ours=True) as connection:
                 inside = self.within(connection)

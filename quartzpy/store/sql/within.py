@@ -7,17 +7,21 @@ to run while one of its triggers is stored in this way, the next `acquire` notic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import psycopg
 
-from quartzpy.store.sql.database import translate
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.store.sql.database import LockRowMissingError, translate
 from quartzpy.store.sql.external import RELEASE, SAVE, ExternalTransaction
 from quartzpy.store.sql.flight import Result, Send
-from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.locks import MAKE, LockName
 from quartzpy.store.sql.session import SqlSession, Transaction
 
+# The name differs from that of the steps: after an error, the savepoint of a step continues to exist.
+SAVE_ALL, RELEASE_ALL = b"SAVEPOINT quartzpy_all", b"RELEASE SAVEPOINT quartzpy_all"
+UNDO_ALL = b"ROLLBACK TO SAVEPOINT quartzpy_all"
 NO_LOCK = "SELECT 1 WHERE %(lock)s <> ''"
 _T = TypeVar("_T")
 
@@ -55,6 +59,33 @@ class WithinSession(SqlSession):
                 return work(transaction)
         finally:
             transaction.roll_back_unless_committed()
+
+    @contextmanager
+    def together(self, name: LockName) -> Iterator[None]:
+        """Let the steps of the block take effect as a whole, under a lock that is held until the caller's commit."""
+        self._run(SAVE_ALL)
+        try:
+            self._take(super().lock(name))
+            yield
+        except BaseException:
+            with suppress(StoreUnavailableError):
+                # The first error counts, also if the transaction has ended because of it.
+                self._run(UNDO_ALL)
+            raise
+        self._run(RELEASE_ALL)
+
+    def _take(self, lock: Send) -> None:
+        try:
+            self.unlocked(lock)
+        except LockRowMissingError:
+            # No node or client has opened this store yet. The rows are made in a transaction of their own, because
+            # uncommitted ones would block everybody who opens it.
+            super().unlocked(self.send(MAKE, names=list(LockName)))
+            self.unlocked(lock)
+
+    def _run(self, statement: bytes) -> None:
+        with _translated():
+            self._transaction.fly([], begin=statement, commit=None)
 
     def _between_savepoints(self, sends: Sequence[Send]) -> list[Result]:
         with _translated():

@@ -88,13 +88,15 @@ reruns AS (
            'simple',
            '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+         WHERE p.sched_name = %(sched)s
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
  OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+         WHERE p.sched_name = %(sched)s
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'RECOVERING_JOBS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,
@@ -122,13 +124,15 @@ continued AS (
            'simple',
            '{"interval_us": 0, "repeat_count": 0}',
            CASE WHEN 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+         WHERE p.sched_name = %(sched)s
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
  OR j.mode = 'DISABLED'
                 THEN 'PAUSED' ELSE 'WAITING' END,
            j.mode = 'DISABLED' AND NOT 
-EXISTS (SELECT FROM qrtz_paused_trigger_groups p WHERE p.sched_name = f.sched_name
+EXISTS (SELECT FROM qrtz_paused_trigger_groups p
+         WHERE p.sched_name = %(sched)s
            AND (p.scope = 'ALL' OR (p.scope = 'TRIGGER' AND p.group_name = 'CONTINUATIONS')
                 OR (p.scope = 'JOB' AND p.group_name = f.job_group)))
 ,

@@ -1,0 +1,62 @@
+"""The packages that are imported by `import quartzpy` and by a node: each takes memory in every process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+IMPORT = """
+import json, sys
+import quartzpy
+print(json.dumps(sorted(sys.modules)))
+"""
+NODE = """
+import json, sys, threading
+import psycopg
+from quartzpy import Scheduler, job
+
+ran = threading.Event()
+
+@job(type_name="work")
+def work() -> None:
+    ran.set()
+
+scheduler = Scheduler(sys.argv[1])
+scheduler.start()
+scheduler.schedule_job(work, "* * * * * ?")
+assert ran.wait(60)
+plain = sys.argv[1].replace("+psycopg", "")
+with psycopg.connect(plain) as connection:
+    scheduler.using(connection).trigger_job("work")
+scheduler.shutdown()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def imported(program: str, *arguments: str) -> set[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout))
+
+
+def test_import_quartzpy_does_not_import_the_database_driver() -> None:
+    assert not imported(IMPORT).intersection({"sqlalchemy", "psycopg", "alembic", "multiprocessing"})
+
+
+def test_a_node_does_not_import_what_it_does_not_need(postgres_dsn: str) -> None:
+    modules = imported(NODE, postgres_dsn)
+    assert "sqlalchemy" in modules
+    unneeded = {
+        "sqlalchemy.orm",
+        "sqlalchemy.ext",
+        "alembic",
+        "rich",
+        "multiprocessing",
+        "quartzpy.testing",
+        "quartzpy.embedded",
+        "quartzpy.store.ram",
+    }
+    assert not modules.intersection(unneeded)
