@@ -71,7 +71,7 @@ class JobExecutionContext:
         self._fired = fired
         self._execution = execution
         self._data_type = data_type
-        self._kept: dict[Any, Any] | None = None
+        self._values: dict[Any, Any] | None = None
         self.scheduler = scheduler
         self.job_instance = job_instance
         self.instance_id = instance_id
@@ -403,13 +403,13 @@ class JobExecutionContext:
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a value in memory until the execution ends."""
-        if self._kept is None:
-            self._kept = {}
-        self._kept[key] = value
+        if self._values is None:
+            self._values = {}
+        self._values[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value that `put` stored under `key` in this execution, or `default`."""
-        return default if self._kept is None else self._kept.get(key, default)
+        return default if self._values is None else self._values.get(key, default)
 
 
 def _reason(reason: str) -> str:

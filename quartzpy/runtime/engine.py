@@ -175,7 +175,7 @@ class Engine:
             checked_in=self._checked_in,
             recovered=self._recovered,
             rejoin=self._rejoin,
-            keeps_house=lambda: self._capacity.keeps_house,
+            performs_maintenance=lambda: self._capacity.performs_maintenance,
         )
         self._notifications = NotificationListener(
             f"{name}-notifications", store=store, on_notification=self._on_notification, watch=watch

@@ -63,9 +63,9 @@ class Executors:
             if executor.processes is not None:
                 executor.processes.keep_running()
 
-    def room(self) -> dict[str, int]:
+    def headroom(self) -> dict[str, int]:
         """Return the number of executions that each executor can take now."""
-        return {name: executor.pool.room for name, executor in self._all.items()}
+        return {name: executor.pool.headroom for name, executor in self._all.items()}
 
     def is_worth_filling(self, at_most: int) -> bool:
         """Return whether an executor has room for so many executions that it is worth to fetch them now."""
