@@ -26,7 +26,7 @@ def exclude_quartzpy_tables(
     """A filter for alembic's `include_name` that leaves out all tables whose names begin with `table_prefix`.
 
     Args:
-        include_name: your own filter, which is asked about everything else.
+        include_name: your own filter, which is called for all other names.
         table_prefix: the scheduler's setting `table_prefix`.
 
     Raises:

@@ -245,7 +245,7 @@ class SchedulerConfig:
     """The time between two check-ins. Each check-in renews the node's lease."""
 
     failure_window: Converted[Span, timedelta] = Converted(timedelta(seconds=20))
-    """The time without a check-in after which the other nodes may declare this node dead, whatever their own settings.
+    """The time without a check-in after which the other nodes may declare this node dead; theirs do not matter.
     The node's lease is three quarters of it."""
 
     max_node_deaths: int = 3

@@ -328,12 +328,12 @@ class JobExecutionContext:
 
         `context.progress(0.4, "reading")` and `context.progress(4, 10, "reading")` both report 40 %. The records of
         `scheduler.running()` show the latest report, on all nodes, as `progress` and `progress_message`. The call only
-        remembers the values; the node stores them in the background, at most once a second, so that a job may report
-        as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
+        keeps the values in memory; the node stores them in the background, at most once a second, so that a job may
+        report as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
 
         Raises:
-            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or no number, or the
-                message is no text of at most 1,000 characters.
+            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or not a number, or the
+                message is not a text of at most 1,000 characters.
         """
         self._execution.report_progress(Progress.of(done, total, message))
 
