@@ -24,7 +24,8 @@ from quartzpy.events import (
 )
 from quartzpy.execution_log import ExecutionLogger
 from quartzpy.instants import Span, as_span
-from quartzpy.job import JobTypes, checked_defaults
+from quartzpy.job import JobTypes
+from quartzpy.job_defaults import checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging

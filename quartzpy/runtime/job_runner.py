@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from quartzpy.captured_logs import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
 from quartzpy.config import ExecutorKind
-from quartzpy.context import JobExecutionContext, RunningExecution
+from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidJobError
 from quartzpy.events import SchedulerError
 from quartzpy.job import Job, JobTypes
@@ -23,6 +23,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.log_levels import level_number
 from quartzpy.middleware import Middleware
 from quartzpy.progress import Progress
+from quartzpy.running_execution import RunningExecution
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.error_text import describe

@@ -14,7 +14,8 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidValueError
 from quartzpy.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.instants import Span, as_span
-from quartzpy.job import JobTypes, checked_defaults, job_types
+from quartzpy.job import JobTypes, job_types
+from quartzpy.job_defaults import checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
