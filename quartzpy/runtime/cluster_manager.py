@@ -49,7 +49,7 @@ class ClusterManager(EpochService):
         recovered: Callable[[RecoveryOutcome], None],
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
-        keeps_house: Callable[[], bool],
+        performs_maintenance: Callable[[], bool],
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = max(self.period, config.checkin_interval.total_seconds())
@@ -61,7 +61,7 @@ class ClusterManager(EpochService):
         self._checked_in = checked_in
         self._recovered = recovered
         self._rejoin = rejoin
-        self._keeps_house = keeps_house
+        self._performs_maintenance = performs_maintenance
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
@@ -105,7 +105,7 @@ class ClusterManager(EpochService):
             self._checked_in()
         elif not self._has_more_to_purge:
             return self.period
-        if not self._keeps_house():
+        if not self._performs_maintenance():
             return self.period
         self._repair(self._clock.monotonic())
         return self._purge(self._clock.monotonic())
