@@ -123,7 +123,7 @@ class Engine:
             deadlines=self._deadlines,
             listeners=listeners,
             store=store,
-            unblocked=self._unblocked,
+            unblocked=self.scheduling_changed,
             scheduler=scheduler,
             ended=self._ended,
             freed=self._freed,
@@ -136,9 +136,8 @@ class Engine:
         self._completer = Completer(
             f"{name}-completer",
             **common,
-            unblocked=self._unblocked,
+            unblocked=self.scheduling_changed,
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
-            epoch_lost=lambda execution: self._on_epoch_lost(execution.epoch),
             watch=watch,
             recorded_some=self._announcer.announce,
             paused=self._paused,
@@ -176,7 +175,7 @@ class Engine:
             checked_in=self._checked_in,
             recovered=self._recovered,
             rejoin=self._rejoin,
-            keeps_house=lambda: self._capacity.keeps_house,
+            performs_maintenance=lambda: self._capacity.performs_maintenance,
         )
         self._notifications = NotificationListener(
             f"{name}-notifications", store=store, on_notification=self._on_notification, watch=watch
@@ -306,9 +305,6 @@ class Engine:
         if self._runner.running():
             asked = self._store.cancel_requests(self._present_epoch().node)
             self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
-
-    def _unblocked(self, earliest: datetime) -> None:
-        self.scheduling_changed(earliest)
 
     def _paused(self, key: JobKey) -> None:
         logger.warning("job %s is paused: too many executions in a row have failed (pause_after_failures)", key)
