@@ -281,12 +281,14 @@ class Check:
             if life is None:
                 self.report.wrong("unexpected", f"{about_text(run.about)}: a trigger that nobody scheduled")
                 continue
-            if run.trigger in self.lives and run.about != (run.trigger, run.instant):
+            # Execution keys are in whole milliseconds.
+            named = run.trigger, run.instant - run.instant % 1_000_000
+            if run.trigger in self.lives and run.about != named:
                 self.report.wrong("labels_lie", f"{about_text(run.about)}: its execution key is {run.execution_key}")
             if life.never:
                 self.report.wrong("rolled_back_ran", about_text(run.about))
                 continue
-            coalesced_fire_times = set(run.coalesced_fire_times) - {instant}
+            coalesced_fire_times = set(run.coalesced_fire_times) - {run.instant}
             if instant not in known[key] and not (coalesced_fire_times and coalesced_fire_times <= known[key]):
                 self.report.wrong("unexpected", f"{about_text(run.about)}: no such instant, fire_id {run.fire_id}")
             fired = self.records.boottime(run.fired)

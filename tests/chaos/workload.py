@@ -6,7 +6,7 @@ answer was lost. What follows from it is computed by the checker from these line
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -127,14 +127,25 @@ def _bursts(start: datetime, size: range) -> Iterator[Planned]:
     """
     for name, recovers in (("burst", True), ("burst-not-recovered", False)):
         yield _together(start, name, size, 2.0, 0, recovers)
-    yield _together(start, "burst-long", range(4), 14.0, 2500, True)
+    # The pools have measured by then that the others are short.
+    yield _together(start + timedelta(seconds=10), "burst-long", range(4), 16.0, 2500, True, priorities=(6,))
 
 
-def _together(start: datetime, name: str, numbers: range, period: float, ms: int, recovers: bool) -> Planned:
-    """A job of the pool for bursts, with triggers that are all due at one instant."""
+def _together(
+    start: datetime, name: str, numbers: range, period: float, ms: int, recovers: bool, priorities: Sequence[int] = (7, 5)
+) -> Planned:
+    """A job of the pool for bursts, with triggers that are all due at one instant.
+
+    Half of the short executions come before the long ones, and half of them after.
+    """
     span = timedelta(seconds=period)
     names = [f"{name}-{i}" for i in numbers]
-    triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
+    triggers = tuple(
+        SimpleTrigger(
+            n, GROUP, interval=span, repeat_count=None, start_time=start, priority=priorities[i % len(priorities)]
+        )
+        for i, n in enumerate(names)
+    )
     job = JobDetail(jobs.Plain, name, GROUP, data={"ms": ms}, executor="burst", requests_recovery=recovers)
     flags = {"serial": False, "recovers": recovers, "policy": "exact", "slack": 4}
     return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
