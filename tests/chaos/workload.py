@@ -132,7 +132,13 @@ def _bursts(start: datetime, size: range) -> Iterator[Planned]:
 
 
 def _together(
-    start: datetime, name: str, numbers: range, period: float, ms: int, recovers: bool, priorities: Sequence[int] = (7, 5)
+    start: datetime,
+    name: str,
+    numbers: range,
+    period: float,
+    ms: int,
+    recovers: bool,
+    priorities: Sequence[int] = (7, 5),
 ) -> Planned:
     """A job of the pool for bursts, with triggers that are all due at one instant.
 
