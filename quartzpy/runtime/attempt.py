@@ -93,6 +93,11 @@ class Attempt(EndingExecution):
         completion = Completion(self.fired, now, now, Outcome.SNOOZED, error=HANDED_BACK, retry_after=timedelta())
         self.runner.end_as(self, completion)
 
+    def cancel_before_start(self) -> None:
+        """End an execution that has not begun, and that was asked to stop: it does not run anywhere."""
+        now = self.runner.store_time.now()
+        self.runner.end_as(self, Completion(self.fired, now, now, Outcome.CANCELLED))
+
     # --- before the job
 
     def _run(self) -> None:

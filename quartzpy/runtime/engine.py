@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -304,6 +305,8 @@ class Engine:
     def _apply_cancel_requests(self) -> None:
         if self._runner.running():
             asked = self._store.cancel_requests(self._present_epoch().node)
+            for attempt in self._executors.remove(asked):
+                attempt.cancel_before_start()
             self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
 
     def _paused(self, key: JobKey) -> None:
@@ -345,8 +348,19 @@ class Engine:
 
     def _hand_back(self, patience: float) -> None:
         """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
-        for attempt in self._executors.take_back(patience):
-            attempt.hand_back()
+        attempts = self._executors.take_back(patience)
+        if not attempts:
+            return
+        asked: set[int] = set()
+        # The executions are no longer in the pool, so they have to be ended whatever this question meets.
+        with suppress(Exception):
+            asked = self._store.cancel_requests(attempts[0].epoch.node)
+        for attempt in attempts:
+            # The request is a part of the row that the completion deletes: the run that follows would not know of it.
+            if attempt.fired.fire_id in asked:
+                attempt.cancel_before_start()
+            else:
+                attempt.hand_back()
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         # Most nodes have no process pool, and do not need multiprocessing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import cast
 
@@ -81,6 +81,15 @@ class Executors:
         """Remove the executions that wait for a slot and do not get one soon; see `WorkerPool.take_back`."""
         taken = [task for executor in self._all.values() for task in executor.pool.take_back(patience)]
         return cast("list[Attempt]", taken)
+
+    def remove(self, fire_ids: Collection[int]) -> list[Attempt]:
+        """Remove those of these executions that wait for a slot; see `WorkerPool.remove`."""
+        removed = [
+            task
+            for executor in self._all.values()
+            for task in executor.pool.remove(lambda task: cast("Attempt", task).fired.fire_id in fire_ids)
+        ]
+        return cast("list[Attempt]", removed)
 
     @property
     def occupied(self) -> int:

@@ -41,9 +41,9 @@ class StoreTime:
         that of the answer that took the least time. Old answers are forgotten, because clocks drift.
         """
         at_least, at_most = now - answered, now - asked_at
-        known = self._earliest
-        if known is None or at_most < known:
-            # The first answer, or the store's clock was set back.
+        known, before = self._earliest, self._earlier
+        if known is None or at_most < known or (before is not None and at_most < before):
+            # The first answer, or the store's clock was set back: no bound of an earlier answer holds any more.
             self._earliest, self._earlier, self._window_began_at = at_least, None, answered
         elif answered - self._window_began_at > WINDOW:
             self._earliest, self._earlier, self._window_began_at = at_least, known, answered

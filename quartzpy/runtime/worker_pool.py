@@ -136,6 +136,17 @@ class WorkerPool:
             self._pace.stalled()
             return [self._tasks.pop() for _ in range(waiting)]
 
+    def remove(self, chosen: Callable[[Task], bool]) -> list[Task]:
+        """Remove the tasks that wait for a slot and are `chosen`. Their slots remain occupied, as in `take_back`."""
+        with self._lock:
+            waiting = self._waiting()
+            if waiting <= 0:
+                return []
+            last = [self._tasks.pop() for _ in range(waiting)]
+            removed = [task for task in last if chosen(task)]
+            self._tasks.extend(task for task in reversed(last) if not chosen(task))
+            return removed
+
     def _waiting(self) -> int:
         return min(len(self._tasks), self._occupied - self.size)
 
