@@ -16,7 +16,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
-from quartzpy.store.sql import rate_limits
+from quartzpy.store.sql.steps import rate_limits
 from tests.chaos import plans
 from tests.chaos.flights import Flight, FlightReader, changed_nothing, kind_of
 from tests.chaos.network import Network

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
+from quartzpy.execution.pace import Pace
 from quartzpy.runtime.engine import Engine
-from quartzpy.runtime.pace import Pace
 
 MakeScheduler = Callable[..., Scheduler]
 SOON = timedelta(seconds=20)

@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy.cancellation import Cancellation
 from quartzpy.clock import SystemClock
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
-from quartzpy.runtime.epoch import Epoch, is_held_here
+from quartzpy.execution.epoch import Epoch, is_held_here
+from quartzpy.jobs.cancellation import Cancellation
 from quartzpy.runtime.misfire_handler import rest_in_backlog
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import Outage, StoreWatch
 from quartzpy.runtime.service import EpochService, Service
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.store.protocol import Node
 from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.store_time import StoreTime
 
 
 class ManualClock:
