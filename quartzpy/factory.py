@@ -100,9 +100,9 @@ class Scheduler(BaseScheduler):
     `pool_size` + 3 at once, one more for each job that has a transaction, and two outside the pool.
 
     The settings are those of `SchedulerConfig`. `job_factory` creates the instances of jobs (see
-    `quartzpy.jobs.job_factory`); `middleware` wraps executions (see `quartzpy.jobs.middleware`); `plugins` start and stop
-    with the scheduler (see `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults` are
-    defaults for values of `JobDetail` (`JobDetail.with_defaults` defines the precedence).
+    `quartzpy.jobs.job_factory`); `middleware` wraps executions (see `quartzpy.jobs.middleware`); `plugins` start and
+    stop with the scheduler (see `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults`
+    are defaults for values of `JobDetail` (`JobDetail.with_defaults` defines the precedence).
 
     Raises:
         SettingsError: the URL is wrong, the engine cannot be used, a setting is unknown, or its value is wrong.
