@@ -24,12 +24,12 @@ import psycopg
 from benchmarks.jobs import Nothing
 from benchmarks.server import Server, running_server
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.runtime.fire_requests import refill_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, Node
-from quartzpy.store.sql import connections
-from quartzpy.store.sql.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
+from quartzpy.store.sql.db import connections
+from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, fly
 from quartzpy.store.sql.store import SqlJobStore
 
 NAME = "bench"

@@ -1,7 +1,7 @@
 """quartzpy: a clustered job scheduler for Python over PostgreSQL, in the manner of Quartz."""
 
 from quartzpy import cron
-from quartzpy.async_scheduler import AsyncScheduler
+from quartzpy.aio.async_scheduler import AsyncScheduler
 from quartzpy.calendars.annual import AnnualCalendar
 from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
 from quartzpy.calendars.calendar import Calendar
@@ -10,32 +10,34 @@ from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import DayOfWeek, WeeklyCalendar
-from quartzpy.config import SchedulerConfig
-from quartzpy.context import JobExecutionContext
-from quartzpy.continuation import Continuation, Predecessor
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
 from quartzpy.errors import JobExecutionError, QuartzpyError
+from quartzpy.events.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.factory import Scheduler
-from quartzpy.function_job import JobFunction, job
-from quartzpy.job import (
+from quartzpy.job_data import JobDataMap
+from quartzpy.jobs.builtin import NoOpJob
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.continuation import Continuation, Predecessor
+from quartzpy.jobs.function_job import JobFunction, job
+from quartzpy.jobs.job import (
     Job,
     JobDetail,
     disallow_concurrent_execution,
     persist_job_data_after_execution,
 )
-from quartzpy.job_data import JobDataMap
-from quartzpy.job_factory import InjectingJobFactory
-from quartzpy.jobs import NoOpJob
+from quartzpy.jobs.job_factory import InjectingJobFactory
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.listener_kinds import JobListener, SchedulerListener, TriggerListener
 from quartzpy.matchers import GroupMatcher, KeyMatcher
-from quartzpy.paging import Page, Query
-from quartzpy.rate_limit import RateLimit
-from quartzpy.retry import RetryPolicy
 from quartzpy.runtime.health import HealthState, SchedulerHealth, ThreadHealth
-from quartzpy.scheduler import SchedulerMetadata
+from quartzpy.scheduling.paging import Page, Query
+from quartzpy.scheduling.scheduler import SchedulerMetadata
+from quartzpy.scheduling.verbs.handles import TriggeredExecution
+from quartzpy.scheduling.verbs.scheduled_job import ScheduledJob
 from quartzpy.states import CompletionInstruction, ExecutionState, JobMode, PublicState
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
@@ -47,8 +49,6 @@ from quartzpy.triggers.plain import DateTrigger, IntervalTrigger, at, every
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.simple import SimpleMisfire, SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.handles import TriggeredExecution
-from quartzpy.verbs.scheduled_job import ScheduledJob
 
 __all__ = [
     "AllOf",

@@ -8,14 +8,14 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from quartzpy.clock import SystemClock
-from quartzpy.config import SchedulerConfig
-from quartzpy.config_sources import URL, load_settings
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.sources import URL, load_settings
 from quartzpy.errors import SettingsError
-from quartzpy.job import job_types
-from quartzpy.job_factory import JobFactory, new_instance
-from quartzpy.middleware import Middleware
-from quartzpy.plugin import Plugin
-from quartzpy.scheduler import BaseScheduler
+from quartzpy.jobs.job import job_types
+from quartzpy.jobs.job_factory import JobFactory, new_instance
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.scheduling.plugin import Plugin
+from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class Scheduler(BaseScheduler):
     `pool_size` + 3 at once, one more for each job that has a transaction, and two outside the pool.
 
     The settings are those of `SchedulerConfig`. `job_factory` creates the instances of jobs (see
-    `quartzpy.job_factory`); `middleware` wraps executions (see `quartzpy.middleware`); `plugins` start and stop with
-    the scheduler (see `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults` are
+    `quartzpy.jobs.job_factory`); `middleware` wraps executions (see `quartzpy.jobs.middleware`); `plugins` start and stop
+    with the scheduler (see `quartzpy.plugins`); jobs find `context` in `context.scheduler.context`; `job_defaults` are
     defaults for values of `JobDetail` (`JobDetail.with_defaults` defines the precedence).
 
     Raises:

@@ -17,7 +17,7 @@ from psycopg import sql
 from sqlalchemy import URL
 
 from quartzpy.embedded import EmbeddedPostgres
-from quartzpy.store.sql.database import parse_dsn
+from quartzpy.store.sql.db.database import parse_dsn
 
 DSN_VARIABLE = "QUARTZPY_TEST_DSN"
 IMAGE_VARIABLE = "QUARTZPY_TEST_PG"

@@ -44,7 +44,7 @@ IMMEDIATE = frozenset(
 WAITING = frozenset({"next", "shutdown", "wait", "wait_until_recorded", "wait_until_shut_down"})
 """Methods that may wait for long: each has a thread of its own."""
 BY_HAND = frozenset({"cluster_events", "run", "scheduled_job", "start", "start_delayed", "using"})
-"""Members that `quartzpy.async_scheduler` has in a form of its own."""
+"""Members that `quartzpy.aio.async_scheduler` has in a form of its own."""
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,24 @@ class Module:
         return PACKAGE.joinpath(*self.name.split(".")[1:]).with_suffix(".py")
 
 
-VERBS = "quartzpy.verbs.scheduling:SchedulingVerbs"
+VERBS = "quartzpy.scheduling.verbs.scheduling:SchedulingVerbs"
 MODULES = (
     Module(
         "quartzpy.aio.streams",
         "Streams of events that are awaited.",
-        (Twin("quartzpy.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
+        (Twin("quartzpy.scheduling.cluster_events:ClusterEvents", "AsyncClusterEvents", is_stream=True),),
     ),
     Module(
         "quartzpy.aio.queries",
         "Queries that are awaited.",
-        (Twin("quartzpy.paging:Query", "AsyncQuery", is_lazy=True),),
+        (Twin("quartzpy.scheduling.paging:Query", "AsyncQuery", is_lazy=True),),
     ),
     Module(
         "quartzpy.aio.handles",
         "Handles whose methods are awaited.",
         (
-            Twin("quartzpy.verbs.scheduled_job:ScheduledJob", "AsyncScheduledJob"),
-            Twin("quartzpy.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
+            Twin("quartzpy.scheduling.verbs.scheduled_job:ScheduledJob", "AsyncScheduledJob"),
+            Twin("quartzpy.scheduling.verbs.handles:TriggeredExecution", "AsyncTriggeredExecution"),
         ),
     ),
     Module(
@@ -109,7 +109,7 @@ MODULES = (
     Module(
         "quartzpy.aio.scheduler",
         "The awaitable verbs of a scheduler alone.",
-        (Twin("quartzpy.scheduler:BaseScheduler", "AsyncSchedulerVerbs", base=VERBS),),
+        (Twin("quartzpy.scheduling.scheduler:BaseScheduler", "AsyncSchedulerVerbs", base=VERBS),),
     ),
 )
 
@@ -181,11 +181,11 @@ class Writer:
             self._imports.add(f"from {self._homes[twin.base]} import {base_twin.name}")
             base = f"{base_twin.name}[{variable}]"
         elif twin.source == VERBS:
-            self._imports.add("from quartzpy.aio.calls import AsyncFacade")
+            self._imports.add("from quartzpy.scheduling.async_calls import AsyncFacade")
             base = f"AsyncFacade[{variable}]"
         else:
             kind = "AsyncLazyMirror" if twin.is_lazy else "AsyncMirror"
-            self._imports.add(f"from quartzpy.aio.calls import {kind}")
+            self._imports.add(f"from quartzpy.scheduling.async_calls import {kind}")
             shown = ", ".join(parameters)
             base = f"{kind}[{source_name}[{shown}]], Generic[{shown}]" if parameters else f"{kind}[{source_name}]"
         if twin.is_stream:

@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, JobListener, KeyMatcher, SimpleTrigger, events
+from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, JobListener, KeyMatcher, SimpleTrigger
+from quartzpy.events import events
 from quartzpy.testing import SchedulerHarness
 
 

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.aio.calls import AsyncMirror
 from quartzpy.instants import Span
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.scheduling.async_calls import AsyncMirror
+from quartzpy.scheduling.verbs.handles import TriggeredExecution
+from quartzpy.scheduling.verbs.scheduled_job import ScheduledJob
 from quartzpy.states import Missed
 from quartzpy.store.records import ExecutionRecord
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.handles import TriggeredExecution
-from quartzpy.verbs.scheduled_job import ScheduledJob
 
 
 class AsyncScheduledJob(AsyncMirror[ScheduledJob]):

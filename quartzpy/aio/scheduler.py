@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from quartzpy.aio.calls import VerbThreads
 from quartzpy.aio.transaction import AsyncTransactionVerbs
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
-from quartzpy.config import SchedulerConfig
-from quartzpy.context import JobExecutionContext
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.instants import Span
+from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.keys import JobKey
 from quartzpy.runtime.health import SchedulerHealth
-from quartzpy.scheduler import BaseScheduler, SchedulerMetadata
-from quartzpy.verbs.queries import FireRef
+from quartzpy.scheduling.async_calls import VerbThreads
+from quartzpy.scheduling.scheduler import BaseScheduler, SchedulerMetadata
+from quartzpy.scheduling.verbs.queries import FireRef
 
 _BaseSchedulerT = TypeVar("_BaseSchedulerT", bound=BaseScheduler)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Self
 
-from quartzpy.aio.calls import AsyncMirror
-from quartzpy.cluster_events import ClusterEvent, ClusterEvents
+from quartzpy.scheduling.async_calls import AsyncMirror
+from quartzpy.scheduling.cluster_events import ClusterEvent, ClusterEvents
 
 
 class AsyncClusterEvents(AsyncMirror[ClusterEvents]):

@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quartzpy.aio.calls import VerbThreads
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.scheduling.async_calls import VerbThreads
+from quartzpy.scheduling.transaction_verbs import TransactionVerbs
 from quartzpy.store.protocol import JobStore
-from quartzpy.transaction_verbs import TransactionVerbs
 
 _R = TypeVar("_R")
 
@@ -73,7 +73,7 @@ class AsyncTransactionVerbs(AsyncSchedulingVerbs[TransactionVerbs]):
         store = await self._threads.run_to_end(self._store)
         transaction = self._connection
         if is_asynchronous(transaction):
-            from quartzpy.store.sql.external_async import external_transaction
+            from quartzpy.store.sql.db.external_async import external_transaction
 
             seconds = (self._config.statement_timeout + self._config.lock_timeout).total_seconds()
             transaction = await external_transaction(transaction, seconds)

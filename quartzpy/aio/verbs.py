@@ -9,24 +9,24 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from quartzpy.aio.calls import AsyncFacade
 from quartzpy.aio.handles import AsyncScheduledJob, AsyncTriggeredExecution
 from quartzpy.aio.queries import AsyncQuery
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.definitions import JobForm, TriggerForm
 from quartzpy.instants import Span
-from quartzpy.job import JobDetail, JobTypes
+from quartzpy.jobs.job import JobDetail, JobTypes
 from quartzpy.keys import DEFAULT_GROUP, JobKey, JobRef, TriggerKey, TriggerRef
 from quartzpy.matchers import GroupMatcher
-from quartzpy.outdated import OutdatedJob
+from quartzpy.scheduling.async_calls import AsyncFacade
+from quartzpy.scheduling.definitions import JobForm, TriggerForm
+from quartzpy.scheduling.outdated import OutdatedJob
+from quartzpy.scheduling.sync import Existing, SyncPlan
+from quartzpy.scheduling.verbs.queries import FireRef
+from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from quartzpy.states import ENDED, JobMode, Missed, PublicState
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.queries import TriggerOrder
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
-from quartzpy.sync import Existing, SyncPlan
 from quartzpy.triggers.trigger import Trigger
-from quartzpy.verbs.queries import FireRef
-from quartzpy.verbs.scheduling import SchedulingVerbs
 
 _SchedulingVerbsT = TypeVar("_SchedulingVerbsT", bound=SchedulingVerbs)
 

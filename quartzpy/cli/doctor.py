@@ -20,7 +20,7 @@ def doctor(target: Target, repair: bool, json_output: bool) -> None:
     Run it as the database user of the nodes, so that it finds missing privileges. Exit status: 0 if there are no
     problems, 1 for warnings, 2 for errors.
     """
-    from quartzpy.config import SchedulerConfig
+    from quartzpy.config.config import SchedulerConfig
     from quartzpy.errors import SchemaError, StoreUnavailableError
     from quartzpy.operations.doctor import as_json, as_text, examine
     from quartzpy.store.sql.store import SqlJobStore

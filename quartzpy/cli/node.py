@@ -15,11 +15,11 @@ import click
 from quartzpy.cli.exits import ABANDONED, UNHEALTHY
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
-from quartzpy.logs import LEVELS, ensure_logging
+from quartzpy.logs.default_handler import LEVELS, ensure_logging
 from quartzpy.runtime.run import RunEnd, run_until_stopped
 
 if TYPE_CHECKING:
-    from quartzpy.scheduler import BaseScheduler
+    from quartzpy.scheduling.scheduler import BaseScheduler
 
 EXIT_STATUS = {RunEnd.DRAINED: 0, RunEnd.ABANDONED: ABANDONED, RunEnd.FAILED: UNHEALTHY}
 
@@ -30,8 +30,8 @@ def load_app(path: str) -> BaseScheduler:
     Raises:
         click.BadParameter: the module cannot be imported, or there is no scheduler at that name.
     """
-    from quartzpy.async_scheduler import AsyncScheduler
-    from quartzpy.scheduler import BaseScheduler
+    from quartzpy.aio.async_scheduler import AsyncScheduler
+    from quartzpy.scheduling.scheduler import BaseScheduler
 
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
-from quartzpy.table_names import DEFAULT_TABLE_PREFIX
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
@@ -82,7 +82,7 @@ class Target:
         return self.name
 
     def _known_names(self) -> list[str]:
-        from quartzpy.config import SchedulerConfig
+        from quartzpy.config.config import SchedulerConfig
         from quartzpy.store.sql.store import SqlJobStore
 
         store = SqlJobStore(self.dsn, SchedulerConfig.of(self.settings(DEFAULT_NAME)))

@@ -6,12 +6,12 @@ import os
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.context import JobExecutionContext
 from quartzpy.factory import Scheduler
-from quartzpy.job import Job, JobDetail, disallow_concurrent_execution
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import Job, JobDetail, disallow_concurrent_execution
+from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import JobKey
-from quartzpy.retry import RetryPolicy
-from quartzpy.scheduler import BaseScheduler
+from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.triggers.cron import CronTrigger
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger

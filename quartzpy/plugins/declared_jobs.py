@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from quartzpy.declarations import load_definitions
 from quartzpy.errors import (
     OutcomeUnknownError,
     PluginStartError,
@@ -16,8 +15,9 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.instants import Span, as_span
-from quartzpy.scheduler import BaseScheduler
-from quartzpy.sync import SyncPlan
+from quartzpy.scheduling.declarations import load_definitions
+from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduling.sync import SyncPlan
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from quartzpy.execution_log import LOGGER, ExecutionLogger
-from quartzpy.scheduler import BaseScheduler
+from quartzpy.events.execution_log import LOGGER, ExecutionLogger
+from quartzpy.scheduling.scheduler import BaseScheduler
 
 
 class ExecutionLog:

@@ -6,10 +6,10 @@ import threading
 
 from quartzpy.clock import SystemClock
 from quartzpy.errors import SettingsError
-from quartzpy.events import Event, JobToBeExecuted, JobWasExecuted
+from quartzpy.events.events import Event, JobToBeExecuted, JobWasExecuted
+from quartzpy.execution.deadlines import Deadlines
 from quartzpy.instants import Span, as_span
-from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.scheduler import BaseScheduler
+from quartzpy.scheduling.scheduler import BaseScheduler
 
 
 class InterruptLongRunners:

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 
-from quartzpy.config import ExecutorConfig, Role, SchedulerConfig
+from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig
 
 LONGEST_LIST = 20
 """The maximum number of job types that are named. A program may have hundreds."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import EpochService
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import CheckIn, JobStore
+from quartzpy.store.store_time import StoreTime
 
 
 class CheckInThread(EpochService):

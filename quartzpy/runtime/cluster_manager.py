@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InstanceIdInUseError
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.peer_watch import PeerWatch
 from quartzpy.runtime.service import NO_REST, EpochService

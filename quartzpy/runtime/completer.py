@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from quartzpy.clock import Clock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
+from quartzpy.execution.error_text import describe
+from quartzpy.execution.execution import Execution
+from quartzpy.execution.worker_pool import LONGEST_WAIT
 from quartzpy.keys import JobKey
-from quartzpy.runtime.error_text import describe
-from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import refill_of
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
-from quartzpy.runtime.store_time import StoreTime
-from quartzpy.runtime.worker_pool import LONGEST_WAIT
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Completion, JobStore
+from quartzpy.store.store_time import StoreTime
 
 MAX_BATCH = 500
 IDLE_REST = 3_600.0

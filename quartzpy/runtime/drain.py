@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from quartzpy.clock import Clock
 from quartzpy.errors import QuartzpyError
-from quartzpy.runtime.execution import Execution
+from quartzpy.execution.execution import Execution
 
 logger = logging.getLogger(__name__)
 

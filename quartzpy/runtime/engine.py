@@ -6,32 +6,33 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quartzpy.clock import Clock
-from quartzpy.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events import JobPaused, NodesRecovered, SchedulerError
-from quartzpy.job import JobTypes
-from quartzpy.job_factory import JobFactory
+from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
+from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.attempt import Attempt
+from quartzpy.execution.capacity import Capacity
+from quartzpy.execution.deadlines import Deadlines
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.event_loop import EventLoopThread
+from quartzpy.execution.execution import Execution
+from quartzpy.execution.executors import Executors
+from quartzpy.execution.job_runner import JobRunner
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.middleware import Middleware
 from quartzpy.keys import JobKey
-from quartzpy.listeners import Listeners
-from quartzpy.middleware import Middleware
 from quartzpy.runtime.announcer import Announcer
-from quartzpy.runtime.attempt import Attempt
-from quartzpy.runtime.capacity import Capacity
 from quartzpy.runtime.checkin_thread import CheckInThread
 from quartzpy.runtime.cluster_manager import ClusterManager
 from quartzpy.runtime.completer import Completer
-from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.drain import Allowance
-from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.event_loop import EventLoopThread
-from quartzpy.runtime.execution import Execution
-from quartzpy.runtime.executors import Executors
 from quartzpy.runtime.health import SchedulerHealth, health_of
-from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.notification_listener import NotificationListener
@@ -40,14 +41,14 @@ from quartzpy.runtime.progress_writer import ProgressWriter
 from quartzpy.runtime.registration import Registration
 from quartzpy.runtime.scheduler_thread import SchedulerThread
 from quartzpy.runtime.service import Service
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
 from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
+from quartzpy.store.store_time import StoreTime
 
 if TYPE_CHECKING:
-    from quartzpy.runtime.process_workers import ProcessWorkers
+    from quartzpy.execution.process_workers import ProcessWorkers
 
 logger = logging.getLogger(__name__)
 
@@ -304,6 +305,8 @@ class Engine:
     def _apply_cancel_requests(self) -> None:
         if self._runner.running():
             asked = self._store.cancel_requests(self._present_epoch().node)
+            for attempt in self._executors.remove(asked):
+                attempt.cancel_before_start()
             self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
 
     def _paused(self, key: JobKey) -> None:
@@ -345,12 +348,23 @@ class Engine:
 
     def _hand_back(self, patience: float) -> None:
         """End the executions that wait for a slot and do not get one soon, so that other nodes can run them."""
-        for attempt in self._executors.take_back(patience):
-            attempt.hand_back()
+        attempts = self._executors.take_back(patience)
+        if not attempts:
+            return
+        asked: set[int] = set()
+        # The executions are no longer in the pool, so they have to be ended whatever this question meets.
+        with suppress(Exception):
+            asked = self._store.cancel_requests(attempts[0].epoch.node)
+        for attempt in attempts:
+            # The request is a part of the row that the completion deletes: the run that follows would not know of it.
+            if attempt.fired.fire_id in asked:
+                attempt.cancel_before_start()
+            else:
+                attempt.hand_back()
 
     def _new_processes(self, job_factory: JobFactory, name: str, config: ExecutorConfig) -> ProcessWorkers:
         # Most nodes have no process pool, and do not need multiprocessing.
-        from quartzpy.runtime.process_workers import ProcessWorkers
+        from quartzpy.execution.process_workers import ProcessWorkers
 
         return ProcessWorkers(
             f"quartzpy-{self.instance_id}-process-{name}",

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from quartzpy.errors import NodeUnhealthyError
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.execution.epoch import Epoch
 from quartzpy.store.protocol import ConnectionUsage
 
 

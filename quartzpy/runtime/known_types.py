@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from quartzpy.job import JobTypes
-from quartzpy.runtime.capacity import Capacity
+from quartzpy.execution.capacity import Capacity
+from quartzpy.jobs.job import JobTypes
 from quartzpy.store.protocol import JobStore, Node
 
 logger = logging.getLogger(__name__)

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig
-from quartzpy.events import TriggerFinalized, TriggerMisfired
-from quartzpy.listeners import Listeners
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.events.events import TriggerFinalized, TriggerMisfired
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import EpochService
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import DispatchKey, JobStore
+from quartzpy.store.store_time import StoreTime
 
 BACKLOG_REST = 0.003, 0.05
 """The shortest and the longest rest, in seconds, between two batches of a backlog: who waits for the lock gets it."""

@@ -6,9 +6,9 @@ import threading
 from collections import defaultdict
 
 from quartzpy.clock import Clock
-from quartzpy.progress import Progress
-from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.execution import Execution
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.execution import Execution
+from quartzpy.jobs.progress import Progress
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import Service
 from quartzpy.store.protocol import JobStore

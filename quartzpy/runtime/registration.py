@@ -12,12 +12,12 @@ import socket
 from datetime import timedelta
 
 from quartzpy.clock import Clock
-from quartzpy.config import AUTO, SchedulerConfig, automatic_instance_id
+from quartzpy.config.config import AUTO, SchedulerConfig, automatic_instance_id
 from quartzpy.errors import InstanceIdInUseError
+from quartzpy.execution.epoch import Epoch, is_held_here
 from quartzpy.placement import Capabilities
-from quartzpy.process_identity import has_certainly_ended, own_process
-from quartzpy.runtime.epoch import Epoch, is_held_here
 from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.store.process_identity import has_certainly_ended, own_process
 from quartzpy.store.protocol import JobStore, Node
 from quartzpy.store.records import NodeRecord
 

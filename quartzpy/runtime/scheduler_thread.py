@@ -13,20 +13,19 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import UnknownTimeZoneError, UnsupportedKindError
-from quartzpy.events import JobSkipped, SchedulerError
+from quartzpy.events.events import JobSkipped, SchedulerError
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.attempt import LONGEST_LEAD
+from quartzpy.execution.capacity import Capacity, workers_of
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.executors import Executors
 from quartzpy.jitter import uniform
-from quartzpy.listeners import Listeners
-from quartzpy.runtime.attempt import LONGEST_LEAD
-from quartzpy.runtime.capacity import Capacity, workers_of
 from quartzpy.runtime.claims import NotDue, PassedOver
-from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.executors import Executors
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, EpochService
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import (
     AcquiredTrigger,
     AvailableSlots,
@@ -36,6 +35,7 @@ from quartzpy.store.protocol import (
     JobStore,
     SkippedTrigger,
 )
+from quartzpy.store.store_time import StoreTime
 
 SHORTEST_REST = 0.02
 """The first delay, in seconds, before a due trigger is tried again whose row another transaction has locked."""

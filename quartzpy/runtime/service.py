@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from quartzpy.clock import Clock, SystemClock
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, SchemaError, StoreUnavailableError
-from quartzpy.runtime.epoch import Epoch
+from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.outage import LONGEST_WAIT, Outage, StoreWatch, is_without_connection
 from quartzpy.runtime.wakeup import Wakeup
 

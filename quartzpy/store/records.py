@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, decode_value
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities
 from quartzpy.states import ENDED, PUBLIC, ExecutionState, JobMode, MisfireAction, Outcome, PublicState, TriggerState
@@ -32,7 +32,7 @@ class NodeRecord:
     failure_window: timedelta
     """The silence after which the node may be declared dead; each node has its own value."""
     process: str = ""
-    """Identifies the node's process; see `quartzpy.process_identity`."""
+    """Identifies the node's process; see `quartzpy.store.process_identity`."""
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
 
 

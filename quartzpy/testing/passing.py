@@ -10,11 +10,11 @@ from concurrent.futures import Executor
 from datetime import timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
-from quartzpy.cancellation import Cancellation
 from quartzpy.errors import InvalidValueError
-from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.runtime.event_loop import LoopWork
-from quartzpy.runtime.execution import Execution
+from quartzpy.execution.deadlines import Deadlines
+from quartzpy.execution.event_loop import LoopWork
+from quartzpy.execution.execution import Execution
+from quartzpy.jobs.cancellation import Cancellation
 from quartzpy.testing.clock import ManualClock
 
 _Arguments = TypeVarTuple("_Arguments")

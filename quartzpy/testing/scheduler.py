@@ -9,25 +9,27 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from quartzpy.config import SchedulerConfig
-from quartzpy.context import JobExecutionContext
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InvalidValueError
-from quartzpy.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
+from quartzpy.events.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.attempt import Attempt
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.execution import Execution
+from quartzpy.execution.job_runner import JobRunner
 from quartzpy.instants import Span, as_span
-from quartzpy.job import JobTypes, job_types
-from quartzpy.job_defaults import checked_defaults
-from quartzpy.job_factory import JobFactory, new_instance
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import JobTypes, job_types
+from quartzpy.jobs.job_defaults import checked_defaults
+from quartzpy.jobs.job_factory import JobFactory, new_instance
+from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey
-from quartzpy.listeners import Listeners
-from quartzpy.middleware import Middleware
 from quartzpy.placement import Capabilities, placement_from_text
-from quartzpy.progress import Progress
-from quartzpy.runtime.attempt import Attempt
-from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
-from quartzpy.runtime.job_runner import JobRunner
-from quartzpy.runtime.store_time import StoreTime
+from quartzpy.scheduling.transaction_verbs import TransactionVerbs
+from quartzpy.scheduling.verbs.queries import checked_fire_id
+from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from quartzpy.store.protocol import (
     AvailableSlots,
     Completion,
@@ -38,12 +40,10 @@ from quartzpy.store.protocol import (
     SkippedTrigger,
 )
 from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.store_time import StoreTime
 from quartzpy.testing.clock import DEFAULT_START, ManualClock
 from quartzpy.testing.passing import ClockCancellation, ClockDeadlines, ClockLoop
 from quartzpy.testing.transactions import JobTransaction, TransactionalStore
-from quartzpy.transaction_verbs import TransactionVerbs
-from quartzpy.verbs.queries import checked_fire_id
-from quartzpy.verbs.scheduling import SchedulingVerbs
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -16,7 +16,8 @@ RECOVERING, RETRYING, MANUAL = "RECOVERING_JOBS", "RETRYING_JOBS", "MANUAL_TRIGG
 EXACT = (
     "lost", "duplicated", "unexpected", "wrong_order", "claim_overlap", "body_overlap", "stale_effect", "lost_data",
     "lost_recovery", "recovery_not_owed", "lost_retry", "fired_while_quiet", "rolled_back_ran", "false_verdict",
-    "stuck", "error_state", "not_accounted", "labels_lie", "half_committed", "unplanned_failure",
+    "stuck", "error_state", "not_accounted", "labels_lie", "half_committed", "unplanned_failure", "rate_exceeded",
+    "wrong_log",
 )  # fmt: skip
 """What is never excused by a slow machine."""
 
@@ -100,6 +101,8 @@ class Check:
         invariants.end_state(self)
         invariants.audits(self)
         invariants.failures(self)
+        invariants.rates(self)
+        invariants.logs(self)
         invariants.figures(self)
         return self.report
 
@@ -278,10 +281,14 @@ class Check:
             if life is None:
                 self.report.wrong("unexpected", f"{about_text(run.about)}: a trigger that nobody scheduled")
                 continue
+            # Execution keys are in whole milliseconds.
+            named = run.trigger, run.instant - run.instant % 1_000_000
+            if run.trigger in self.lives and run.about != named:
+                self.report.wrong("labels_lie", f"{about_text(run.about)}: its execution key is {run.execution_key}")
             if life.never:
                 self.report.wrong("rolled_back_ran", about_text(run.about))
                 continue
-            coalesced_fire_times = set(run.coalesced_fire_times) - {instant}
+            coalesced_fire_times = set(run.coalesced_fire_times) - {run.instant}
             if instant not in known[key] and not (coalesced_fire_times and coalesced_fire_times <= known[key]):
                 self.report.wrong("unexpected", f"{about_text(run.about)}: no such instant, fire_id {run.fire_id}")
             fired = self.records.boottime(run.fired)

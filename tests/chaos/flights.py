@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-# What a statement is, by words that only it has; the first that matches decides.
+# The first pattern that matches a statement decides its kind. `tests/chaos/test_proxy.py` compares them with the
+# statements as they are sent.
 _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.S))
     for kind, pattern in (
@@ -15,13 +16,17 @@ _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("register", r"INSERT INTO \S*scheduler_state"),
         ("leave", r"DELETE FROM \S*scheduler_state"),
         ("misfire", r"INSERT INTO \S*qrtz_misfires"),
-        ("complete", r"INSERT INTO \S*qrtz_executions.*retry_after|retry_after.*INSERT INTO \S*qrtz_executions"),
+        # With the lock, and without it.
+        ("complete", r"AS e\(fire_id, started_at, ended_at, outcome,.*INSERT INTO \S*qrtz_executions"),
+        # A fire decides as an acquire step does, and has its words, too.
+        ("fire", r"requested AS \(.*'CLAIM'"),
         ("acquire", r"'CLAIM'"),
-        ("fire", r"SET state = 'EXECUTING'"),
+        ("admit", r"set_config\('quartzpy.admitted'"),
+        ("reconcile", r"held_by_mode = \w+\.new_hold"),
         ("settle", r"fire_id <> ALL"),
         ("schedule", r"INSERT INTO \S*qrtz_triggers"),
         ("release", r"SET trigger_state = 'WAITING', fire_id = NULL"),
-        ("pause", r"'PAUSED_BLOCKED'.*SET trigger_state|SET trigger_state.*'PAUSED_BLOCKED'"),
+        ("pause", r"SET trigger_state.*'PAUSED_BLOCKED'.*paused_by = [$%]"),
         ("lock", r"FROM \S*qrtz_locks.*FOR UPDATE"),
     )
 )
@@ -48,6 +53,9 @@ class Flight:
     commits: bool = False
     commit_at: int | None = None
     """The message that begins the COMMIT."""
+    statements: int = 0
+    decides_at: int | None = None
+    """The position, among the statements, of the one that claims or fires."""
     transaction: set[str] = field(default_factory=set)
     """The kinds of all flights of its transaction up to this one."""
 
@@ -57,13 +65,9 @@ class Flight:
 
 
 def changed_nothing(flight: Flight, tags: Sequence[str]) -> bool:
-    """Whether a claim or a fire found nothing, by the tags that the server answered its statements with.
-
-    A fire is BEGIN, the lock, FIRE, and what follows; a claim ends with ACQUIRE, what is due next, and COMMIT, and may
-    settle new triggers before that.
-    """
-    place = -3 if "acquire" in flight.kinds else 2 if "fire" in flight.kinds else None
-    return place is not None and len(tags) > 2 and tags[place] == "SELECT 0"
+    """Return whether a claim or a fire found nothing, by the tags with which the server answered its statements."""
+    place = flight.decides_at
+    return place is not None and len(tags) > place and tags[place] == "SELECT 0"
 
 
 class FlightReader:
@@ -119,3 +123,6 @@ class FlightReader:
             flight.commit_at = max(0, len(flight.messages) - 1)
         else:
             flight.kinds.add(what)
+            if what in ("acquire", "fire"):
+                flight.decides_at = flight.statements
+        flight.statements += 1

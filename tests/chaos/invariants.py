@@ -219,6 +219,40 @@ def failures(check: Check) -> None:
             check.report.wrong("unplanned_failure", f"{row['job']} (fire_id {row['fire_id']}): {error[0][:200]}")
 
 
+def rates(check: Check) -> None:
+    """The fires of a job with a limit of one a second are a second apart, less what a step may take.
+
+    Two steps read the clock and decide under the same lock. If the clock of the database steps, it says nothing.
+    """
+    if any(one.what == "database_clock" for one in check.records.disturbances):
+        return
+    limited = {life.flags["job"] for life in check.lives.values() if life.flags.get("rated")}
+    fired: dict[str, list[int]] = defaultdict(list)
+    for row in check.records.end["executions"]:
+        if row["job"] in limited:
+            fired[row["job"]].append(wall_ns(row["fired"]))
+    for job, instants in fired.items():
+        for older, newer in pairwise(sorted(instants)):
+            if newer - older < SECOND // 2:
+                check.report.wrong("rate_exceeded", f"{job}: two fires within {(newer - older) / SECOND:.3f} s")
+    check.report.figures["rate_limited_fires"] = sum(map(len, fired.values()))
+
+
+def logs(check: Check) -> None:
+    """An execution that succeeded has captured its own line, and no line of another."""
+    logging = {life.flags["job"] for life in check.lives.values() if life.flags.get("logs")}
+    keys = {run.fire_id: run.execution_key for run in check.records.runs if run.job in logging}
+    captured = 0
+    for row in check.records.end["executions"]:
+        if row["job"] not in logging or row["outcome"] != "SUCCEEDED":
+            continue
+        captured += 1
+        lines = (row["log"] or "").splitlines()
+        if len(lines) != 1 or not lines[0].endswith(f"executing {keys.get(row['fire_id'])}"):
+            check.report.wrong("wrong_log", f"{row['job']} (fire_id {row['fire_id']}) captured {row['log']!r}"[:300])
+    check.report.figures["captured_logs"] = captured
+
+
 def figures(check: Check) -> None:
     """The rest of the table."""
     from tests.chaos.checker import percentiles
@@ -227,6 +261,7 @@ def figures(check: Check) -> None:
     report.figures["faults"] = dict(Counter(one.family for one in records.disturbances if one.family))
     report.figures["runs"] = len(records.runs)
     report.figures["outcomes"] = dict(Counter(row["outcome"] for row in records.end["executions"]))
+    report.figures["handed_back"] = report.figures["outcomes"].get("SNOOZED", 0)
     settled = _settled_times(check)
     report.figures["settled_after_death"] = {**percentiles(settled), "bound": check.limits.recovered_within}
     answers = Counter(f"{line['op']} {line['answer']}" for line in records.named("api"))

@@ -24,13 +24,6 @@ class PlannedError(Exception):
 
 def note(event: str, context: JobExecutionContext, **more: Any) -> None:
     """One line about an execution."""
-    original = None
-    if context.recovering:
-        key = context.recovering_trigger_key
-        original = [f"{key.group}.{key.name}", context.original_scheduled_fire_time.isoformat()]
-    elif context.retried_trigger_key is not None:
-        key = context.retried_trigger_key
-        original = [f"{key.group}.{key.name}", context.nominal_fire_time.isoformat()]
     history.append(
         event,
         job=context.job_key.name,
@@ -41,7 +34,7 @@ def note(event: str, context: JobExecutionContext, **more: Any) -> None:
         fire_id=context.fire_id,
         attempt=context.attempt,
         recovering=context.recovering,
-        original=original,
+        execution_key=context.execution_key,
         **more,
     )
 
@@ -68,6 +61,15 @@ class Plain(Job, type_name="chaos.plain"):
     def execute(self, context: JobExecutionContext) -> None:
         note("start", context)
         body(context)
+        note("end", context)
+
+
+class Logged(Job, type_name="chaos.logged"):
+    """Captures one line, which names the execution."""
+
+    def execute(self, context: JobExecutionContext) -> None:
+        note("start", context)
+        context.log.info("executing %s", context.execution_key)
         note("end", context)
 
 

@@ -116,7 +116,7 @@ class Life:
 def lives(records: Records) -> dict[str, Life]:
     """All triggers that somebody asked for, by key."""
     found: dict[str, Life] = {}
-    flags = ("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack")
+    flags = ("serial", "recovers", "policy", "counter", "fails", "may_fail", "poison", "job", "slack", "logs", "rated")
     for line in records.named("api"):
         if line["op"] == "pause_all":
             for life in found.values():

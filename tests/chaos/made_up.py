@@ -61,6 +61,7 @@ class History:
         """An execution, from its fire to its end; no end where `seconds` is None."""
         self.fire_id += 1
         at = instant + 0.02 if at is None else at
+        repeats = more.get("recovering") or more.get("attempt", 1) > 1 or more.get("trigger", key) != key
         fire_id, job = more.get("fire_id", self.fire_id), more.get("job", key.split(".")[1])
         common = {
             "job": job,
@@ -71,7 +72,7 @@ class History:
             "fire_id": fire_id,
             "attempt": more.get("attempt", 1),
             "recovering": more.get("recovering", False),
-            "original": [key, iso(instant)] if more.get("recovering") or more.get("attempt", 1) > 1 else None,
+            "execution_key": f"{key}@{iso(instant if repeats else more.get('labelled', instant))}",
             "node": more.get("node", "n1"),
         }
         self.say("start", at, **{**common, "seen": more.get("seen")})
@@ -97,6 +98,7 @@ class History:
                 "fired": iso(instant),
                 "ended": iso(more.get("ended", instant + 1)),
                 "error": more.get("error"),
+                "log": more.get("log"),
             }
         )
 

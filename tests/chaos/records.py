@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 SECOND = 1_000_000_000
@@ -31,7 +32,7 @@ class Run:
     node: str
     pid: int
     at: int
-    original: tuple[str, int] | None = None
+    execution_key: str
     end: int | None = None
     failed: bool = False
     last_seen: int = 0
@@ -39,10 +40,11 @@ class Run:
     wrote: int | None = None
     lease_lost: bool = False
 
-    @property
+    @cached_property
     def about(self) -> tuple[str, int]:
-        """The trigger and the instant that it is about, also where it repeats another."""
-        return self.original or (self.trigger, self.instant)
+        """The trigger and the instant that its execution key names, which is the same for whatever repeats another."""
+        trigger, _, instant = self.execution_key.rpartition("@")
+        return trigger, wall_ns(instant)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,6 @@ class Records:
             fire_id = line.get("fire_id")
             match line["event"]:
                 case "start":
-                    original = line["original"]
                     run = Run(
                         fire_id=line["fire_id"],
                         job=line["job"],
@@ -102,7 +103,7 @@ class Records:
                         node=line["node"],
                         pid=line["pid"],
                         at=line["at"],
-                        original=None if original is None else (original[0], wall_ns(original[1])),
+                        execution_key=line["execution_key"],
                         last_seen=line["at"],
                         seen=line.get("seen"),
                     )

@@ -33,7 +33,7 @@ RECOVERED_WITHIN = WINDOW + 2 * CHECK_IN + LOCK_TIMEOUT + 1.0
 SETTINGS = {
     "name": NAME,
     "workers": 10,
-    "executors": {"cpu": "processes:2"},
+    "executors": {"cpu": "processes:2", "burst": "threads:4"},
     "checkin_interval": f"{CHECK_IN}s",
     "failure_window": f"{WINDOW}s",
     "lock_timeout": f"{LOCK_TIMEOUT}s",

@@ -439,3 +439,46 @@ def test_blind_matching_is_a_largest_one(
     windows: list[tuple[int, int, bool]], starts: list[int], left: tuple[int, int]
 ) -> None:
     assert match(windows, starts) == left
+
+
+def test_what_is_handed_back_and_recovered_afterwards_counts_as_its_original() -> None:
+    """The execution key names the original, where the trigger of a recovery is that of the repetition."""
+    made = good()
+    made.schedule("chaos.burst", recovers=True)
+    for instant in (one for one in range(10, 30) if one != 20):
+        made.run("chaos.burst", instant)
+    made.fault("kill", "n1", 20.5, 23)
+    made.executed("chaos.burst", 20, 9_001, "SNOOZED")
+    made.run("chaos.burst", 20, at=25, recovering=True, trigger="RECOVERING_JOBS.retry_9002", node="n2")
+    assert made.violated() == set()
+
+
+def test_an_execution_key_that_names_another_fire_is_found() -> None:
+    made = good()
+    _start(made, "chaos.plain", 15)["execution_key"] = f"chaos.plain@{iso(16)}"
+    assert "labels_lie" in made.violated()
+
+
+def test_fires_above_a_rate_limit_are_found() -> None:
+    made = good()
+    made.schedule("chaos.rated", start=10, period=2, rated=True)
+    for instant in range(10, 30, 2):
+        made.run("chaos.rated", instant)
+    assert made.violated() == set()
+    made.executed("chaos.rated", 20.1, 9_001, "SUCCEEDED")
+    assert made.violated() == {"rate_exceeded"}
+
+
+@pytest.mark.parametrize(
+    "log", [None, "", "INFO executing chaos.logged@1999", "INFO executing {0}\nINFO executing {0}", "{0} and more"]
+)
+def test_a_log_that_is_lost_or_mixed_up_is_found(log: str | None) -> None:
+    made = good()
+    made.schedule("chaos.logged", logs=True)
+    for instant in range(10, 30):
+        fire_id = made.run("chaos.logged", instant)
+        [row] = [row for row in made.end["executions"] if row["fire_id"] == fire_id]
+        row["log"] = f"12:00:00 INFO executing chaos.logged@{iso(instant)}"
+    assert made.violated() == set()
+    row["log"] = None if log is None else log.format(f"chaos.logged@{iso(instant)}")
+    assert made.violated() == {"wrong_log"}

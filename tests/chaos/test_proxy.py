@@ -16,10 +16,12 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import QuartzpyError
+from quartzpy.store.sql.steps import rate_limits
 from tests.chaos import plans
-from tests.chaos.flights import Flight, FlightReader, changed_nothing
+from tests.chaos.flights import Flight, FlightReader, changed_nothing, kind_of
 from tests.chaos.network import Network
 from tests.chaos.stage import plain
+from tests.store_sql import rendered
 
 
 class Nothing(Job, type_name="chaos.nothing"):
@@ -173,22 +175,68 @@ def test_bytes_are_divided_into_round_trips_wherever_they_are_split() -> None:
         assert b"".join(flight.messages[: flight.commit_at]) == b"".join(sent[:6])
 
 
+def _begun_with(*statements: str) -> Flight:
+    """Return the flight of a transaction with the lock and these statements, as the proxy reads it."""
+    reader = FlightReader()
+    sent = b"".join(
+        _message(b"P", b"\0" + sql.encode() + b"\0\0\0") + _message(b"B", b"\0\0\0\0\0\0\0\0")
+        for sql in ("BEGIN", rendered.STATEMENTS["lock"], *statements, "COMMIT")
+    )
+    [flight] = reader.feed(sent + _message(b"S", b""))
+    return flight
+
+
 @pytest.mark.parametrize(
-    ("kind", "tags", "nothing"),
+    ("statements", "tags", "nothing"),
     [
-        ("acquire", ["BEGIN", "SELECT 1", "SELECT 0", "SELECT 1", "COMMIT"], True),
-        ("acquire", ["BEGIN", "SELECT 1", "SELECT 2", "SELECT 1", "COMMIT"], False),
-        # New triggers were settled first: none, or some.
-        ("acquire", ["BEGIN", "SELECT 1", "UPDATE 0", "SELECT 2", "SELECT 1", "COMMIT"], False),
-        ("acquire", ["BEGIN", "SELECT 1", "UPDATE 3", "SELECT 0", "SELECT 1", "COMMIT"], True),
-        ("fire", ["BEGIN", "SELECT 1", "SELECT 0", "DELETE 0", "SELECT 1", "COMMIT"], True),
-        ("fire", ["BEGIN", "SELECT 1", "SELECT 1", "DELETE 0", "SELECT 1", "COMMIT"], False),
-        ("complete", ["BEGIN", "SELECT 1", "SELECT 0", "COMMIT"], False),
-        ("acquire", [], False),
+        (["acquire", "acquire_next_due"], ["SELECT 0", "SELECT 1"], True),
+        (["acquire_unlimited", "acquire_next_due"], ["SELECT 2", "SELECT 1"], False),
+        # New triggers are settled first: none, or some.
+        (["acquire_reconcile_new", "acquire", "acquire_next_due"], ["UPDATE 0", "SELECT 2", "SELECT 1"], False),
+        (["acquire_reconcile_new", "acquire", "acquire_next_due"], ["UPDATE 3", "SELECT 0", "SELECT 1"], True),
+        # With a backlog, nothing follows.
+        (["acquire_unlimited"], ["SELECT 50"], False),
+        (["acquire_unlimited"], ["SELECT 0"], True),
+        (["fire", "release", "fire_still_claimed"], ["SELECT 0", "DELETE 0", "SELECT 1"], True),
+        (["fire_unlimited", "release", "fire_still_claimed"], ["SELECT 1", "DELETE 0", "SELECT 1"], False),
+        (["complete"], ["SELECT 0"], False),
     ],
 )
-def test_a_claim_that_found_nothing_is_known_by_its_answer(kind: str, tags: list[str], nothing: bool) -> None:
-    assert changed_nothing(Flight(kinds={kind, "lock"}), tags) is nothing
+def test_a_claim_that_found_nothing_is_known_by_its_answer(
+    statements: list[str], tags: list[str], nothing: bool
+) -> None:
+    flight = _begun_with(*(rendered.STATEMENTS[name] for name in statements))
+    assert changed_nothing(flight, ["BEGIN", "SELECT 1", *tags, "COMMIT"]) is nothing
+    assert not changed_nothing(flight, [])
+
+
+def test_a_claim_that_found_nothing_is_known_among_the_statements_of_rate_limits() -> None:
+    flight = _begun_with(rate_limits.ADMIT, rendered.STATEMENTS["acquire"], rate_limits.SPEND, rate_limits.PRUNE)
+    answered = ["BEGIN", "SELECT 1", "SELECT 1", "SELECT 0", "SELECT 1", "DELETE 0", "COMMIT"]
+    assert changed_nothing(flight, answered)
+    assert not changed_nothing(flight, [*answered[:3], "SELECT 1", *answered[4:]])
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("acquire", "acquire"),
+        ("acquire_unlimited", "acquire"),
+        ("acquire_reconcile_new", "reconcile"),
+        ("fire", "fire"),
+        ("fire_unlimited", "fire"),
+        ("complete", "complete"),
+        ("complete_plain", "complete"),
+        ("complete_with_everything", "complete"),
+        ("misfire_move", "misfire"),
+        ("recover_free", "recover"),
+        ("recover_repair", "other"),
+        ("release", "release"),
+        ("lock", "lock"),
+    ],
+)
+def test_the_statements_of_the_steps_are_recognized(statement: str, kind: str) -> None:
+    assert kind_of(rendered.rendered(rendered.STATEMENTS[statement])) == kind
 
 
 def test_a_seed_is_always_the_same_plan() -> None:

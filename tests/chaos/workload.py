@@ -6,12 +6,22 @@ answer was lost. What follows from it is computed by the checker from these line
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, Trigger, TriggerKey
+from quartzpy import (
+    CronTrigger,
+    JobDetail,
+    JobKey,
+    RateLimit,
+    RetryPolicy,
+    Scheduler,
+    SimpleTrigger,
+    Trigger,
+    TriggerKey,
+)
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError
 from tests.chaos import history, jobs
 
@@ -20,6 +30,7 @@ MOVED = "moved"
 ONCE = "once"
 SKIP = "reschedule_next_with_remaining_count"
 OWN_THRESHOLD = timedelta(seconds=2)
+RATED, RATED_EVERY, RATED_SLACK = "rated", 4.0, 6
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,9 @@ def declared(start: datetime, rate: float = 1.0) -> Iterator[Planned]:
     for i in number(2):
         yield recurring(f"transactional-{i}", jobs.Transactional, 0, 2.0, flags={"may_fail": True})
     yield recurring("limited-0", jobs.Plain, 300, 0.5, max_concurrent=2)
+    yield recurring("logged-0", jobs.Logged, 0, capture_logs="INFO", flags={"logs": True})
+    yield from _bursts(start, number(40))
+    yield _rated(start)
     for name, policy in (("skip", SKIP), ("ignore", "ignore")):
         misfire = {"misfire": policy, "misfire_threshold": OWN_THRESHOLD}
         yield recurring(f"misfire-{name}", jobs.Plain, 0, misfire=misfire)
@@ -104,6 +118,53 @@ def _crons(start: datetime) -> Iterator[Planned]:
         job = JobDetail(jobs.Plain, name, GROUP, data={"ms": 10})
         flags = {"policy": "merge" if own else "exact", "serial": False, "recovers": False}
         yield Planned(job, (trigger,), (each(start, zone, seconds),), flags)
+
+
+def _bursts(start: datetime, size: range) -> Iterator[Planned]:
+    """Short jobs in a pool of their own, many at one instant: most of them are fired ahead of its free workers.
+
+    Now and then jobs that are not short take all workers of that pool, so that a node hands fires back.
+    """
+    for name, recovers in (("burst", True), ("burst-not-recovered", False)):
+        yield _together(start, name, size, 2.0, 0, recovers)
+    # The pools have measured by then that the others are short.
+    yield _together(start + timedelta(seconds=10), "burst-long", range(4), 16.0, 2500, True, priorities=(6,))
+
+
+def _together(
+    start: datetime,
+    name: str,
+    numbers: range,
+    period: float,
+    ms: int,
+    recovers: bool,
+    priorities: Sequence[int] = (7, 5),
+) -> Planned:
+    """A job of the pool for bursts, with triggers that are all due at one instant.
+
+    Half of the short executions come before the long ones, and half of them after.
+    """
+    span = timedelta(seconds=period)
+    names = [f"{name}-{i}" for i in numbers]
+    triggers = tuple(
+        SimpleTrigger(
+            n, GROUP, interval=span, repeat_count=None, start_time=start, priority=priorities[i % len(priorities)]
+        )
+        for i, n in enumerate(names)
+    )
+    job = JobDetail(jobs.Plain, name, GROUP, data={"ms": ms}, executor="burst", requests_recovery=recovers)
+    flags = {"serial": False, "recovers": recovers, "policy": "exact", "slack": 4}
+    return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
+
+
+def _rated(start: datetime) -> Planned:
+    """Two triggers that are due at one instant, of a job that may start once a second: one of them waits."""
+    span = timedelta(seconds=RATED_EVERY)
+    names = ("rated-0", "rated-1")
+    triggers = tuple(SimpleTrigger(n, GROUP, interval=span, repeat_count=None, start_time=start) for n in names)
+    job = JobDetail(jobs.Plain, RATED, GROUP, data={"ms": 0}, rate_limit=RateLimit(1, per=timedelta(seconds=1)))
+    flags = {"serial": False, "recovers": False, "policy": "exact", "slack": RATED_SLACK, "rated": True}
+    return Planned(job, triggers, tuple(every(start, span) for _ in names), flags)
 
 
 def _same_instant(start: datetime) -> Planned:

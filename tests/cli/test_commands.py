@@ -21,7 +21,7 @@ import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger, WeeklyCalendar
 from quartzpy.cli.main import main
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.sql.store import SqlJobStore
 from tests.cluster.app import Quick
 

@@ -15,8 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quartzpy.clock import SystemClock
-from quartzpy.config import SchedulerConfig
-from quartzpy.context import JobExecutionContext
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import (
     IllegalStateChangeError,
     JobExecutionError,
@@ -26,10 +25,11 @@ from quartzpy.errors import (
     StoreUnavailableError,
     TriggerNotFoundError,
 )
-from quartzpy.job import Job, JobDetail, JobTypes
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import Job, JobDetail, JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS, RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.scheduler import BaseScheduler
+from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.records import TriggerRecord
 from quartzpy.triggers.simple import SimpleTrigger

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quartzpy.clock import SystemClock
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.protocol import JobStore
 from quartzpy.store.ram.store import RamJobStore
 from quartzpy.store.sql.store import SqlJobStore

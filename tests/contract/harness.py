@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import TriggerKey
 from quartzpy.states import TriggerState
 from quartzpy.store.ram.store import RamJobStore

@@ -19,7 +19,7 @@ from typing import Any
 
 import quartzpy
 import quartzpy.errors
-import quartzpy.events
+import quartzpy.events.events
 import quartzpy.testing
 from tests.docs.markdown import cell, duration
 
@@ -30,21 +30,30 @@ TOPICS = {
         "The scheduler",
         (
             "quartzpy.factory",
-            "quartzpy.scheduler",
-            "quartzpy.life",
+            "quartzpy.scheduling.scheduler",
+            "quartzpy.scheduling.life",
             "quartzpy.async",
             "quartzpy.aio",
-            "quartzpy.verbs",
-            "quartzpy.transaction_verbs",
+            "quartzpy.scheduling.verbs",
+            "quartzpy.scheduling.transaction_verbs",
         ),
     ),
     "jobs": (
         "Jobs",
-        ("quartzpy.job", "quartzpy.function_job", "quartzpy.retry", "quartzpy.keys", "quartzpy.context"),
+        (
+            "quartzpy.jobs.job",
+            "quartzpy.jobs.function_job",
+            "quartzpy.jobs.retry",
+            "quartzpy.keys",
+            "quartzpy.jobs.context",
+        ),
     ),
     "triggers": ("Triggers", ("quartzpy.triggers", "quartzpy.cron", "quartzpy.instants")),
     "calendars": ("Calendars", ("quartzpy.calendars",)),
-    "listeners": ("Listeners and matchers", ("quartzpy.listeners", "quartzpy.matchers", "quartzpy.events")),
+    "listeners": (
+        "Listeners and matchers",
+        ("quartzpy.events.listeners", "quartzpy.matchers", "quartzpy.events.events"),
+    ),
     "records": ("Records, states and settings", ()),
     "testing": ("Testing", ("quartzpy.testing",)),
     "errors": ("Errors", ("quartzpy.errors",)),

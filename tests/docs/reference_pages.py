@@ -12,10 +12,10 @@ import click
 from sqlalchemy import CheckConstraint, Column, Table
 from sqlalchemy.schema import DefaultClause
 
-import quartzpy.events
+import quartzpy.events.events
 from quartzpy.cli.main import cli
-from quartzpy.events import Event
-from quartzpy.store.sql import tables
+from quartzpy.events.events import Event
+from quartzpy.store.sql.db import tables
 from tests.docs.api_page import NO_EDIT
 from tests.docs.markdown import cell
 
@@ -103,7 +103,7 @@ def events() -> str:
 def event_classes() -> list[type[Event]]:
     return [
         cls
-        for cls in vars(quartzpy.events).values()
+        for cls in vars(quartzpy.events.events).values()
         if inspect.isclass(cls) and issubclass(cls, Event) and not cls.__name__.startswith("_")
     ]
 

@@ -9,8 +9,8 @@ from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from typing import Any
 
-from quartzpy.config import SchedulerConfig
-from quartzpy.config_sources import environment_variable
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.sources import environment_variable
 from tests.docs.markdown import duration
 
 HEAD = """# Settings

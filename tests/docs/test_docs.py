@@ -15,7 +15,7 @@ import pytest
 
 import quartzpy
 from quartzpy.cli.main import cli
-from quartzpy.scheduler import BaseScheduler
+from quartzpy.scheduling.scheduler import BaseScheduler
 from tests.docs.code_blocks import PAGES, ROOT, Block, blocks
 
 README = (ROOT / "README.md").read_text()

@@ -19,10 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from quartzpy import AsyncScheduler, CronTrigger, JobDetail, JobKey, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.cli.node import load_app
-from quartzpy.cluster_events import ExecutionEnded
 from quartzpy.errors import NodeUnhealthyError, SchedulerStateError, SettingsError
-from quartzpy.events import Event, SchedulerStarting
+from quartzpy.events.events import Event, SchedulerStarting
 from quartzpy.runtime.health import HealthState, SchedulerHealth
+from quartzpy.scheduling.cluster_events import ExecutionEnded
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
 

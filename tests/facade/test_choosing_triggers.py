@@ -17,9 +17,9 @@ from quartzpy import (
     Scheduler,
     SimpleTrigger,
     Trigger,
-    events,
 )
-from quartzpy.job import Job
+from quartzpy.events import events
+from quartzpy.jobs.job import Job
 from quartzpy.states import CompletionInstruction, Outcome, PublicState
 from quartzpy.triggers import trigger as kinds
 from quartzpy.triggers.completion import CompletedExecution

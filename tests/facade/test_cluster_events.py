@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.cluster_events import ClusterEvent, ClusterEvents, ExecutionEnded, ExecutionStarted, NodeJoined, NodeLeft
 from quartzpy.errors import InvalidValueError
+from quartzpy.scheduling.cluster_events import (
+    ClusterEvent,
+    ClusterEvents,
+    ExecutionEnded,
+    ExecutionStarted,
+    NodeJoined,
+    NodeLeft,
+)
 from quartzpy.states import Outcome
 from tests.facade import jobs
 

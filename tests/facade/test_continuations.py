@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from quartzpy import Continuation, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger
-from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidJobDataError, InvalidJobError, InvalidKeyError
+from quartzpy.jobs.continuation import Predecessor
 from quartzpy.states import Outcome
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs

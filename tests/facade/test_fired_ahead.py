@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger
-from quartzpy.runtime.pace import Pace
+from quartzpy.execution.pace import Pace
+from quartzpy.runtime.engine import Engine
 
 MakeScheduler = Callable[..., Scheduler]
 SOON = timedelta(seconds=20)
@@ -167,4 +168,35 @@ def test_a_node_that_lost_its_epoch_does_not_run_it(
     scheduler._node._present_epoch().lose()
     go_on.set()
     until(lambda: occupied(scheduler) == 0)
+    assert ran == []
+
+
+def test_it_does_not_run_if_its_job_is_asked_to_stop(
+    make_scheduler: MakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = make_scheduler(workers=1, batch_size=3)
+    scheduler.start()
+    behind_a_long_job(scheduler, 30.0, monkeypatch)
+    scheduler.cancel_job("short")
+    until(lambda: occupied(scheduler) == 1)
+    go_on.set()
+    assert scheduler.wait_until_recorded(4, SOON)
+    assert (ran, outcomes(scheduler)) == ([], ["CANCELLED"] * 3)
+
+
+def test_a_request_to_stop_it_is_not_lost_when_it_is_handed_back(
+    make_scheduler: MakeScheduler, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor if the notification of the request never came."""
+    if url == "memory://":
+        pytest.skip("a store in memory has one node")
+    monkeypatch.setattr(Engine, "_apply_cancel_requests", lambda self: None)
+    resting, other = make_scheduler(workers=1, batch_size=3, instance_id="resting"), make_scheduler(instance_id="other")
+    resting.start()
+    behind_a_long_job(resting, 30.0, monkeypatch)
+    resting.cancel_job("short")
+    resting.standby()
+    other.start()
+    until(lambda: outcomes(resting) == ["CANCELLED"] * 3)
+    assert occupied(resting) == 1
     assert ran == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, NoOpJob, Scheduler, SimpleTrigger, TriggerKey, events
+from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, NoOpJob, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.clock import SystemClock
 from quartzpy.errors import (
     ExecutionNotFoundError,
@@ -22,6 +22,7 @@ from quartzpy.errors import (
     SettingsError,
     StoreUnavailableError,
 )
+from quartzpy.events import events
 from quartzpy.states import Outcome
 from tests.facade import jobs
 

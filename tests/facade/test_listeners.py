@@ -19,9 +19,9 @@ from quartzpy import (
     SimpleTrigger,
     TriggerKey,
     TriggerListener,
-    events,
 )
 from quartzpy.errors import InvalidListenerError, InvalidMatcherError
+from quartzpy.events import events
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.facade import jobs
 

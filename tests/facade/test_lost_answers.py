@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 from quartzpy import JobDetail, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.runtime import cluster_manager
 from quartzpy.store.protocol import AvailableSlots
-from quartzpy.store.sql import acquire, complete, fire
+from quartzpy.store.sql.steps import acquire, complete, fire
 from tests.facade import jobs
 from tests.proxy import Proxy
 

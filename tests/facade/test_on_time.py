@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.runtime.attempt import LONGEST_LEAD
+from quartzpy.execution.attempt import LONGEST_LEAD
 from quartzpy.runtime.scheduler_thread import SchedulerThread
 
 COUNT = 40

@@ -15,7 +15,7 @@ import pytest
 from quartzpy import JobDetail, PublicState, Scheduler, WholeDayCalendar, every
 from quartzpy.calendars.base import CALENDAR_KINDS
 from quartzpy.errors import UnsupportedKindError
-from quartzpy.store.sql import rows
+from quartzpy.store.sql.db import rows
 from tests.facade import jobs
 
 KIND = "test-leap-days"

@@ -8,7 +8,7 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, PublicState, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import InvalidJobError
-from quartzpy.events import JobPaused
+from quartzpy.events.events import JobPaused
 from quartzpy.testing.scheduler import SchedulerHarness
 from tests.facade.test_liveness import until
 

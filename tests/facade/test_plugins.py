@@ -23,9 +23,9 @@ from quartzpy import (
     SimpleTrigger,
     TriggerKey,
 )
-from quartzpy.declarations import load_definitions
 from quartzpy.errors import PluginStartError, SettingsError, StoreUnavailableError
 from quartzpy.plugins import DeclaredJobs, ExecutionLog, InterruptLongRunners
+from quartzpy.scheduling.declarations import load_definitions
 from quartzpy.states import Outcome
 from tests.facade import jobs
 
@@ -363,7 +363,7 @@ def test_a_plugin_that_raises_anything_is_logged(
 def test_a_plugin_that_hangs_is_reported_and_its_node_keeps_working(
     make_scheduler: Callable[..., Scheduler], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quartzpy.plugin.SLOW_AFTER", 0.05)
+    monkeypatch.setattr("quartzpy.scheduling.plugin.SLOW_AFTER", 0.05)
     plugin = Broken("start", RuntimeError)
     scheduler = make_scheduler(plugins=[plugin])
     starting = threading.Thread(target=scheduler.start)

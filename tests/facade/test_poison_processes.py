@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.config import ExecutorConfig, ExecutorKind
+from quartzpy.config.config import ExecutorConfig, ExecutorKind
 from quartzpy.errors import SettingsError
-from quartzpy.runtime import process_workers
+from quartzpy.execution import process_workers
 from quartzpy.states import Outcome
 from tests.facade import poison
 

@@ -11,7 +11,7 @@ import pytest
 
 from quartzpy import JobDetail, RetryPolicy, Scheduler, SimpleTrigger
 from quartzpy.errors import InvalidValueError
-from quartzpy.events import JobWasExecuted
+from quartzpy.events.events import JobWasExecuted
 from quartzpy.states import Outcome
 from tests.facade import jobs, process_jobs
 

@@ -14,7 +14,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.clock import SystemClock
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.progress import Progress
+from quartzpy.jobs.progress import Progress
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.progress_writer import INTERVAL, ProgressWriter
 from quartzpy.states import Outcome

@@ -19,9 +19,9 @@ from quartzpy import (
     SimpleTrigger,
     TriggerKey,
     TriggerListener,
-    events,
 )
 from quartzpy.errors import InvalidValueError, SchedulerStateError, UnableToInterruptJobError
+from quartzpy.events import events
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome
 from tests.facade import jobs

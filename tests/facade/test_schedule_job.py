@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from quartzpy import CronTrigger, Job, JobDetail, JobKey, Scheduler, SimpleTrigger, Trigger, TriggerKey, errors
-from quartzpy.events import Event
-from quartzpy.job import JobTypes
+from quartzpy.events.events import Event
+from quartzpy.jobs.job import JobTypes
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome, PublicState
 from quartzpy.testing import SchedulerHarness

@@ -18,7 +18,7 @@ from quartzpy import (
     WeeklyCalendar,
 )
 from quartzpy.errors import InvalidValueError, TriggerNotFoundError
-from quartzpy.events import TriggerFinalized
+from quartzpy.events.events import TriggerFinalized
 from tests.facade import jobs
 from tests.facade.test_liveness import until
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey, events
+from quartzpy import CronTrigger, JobDetail, JobKey, RetryPolicy, Scheduler, SimpleTrigger, TriggerKey
 from quartzpy.errors import CalendarNotFoundError, InvalidJobError, InvalidKeyError, InvalidTriggerError
+from quartzpy.events import events
 from quartzpy.states import PublicState
 from tests.facade import functions, jobs
 

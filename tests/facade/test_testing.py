@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from quartzpy import CronTrigger, JobDetail, RetryPolicy, SimpleTrigger, WeeklyCalendar, events
+from quartzpy import CronTrigger, JobDetail, RetryPolicy, SimpleTrigger, WeeklyCalendar
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
+from quartzpy.events import events
 from quartzpy.states import Outcome, PublicState
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy import Job, JobDetail, JobExecutionContext, RetryPolicy, SimpleTrigger, events
+from quartzpy import Job, JobDetail, JobExecutionContext, RetryPolicy, SimpleTrigger
 from quartzpy.errors import InvalidValueError
+from quartzpy.events import events
 from quartzpy.keys import JobKey
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from quartzpy import Job, JobDetail, JobExecutionContext, RetryPolicy, SimpleTrigger, events
+from quartzpy import Job, JobDetail, JobExecutionContext, RetryPolicy, SimpleTrigger
+from quartzpy.events import events
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.testing import SchedulerHarness
 from tests.facade import jobs

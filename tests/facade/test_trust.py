@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from quartzpy import JobDetail, Scheduler, SimpleTrigger, events
+from quartzpy import JobDetail, Scheduler, SimpleTrigger
+from quartzpy.events import events
 from quartzpy.runtime.node import SchedulerNode
 from tests.facade import jobs, poison
 

@@ -23,7 +23,7 @@ from quartzpy.errors import (
     StoreUnavailableError,
 )
 from quartzpy.states import PublicState
-from quartzpy.store.sql.external_async import with_texts
+from quartzpy.store.sql.db.external_async import with_texts
 from tests.facade import jobs
 
 HOUR = timedelta(hours=1)

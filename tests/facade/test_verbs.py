@@ -35,7 +35,7 @@ from quartzpy.errors import (
     ObjectAlreadyExistsError,
     TriggerNotFoundError,
 )
-from quartzpy.events import Event, TriggerFinalized
+from quartzpy.events.events import Event, TriggerFinalized
 from tests.facade import jobs
 from tests.fire_times import first_fire_times
 

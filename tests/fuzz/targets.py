@@ -12,13 +12,13 @@ from typing import Any
 
 from quartzpy import job_data
 from quartzpy.calendars.kinds import calendar_from_json, calendar_to_json
-from quartzpy.config_sources import PREFIX, load_settings
+from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.cron_expressions.schedule import DaylightSaving
-from quartzpy.declarations import load_definitions
-from quartzpy.retry import RetryPolicy
-from quartzpy.store.sql import rows
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.scheduling.declarations import load_definitions
+from quartzpy.store.sql.db import rows
 from quartzpy.triggers.recurrence import RecurrenceTrigger
 from quartzpy.triggers.recurrence_parser import recurrence_set
 from tests.fuzz import corpus

@@ -18,7 +18,7 @@ from quartzpy.calendars.daily import DailyCalendar
 from quartzpy.calendars.holiday import HolidayCalendar
 from quartzpy.calendars.monthly import MonthlyCalendar
 from quartzpy.calendars.weekly import WeeklyCalendar
-from quartzpy.job import JobTypes
+from quartzpy.jobs.job import JobTypes
 from quartzpy.triggers.calendar_interval import CalendarIntervalTrigger, IntervalUnit
 from quartzpy.triggers.combined import AllOf, AnyOf, Jitter
 from quartzpy.triggers.cron import CronTrigger

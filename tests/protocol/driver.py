@@ -16,18 +16,18 @@ from typing import Any, TypeVar
 import psycopg
 
 from quartzpy import Job, JobExecutionContext
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import OutcomeUnknownError, QuartzpyError, StoreUnavailableError
-from quartzpy.job import JobTypes
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.attempt import Attempt
+from quartzpy.execution.execution import Executor
+from quartzpy.execution.worker_pool import Task, WorkerPool
 from quartzpy.job_data import ORIGINAL_NAME, RETRIED_NAME
-from quartzpy.job_factory import new_instance
+from quartzpy.jobs.job import JobTypes
+from quartzpy.jobs.job_factory import new_instance
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
-from quartzpy.listeners import Listeners
 from quartzpy.placement import DEFAULT_EXECUTOR
-from quartzpy.runtime.attempt import Attempt
-from quartzpy.runtime.execution import Executor
 from quartzpy.runtime.node import SchedulerNode
-from quartzpy.runtime.worker_pool import Task, WorkerPool
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node
 from quartzpy.store.sql.store import SqlJobStore
 from tests.contract.harness import CHECKIN, REPORT, START, WINDOW, Harness, ManualClock

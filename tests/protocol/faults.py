@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.store.sql import connections
-from quartzpy.store.sql.flight import COMMIT, Result, Send
-from quartzpy.store.sql.statement import prepare
+from quartzpy.store.sql.db import connections
+from quartzpy.store.sql.db.flight import COMMIT, Result, Send
+from quartzpy.store.sql.db.statement import prepare
 from tests.protocol.driver import Stage
 
 STUCK_AT = 4711

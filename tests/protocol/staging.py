@@ -12,9 +12,9 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.store.sql import connections
-from quartzpy.store.sql.flight import Result, Send
-from quartzpy.store.sql.statement import prepare
+from quartzpy.store.sql.db import connections
+from quartzpy.store.sql.db.flight import Result, Send
+from quartzpy.store.sql.db.statement import prepare
 from tests.protocol.driver import Stage
 
 HELD_AT = 4712

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from quartzpy.errors import LeaseLostError, OutcomeUnknownError, StoreUnavailableError
+from quartzpy.jobs.retry import RetryPolicy
 from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
-from quartzpy.retry import RetryPolicy
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.protocol import JobEntry, JobStore, Node
 from quartzpy.store.queries import HISTORY, TriggerQuery

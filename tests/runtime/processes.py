@@ -9,23 +9,23 @@ from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.clock import SystemClock
-from quartzpy.config import ExecutorKind
-from quartzpy.events import Event, JobWasExecuted
-from quartzpy.job import Job, JobDetail, job_types
+from quartzpy.config.config import ExecutorKind
+from quartzpy.events.events import Event, JobWasExecuted
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.attempt import Attempt
+from quartzpy.execution.deadlines import Deadlines
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.event_loop import EventLoopThread
+from quartzpy.execution.execution import Execution, Executor
+from quartzpy.execution.job_runner import JobRunner
+from quartzpy.execution.process_workers import ProcessWorkers
+from quartzpy.execution.worker_pool import WorkerPool
 from quartzpy.job_data import encode
-from quartzpy.job_factory import JobFactory, new_instance
-from quartzpy.listeners import Listeners
-from quartzpy.runtime.attempt import Attempt
-from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.event_loop import EventLoopThread
-from quartzpy.runtime.execution import Execution, Executor
-from quartzpy.runtime.job_runner import JobRunner
-from quartzpy.runtime.process_workers import ProcessWorkers
-from quartzpy.runtime.store_time import StoreTime
-from quartzpy.runtime.worker_pool import WorkerPool
+from quartzpy.jobs.job import Job, JobDetail, job_types
+from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.store.protocol import Completion, FiredTrigger, Node
 from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.trigger import Trigger
 from quartzpy.triggers.upcoming import UpcomingFireTimes

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
+from quartzpy.execution.epoch import Epoch
 from quartzpy.runtime.cluster_manager import PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
-from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.store.protocol import CheckIn, JobStore, Node, RecoveryOutcome, Repairs
 from tests.runtime.test_small_parts import ManualClock

@@ -7,7 +7,7 @@ import gc
 import threading
 import weakref
 
-from quartzpy.runtime.event_loop import AT_ONCE, EventLoopThread, LoopWork
+from quartzpy.execution.event_loop import AT_ONCE, EventLoopThread, LoopWork
 
 
 def test_all_that_many_threads_bring_at_once_begins() -> None:

@@ -7,8 +7,8 @@ from collections import deque
 
 import pytest
 
-from quartzpy.runtime.pace import HORIZON, WINDOW, Pace
-from quartzpy.runtime.worker_pool import WorkerPool
+from quartzpy.execution.pace import HORIZON, WINDOW, Pace
+from quartzpy.execution.worker_pool import WorkerPool
 
 PATIENCE = 0.1
 PASSED = 2 * WINDOW

@@ -5,13 +5,13 @@ import weakref
 from datetime import timedelta
 from typing import Any, cast
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.epoch import Epoch
 from quartzpy.keys import TriggerKey
-from quartzpy.listeners import Listeners
-from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.misfire_handler import BACKLOG_REST, MisfireHandler
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import DispatchKey, JobStore, MisfireOutcome, Node
+from quartzpy.store.store_time import StoreTime
 from tests.runtime.test_small_parts import ManualClock
 
 

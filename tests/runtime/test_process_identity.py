@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from quartzpy import process_identity
-from quartzpy.process_identity import has_certainly_ended, own_process, session_tag
+from quartzpy.store import process_identity
+from quartzpy.store.process_identity import has_certainly_ended, own_process, session_tag
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell which process is which")
-SAY = "from quartzpy.process_identity import own_process; print(own_process(), flush=True); input()"
+SAY = "from quartzpy.store.process_identity import own_process; print(own_process(), flush=True); input()"
 
 
 def test_a_process_keeps_its_identity_and_is_alive() -> None:

@@ -29,15 +29,15 @@ from quartzpy.errors import (
     UnknownJobTypeError,
     WorkerDiedError,
 )
-from quartzpy.job import job_types
+from quartzpy.execution.child_process import serve
+from quartzpy.execution.error_text import MAX_ERROR_LENGTH
+from quartzpy.execution.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
+from quartzpy.execution.process_workers import KILL_AFTER, ProcessWorkers
 from quartzpy.job_data import ORIGINAL_NAME, decode
-from quartzpy.job_factory import new_instance
+from quartzpy.jobs.job import job_types
+from quartzpy.jobs.job_factory import new_instance
+from quartzpy.jobs.repetition import LostExecution, recovery_data
 from quartzpy.keys import RECOVERING_JOBS, TriggerKey
-from quartzpy.repetition import LostExecution, recovery_data
-from quartzpy.runtime.child_process import serve
-from quartzpy.runtime.error_text import MAX_ERROR_LENGTH
-from quartzpy.runtime.process_messages import BEGUN, DONE, READY, RUN, STOP, fired_to_json, pack, unpack
-from quartzpy.runtime.process_workers import KILL_AFTER, ProcessWorkers
 from quartzpy.states import CompletionInstruction, Outcome
 from tests.runtime import process_jobs as jobs
 from tests.runtime.process_calendars import OddHoursCalendar

@@ -11,13 +11,13 @@ from datetime import timedelta
 import pytest
 
 from quartzpy.clock import SystemClock
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InstanceIdInUseError, LeaseLostError
+from quartzpy.execution.epoch import Epoch
 from quartzpy.placement import Capabilities
-from quartzpy.process_identity import own_process
-from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.registration import Registration
 from quartzpy.runtime.wakeup import Wakeup
+from quartzpy.store.process_identity import own_process
 from quartzpy.store.protocol import Node
 from quartzpy.store.ram.store import RamJobStore
 

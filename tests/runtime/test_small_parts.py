@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy.cancellation import Cancellation
 from quartzpy.clock import SystemClock
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
-from quartzpy.runtime.epoch import Epoch, is_held_here
+from quartzpy.execution.epoch import Epoch, is_held_here
+from quartzpy.jobs.cancellation import Cancellation
 from quartzpy.runtime.misfire_handler import rest_in_backlog
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import Outage, StoreWatch
 from quartzpy.runtime.service import EpochService, Service
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.store.protocol import Node
 from quartzpy.store.ram.store import RamJobStore
+from quartzpy.store.store_time import StoreTime
 
 
 class ManualClock:
@@ -95,6 +95,26 @@ def test_the_store_time_never_says_that_an_instant_is_reached_before_it_is() -> 
     assert late() == 0.3, "old answers are forgotten"
     answered(0.2, 0.5, ahead=-5.0)
     assert late() == 5.3, "the clock of the store was set back"
+
+
+def test_a_clock_that_is_set_back_after_a_slow_answer_makes_no_job_early() -> None:
+    """The bound of a window that is over counts no more either."""
+    clock = ManualClock()
+    time = StoreTime(clock)
+    begin = clock.wall
+
+    def answered(seconds: float, *, ahead: float) -> float:
+        """The store reads its clock at the start of a request; return by how much the estimate is late then."""
+        asked_at = clock.monotonic()
+        clock.seconds += seconds
+        time.learn(begin + timedelta(seconds=asked_at + ahead), asked_at)
+        at_the_store = begin + timedelta(seconds=clock.monotonic() + ahead)
+        return round(time.seconds_until_surely(at_the_store), 3)
+
+    assert answered(0.001, ahead=0.0) == 0.001
+    clock.seconds += 11
+    assert answered(0.5, ahead=0.0) == 0.001
+    assert answered(0.001, ahead=-0.3) == 0.001
 
 
 def test_an_expired_lease_blocks_until_it_is_renewed_or_the_epoch_is_lost() -> None:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from quartzpy.clock import SystemClock
-from quartzpy.events import NodesRecovered
-from quartzpy.listeners import Listeners
-from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.runtime.event_loop import EventLoopThread
+from quartzpy.events.events import NodesRecovered
+from quartzpy.events.listeners import Listeners
+from quartzpy.execution.deadlines import Deadlines
+from quartzpy.execution.event_loop import EventLoopThread
+from quartzpy.execution.worker_pool import WorkerPool
 from quartzpy.runtime.service import Service
 from quartzpy.runtime.supervisor import MAX_RESTARTS, Supervised, Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
-from quartzpy.runtime.worker_pool import WorkerPool
 from tests.runtime.test_small_parts import ManualClock
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from quartzpy.clock import SystemClock
-from quartzpy.runtime import event_loop
-from quartzpy.runtime.deadlines import Deadlines
-from quartzpy.runtime.event_loop import EventLoopThread
-from quartzpy.runtime.worker_pool import WorkerPool
+from quartzpy.execution import event_loop
+from quartzpy.execution.deadlines import Deadlines
+from quartzpy.execution.event_loop import EventLoopThread
+from quartzpy.execution.worker_pool import WorkerPool
 
 SOON = 20.0
 

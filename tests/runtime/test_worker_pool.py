@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from quartzpy.runtime.worker_pool import WorkerPool
+from quartzpy.execution.worker_pool import WorkerPool
 
 
 def test_blocking_tasks_get_a_thread_each() -> None:

@@ -26,7 +26,7 @@ CURES = (
         "a flight that was given up, and whose outcome was judged, is still committed",
         (
             Edit(
-                f"{_SQL}.abandoned",
+                f"{_SQL}.db.abandoned",
                 "                self._given_up.append(_GivenUp(connection, backend))\n",
                 "                pass\n",
             ),
@@ -38,7 +38,7 @@ CURES = (
         "a claim whose row somebody holds is taken for given back",
         (
             Edit(
-                f"{_SQL}.holdings",
+                f"{_SQL}.steps.holdings",
                 "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset(still_claimed)\n",
                 "    _, still_claimed, _ = require_epoch(node, left)\n    return frozenset()\n",
             ),
@@ -79,7 +79,7 @@ CURES = (
         "an unforeseen error at the end of an execution leaves its fire and its slot behind",
         (
             Edit(
-                f"{_RUNTIME}.job_runner",
+                "quartzpy.execution.job_runner",
                 "        try:\n            self.end_as(execution, self._failed(",
                 "        if not isinstance(error, ValueError):\n            raise error\n"
                 "        try:\n            self.end_as(execution, self._failed(",
@@ -146,7 +146,7 @@ CURES = (
         "an execution is recorded although the data that it changed was not written",
         (
             Edit(
-                f"{_SQL}.complete",
+                f"{_SQL}.steps.complete",
                 "conditions = [_IS_STORED] * stores + ",
                 "conditions = ",
             ),
@@ -158,7 +158,7 @@ CURES = (
         "a retry waits, with the lock held, for whoever is changing its job",
         (
             Edit(
-                f"{_SQL}.rerun",
+                f"{_SQL}.steps.rerun",
                 "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE SKIP LOCKED) AS j",
                 "f.job_group AND o.job_name = f.job_name\n           FOR NO KEY UPDATE) AS j",
             ),
@@ -173,7 +173,7 @@ CURES = (
         "one row that cannot be read fails the whole step that claimed it",
         (
             Edit(
-                f"{_SQL}.rows",
+                f"{_SQL}.db.rows",
                 "            claimed.append(_claim(row))\n",
                 "            claimed.append(_claim(row))\n            claimed[-1].load_trigger()\n",
             ),
@@ -200,7 +200,7 @@ CURES = (
         "where a thread could not be started once, none is started again",
         (
             Edit(
-                f"{_RUNTIME}.worker_pool",
+                "quartzpy.execution.worker_pool",
                 "            thread = self._starting.of(",
                 "            self._waking = True\n            thread = self._starting.of(",
             ),
@@ -212,7 +212,7 @@ CURES = (
         "what a user's transaction copied of a job stays although the job was changed before it was committed",
         (
             Edit(
-                f"{_SQL}.settling",
+                f"{_SQL}.steps.settling",
                 "       job_type = s.job_type, max_concurrent = s.max_concurrent, overlap_policy = s.overlap_policy,\n"
                 "       placement = s.placement, concurrency_key = s.new_key, rate_limit = s.rate_limit\n",
                 "       fire_id = t.fire_id\n",
@@ -225,7 +225,7 @@ CURES = (
         "what a user's transaction stored fires although it was paused before the commit",
         (
             Edit(
-                f"{_SQL}.settling",
+                f"{_SQL}.steps.settling",
                 '                    THEN {state_of("o", "j", key_of("o.job_data", "j"))} ELSE',
                 "                    THEN o.trigger_state ELSE",
             ),
@@ -235,7 +235,7 @@ CURES = (
     Sabotage(
         "i1_a_row_is_changed_before_it_is_held",
         "a failure that is retried and has changed the data of its job never ends",
-        (Edit(f"{_SQL}.complete", "for name in held_first", "for name in []"),),
+        (Edit(f"{_SQL}.steps.complete", "for name in held_first", "for name in []"),),
         ("tests/contract/test_contract.py::test_a_failure_that_is_retried_stores_its_data[postgresql-1]",),
     ),
     Sabotage(
@@ -243,7 +243,7 @@ CURES = (
         "more executions run for a concurrency key than the limit",
         (
             Edit(
-                f"{_SQL}.overlap",
+                f"{_SQL}.steps.overlap",
                 "AND r.concurrency_key = {of}.concurrency_key AND r.state = 'EXECUTING'",
                 "AND r.concurrency_key = {of}.concurrency_key || 'x' AND r.state = 'EXECUTING'",
             ),
@@ -253,7 +253,7 @@ CURES = (
     Sabotage(
         "i3_an_end_does_not_wait_for_its_follower",
         "a job does not run after another one, because somebody held its row when that ended",
-        (Edit(f"{_SQL}.complete", 'ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"', "pass"),),
+        (Edit(f"{_SQL}.steps.complete", 'ends += f" AND e.fire_id NOT IN ({UNFOLLOWED})"', "pass"),),
         (
             "tests/store_sql/test_users_transactions.py"
             "::test_an_end_waits_for_the_job_that_runs_after_it_and_no_other_completion_does",

@@ -24,13 +24,13 @@ FEATURES = (
     Sabotage(
         "failures_are_counted_again",
         "a completion that is sent again counts its failure again, and pauses a job too early",
-        (Edit(f"{_SQL}.failures", "AND x.xmin = pg_current_xact_id()::xid LIMIT 1", "LIMIT 1"),),
+        (Edit(f"{_SQL}.steps.failures", "AND x.xmin = pg_current_xact_id()::xid LIMIT 1", "LIMIT 1"),),
         (f"{_CONTRACT}::test_a_completion_that_is_sent_again_is_counted_once[postgresql]",),
     ),
     Sabotage(
         "retried_failures_are_counted",
         "a failure that is retried counts for pause_after_failures",
-        (Edit(f"{_SQL}.failures", "        and completion.retry_after is None\n", ""),),
+        (Edit(f"{_SQL}.steps.failures", "        and completion.retry_after is None\n", ""),),
         (f"{_CONTRACT}::test_what_is_retried_or_was_cancelled_does_not_count[postgresql]",),
     ),
     Sabotage(
@@ -38,7 +38,7 @@ FEATURES = (
         "a trigger that was claimed ahead fires although its job was paused after failures",
         (
             Edit(
-                f"{_SQL}.failures",
+                f"{_SQL}.steps.failures",
                 "DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'",
                 "DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'NONE'",
             ),
@@ -66,7 +66,7 @@ FEATURES = (
     Sabotage(
         "any_epoch_reports_progress",
         "a node that was declared dead changes the progress of an execution that is not its own",
-        (Edit(f"{_SQL}.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
+        (Edit(f"{_SQL}.steps.progress", " AND o.epoch = %(epoch)s::bigint\n", "\n"),),
         (f"{_CONTRACT}::test_another_epoch_and_an_ended_execution_report_nothing[postgresql]",),
     ),
     Sabotage(
@@ -74,7 +74,7 @@ FEATURES = (
         "an execution whose node was declared dead still changes its triggers by its completion instruction",
         (
             Edit(
-                f"{_SQL}.completion_effects",
+                f"{_SQL}.steps.completion_effects",
                 "ON e.fire_id = a.fire_id AND e.epoch = %(epoch)s::bigint AND e.outcome <> 'TERMINATED'",
                 "ON e.fire_id = a.fire_id",
             ),
@@ -84,13 +84,13 @@ FEATURES = (
     Sabotage(
         "every_outcome_continues",
         "a job runs after another one whatever the outcome of that was",
-        (Edit(f"{_SQL}.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
+        (Edit(f"{_SQL}.steps.continuations", "WHERE jsonb_exists(link.spec -> 'outcomes', e.outcome)", "WHERE true"),),
         (f"{_CONTRACT}::test_the_outcome_decides_which_jobs_run_after_it[postgresql]",),
     ),
     Sabotage(
         "debounced_calls_pile_up",
         "each call with a debounce key waits for a fire of its own",
-        (Edit("quartzpy.verbs.triggering", 'f"MT_debounced_{digest}"', 'f"MT_debounced_{unique_name()}"'),),
+        (Edit("quartzpy.scheduling.verbs.triggering", 'f"MT_debounced_{digest}"', 'f"MT_debounced_{unique_name()}"'),),
         ("tests/facade/test_debounce.py::test_calls_that_come_at_once_leave_one_that_waits[postgresql]",),
     ),
     Sabotage(
@@ -98,7 +98,7 @@ FEATURES = (
         "a trigger is blocked by executions with other concurrency keys",
         (
             Edit(
-                f"{_SQL}.settling",
+                f"{_SQL}.steps.settling",
                 "                 AND f.concurrency_key = {{key}} AND f.state",
                 "                 AND f.state",
             ),
@@ -122,7 +122,7 @@ FEATURES = (
         "the end of an execution moves a trigger with a fixed delay that was rescheduled meanwhile",
         (
             Edit(
-                f"{_SQL}.completion_effects",
+                f"{_SQL}.steps.completion_effects",
                 "AND t.generation = w.generation AND t.next_fire_time = w.seen AND t.trigger_state NOT IN",
                 "AND t.trigger_state NOT IN",
             ),

@@ -10,15 +10,19 @@ PROTECTIONS = (
     Sabotage(
         "no_lock_on_acquire",
         "nodes claim without holding TRIGGER_ACCESS",
-        (Edit(f"{_SQL}.acquire", "*results, left = session.locked(", "*results, left = session.unlocked("),),
+        (Edit(f"{_SQL}.steps.acquire", "*results, left = session.locked(", "*results, left = session.unlocked("),),
         ("tests/store_sql/test_locks.py::test_two_nodes_that_claim_at_once_keep_the_limit_of_a_job",),
     ),
     Sabotage(
         "no_fence_on_complete",
         "a completion counts whichever epoch sends it",
         (
-            Edit(f"{_SQL}.complete", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1", "true LIMIT 1"),
-            Edit(f"{_SQL}.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
+            Edit(
+                f"{_SQL}.steps.complete",
+                "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING' LIMIT 1",
+                "true LIMIT 1",
+            ),
+            Edit(f"{_SQL}.steps.plain_completions", "r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'", "true"),
         ),
         ("tests/contract/test_contract.py::test_only_the_epoch_that_fired_can_complete[postgresql]",),
     ),
@@ -38,7 +42,7 @@ PROTECTIONS = (
     Sabotage(
         "time_of_the_transactions_begin",
         "a step decides by the time at which its transaction began to wait for the lock",
-        (Edit(f"{_SQL}.session", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
+        (Edit(f"{_SQL}.db.session", 'DATABASE_CLOCK = "clock_timestamp()"', 'DATABASE_CLOCK = "now()"'),),
         ("tests/store_sql/test_locks.py::test_a_step_decides_by_the_time_at_which_it_has_the_lock",),
     ),
     Sabotage(
@@ -72,7 +76,7 @@ PROTECTIONS = (
         "recovery frees what living nodes hold, too",
         (
             Edit(
-                f"{_SQL}.recover",
+                f"{_SQL}.steps.recover",
                 "     WHERE o.sched_name = %(sched)s\n"
                 "       AND NOT EXISTS (SELECT FROM $scheduler_state s\n"
                 "                        WHERE s.sched_name = o.sched_name AND s.epoch = o.epoch)\n"
@@ -87,7 +91,7 @@ PROTECTIONS = (
         "an error inside a transaction is passed over: COMMIT rolls back, and nobody is told",
         (
             Edit(
-                f"{_SQL}.flight",
+                f"{_SQL}.db.flight",
                 "        raise error_from_result(failed)\n",
                 "        return [Result([], 0) for _ in bound]\n",
             ),
@@ -101,9 +105,9 @@ PROTECTIONS = (
         "the_nodes_clock_decides",
         "what is due is decided by the clock of the node's machine",
         (
-            Edit("quartzpy.runtime.store_time", "        if learned is None:\n", "        if True:\n"),
+            Edit("quartzpy.store.store_time", "        if learned is None:\n", "        if True:\n"),
             Edit(
-                f"{_SQL}.fire",
+                f"{_SQL}.steps.fire",
                 "         AND f.scheduled_time <= node.at + %(early)s::interval\n",
                 "",
             ),
@@ -115,7 +119,7 @@ PROTECTIONS = (
         "where the answer to COMMIT was lost, the flight is simply sent again",
         (
             Edit(
-                f"{_SQL}.connections",
+                f"{_SQL}.db.connections",
                 'if getattr(error, "sqlstate", None) not in RETRYABLE or attempt == TRIES:',
                 'if (getattr(error, "sqlstate", None) not in RETRYABLE\n'
                 "                        and not isinstance(error, OutcomeUnknownError)) or attempt == TRIES:",
@@ -126,7 +130,7 @@ PROTECTIONS = (
     Sabotage(
         "an_execution_within_a_limit_ends_without_the_lock",
         "a completion that takes no lock ends an execution that counts for a limit, and nobody unblocks its job",
-        (Edit(f"{_SQL}.plain_completions", "\n           AND r.max_concurrent IS NULL LIMIT 1", " LIMIT 1"),),
+        (Edit(f"{_SQL}.steps.plain_completions", "\n           AND r.max_concurrent IS NULL LIMIT 1", " LIMIT 1"),),
         (
             "tests/store_sql/test_plain_completions.py"
             "::test_an_execution_that_counts_for_a_limit_is_ended_under_the_lock_whatever_its_node_believes",
@@ -135,13 +139,13 @@ PROTECTIONS = (
     Sabotage(
         "a_limit_that_was_added_to_a_claim_is_not_looked_for",
         "a claim whose job has got a limit since never fires",
-        (Edit(f"{_SQL}.fire", "if limit_was_added and not knows_limits:", "if False:"),),
+        (Edit(f"{_SQL}.steps.fire", "if limit_was_added and not knows_limits:", "if False:"),),
         ("tests/store_sql/test_expectations.py::test_a_claim_whose_job_has_got_a_limit_since_fires_within_the_limit",),
     ),
     Sabotage(
         "what_is_left_behind_a_backlog_is_never_looked_for",
         "a trigger that is due before those of a backlog waits for its end",
-        (Edit(f"{_SQL}.expectation", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
+        (Edit(f"{_SQL}.db.expectation", " or backlog.passes > MOST_BLIND_PASSES:", ":"),),
         (
             "tests/store_sql/test_expectations.py"
             "::test_a_backlog_is_taken_without_a_look_after_each_batch_and_nothing_is_left",
@@ -152,14 +156,14 @@ PROTECTIONS = (
         "a completion frees the blocked triggers of its job, whether or not its claim still stands",
         (
             Edit(
-                f"{_SQL}.complete",
+                f"{_SQL}.steps.complete",
                 '{unblocked("SELECT DISTINCT job_group, job_name, concurrency_key FROM done'
                 ' WHERE max_concurrent IS NOT NULL")}',
                 "{unblocked(\"SELECT z.job_group, z.job_name, '' AS concurrency_key"
                 ' FROM unnest(%(z_groups)s::text[], %(z_names)s::text[]) AS z(job_group, job_name)")}',
             ),
             Edit(
-                f"{_SQL}.complete",
+                f"{_SQL}.steps.complete",
                 "            fire_ids=[c.fired.fire_id for c in completions],\n            started=",
                 "            z_groups=[c.fired.job_group for c in completions],\n"
                 "            z_names=[c.fired.job_name for c in completions],\n"
@@ -173,7 +177,7 @@ PROTECTIONS = (
         "a check-in waits for a connection that jobs and steps use",
         (
             Edit(
-                f"{_SQL}.control",
+                f"{_SQL}.db.control",
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
                 "        return self._connections.fly(sends)\n"
                 "        deadline = time.monotonic() + (self._connections.seconds if within is None else within)\n",
@@ -187,7 +191,7 @@ PROTECTIONS = (
         "a flight waits for its answer as long as the network is silent",
         (
             Edit(
-                f"{_SQL}.flight",
+                f"{_SQL}.db.flight",
                 "    if left <= 0 or not poller.poll(left * 1000):\n",
                 "    if not poller.poll(None if left < 1e9 else 0):\n",
             ),

@@ -33,9 +33,9 @@ def test_a_sabotage_finds_the_guard_that_it_removes(sabotage: Sabotage) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (Edit("quartzpy.store.sql.locks", "FOR UPDATE OF NOTHING", ""), "no longer holds the text"),
+        (Edit("quartzpy.store.sql.db.locks", "FOR UPDATE OF NOTHING", ""), "no longer holds the text"),
         (Edit("quartzpy.store.sql.locks_of_old", "FOR UPDATE", ""), "there is no module"),
-        (Edit("quartzpy.store.sql.locks", "class LockName(StrEnum):", "class LockName(StrEnum)"), "is no Python"),
+        (Edit("quartzpy.store.sql.db.locks", "class LockName(StrEnum):", "class LockName(StrEnum)"), "is no Python"),
     ],
 )
 def test_a_sabotage_of_nothing_is_refused(edit: Edit, message: str) -> None:

@@ -30,12 +30,12 @@ from quartzpy import (
 )
 from quartzpy.calendars.cron import CronCalendar
 from quartzpy.calendars.weekly import EVERY_DAY, WeeklyCalendar
-from quartzpy.config import SchedulerConfig
-from quartzpy.config_sources import PREFIX, load_settings
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.sources import PREFIX, load_settings
 from quartzpy.cron_expressions.crontab import CrontabExpression
 from quartzpy.cron_expressions.expression import CronExpression
-from quartzpy.declarations import load_definitions
-from quartzpy.job import JobTypes
+from quartzpy.jobs.job import JobTypes
+from quartzpy.scheduling.declarations import load_definitions
 from tests.facade import jobs
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from quartzpy import JobDetail, Scheduler, SimpleTrigger
 from quartzpy.cli import main as command_line
 from quartzpy.cron_expressions.expression import CronExpression
 from quartzpy.errors import InvalidCronError, InvalidValueError
-from quartzpy.logs import VisibleFormatter
+from quartzpy.logs.default_handler import VisibleFormatter
 from quartzpy.operations.render import plain, table
 from tests.cluster.app import Quick
 

@@ -11,10 +11,10 @@ from sqlalchemy import create_engine, text
 
 import quartzpy
 from quartzpy import JobDetail, Scheduler, SimpleTrigger
-from quartzpy.declarations import load_definitions
 from quartzpy.errors import InvalidJobDataError, SettingsError
-from quartzpy.job import JobTypes
 from quartzpy.job_data import decode
+from quartzpy.jobs.job import JobTypes
+from quartzpy.scheduling.declarations import load_definitions
 from tests.facade import jobs
 
 PACKAGE = Path(quartzpy.__file__).parent
@@ -25,12 +25,12 @@ FORBIDDEN_ATTRIBUTES = {
     ("yaml", "FullLoader"), ("os", "system"), ("os", "popen"), ("subprocess", "getoutput"),
 }  # fmt: skip
 IMPORTING = {
-    "job.py": "a module that the setting job_modules or a file of declared jobs allows",
+    "jobs/job.py": "a module that the setting job_modules or a file of declared jobs allows",
     "cli/node.py": "the program that the command line names",
     "triggers/recurrence_rule.py": "dateutil",
     "calendars/holiday.py": "holidays",
-    "store/sql/facts.py": "tzdata",
-    "runtime/process_messages.py": "in a worker process: the modules of the types that its own node has registered",
+    "store/sql/steps/facts.py": "tzdata",
+    "execution/process_messages.py": "in a worker process: the modules of the types that its own node has registered",
 }
 """Where `import_module` may be called, and for what."""
 
@@ -135,7 +135,7 @@ class Effect:
         '{"$dataclass": ["subprocess:Popen", {"args": ["true"]}]}',
         '{"$enum": ["builtins:eval", "1+1"]}',
         '{"$enum": ["antigravity:X", "x"]}',
-        '{"$dataclass": ["quartzpy.job:dataclass", {}]}',
+        '{"$dataclass": ["quartzpy.jobs.job:dataclass", {}]}',
         '{"$dataclass": ["tests.security.test_nothing_is_executed:JobDetail", {"job": "x"}]}',
         '{"$python": "os.system"}',
         '{"$object": "x"}',

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.store import SqlJobStore
 from tests.proxy import Proxy

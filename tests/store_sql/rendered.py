@@ -9,21 +9,21 @@ import re
 from pathlib import Path
 from string import Template
 
-from quartzpy.store.sql import (
+from quartzpy.store.sql.db import locks
+from quartzpy.store.sql.db.session import names
+from quartzpy.store.sql.steps import (
     acquire,
     complete,
     completion_effects,
     due,
     fire,
     holdings,
-    locks,
     misfire,
     orphans,
     plain_completions,
     recover,
     settling,
 )
-from quartzpy.store.sql.session import names
 
 COMMAND = "python -m tests.store_sql.rendered"
 GOLDEN = Path(__file__).with_name("golden")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quartzpy.errors import TriggerNeverFiresError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.sql import scheduling
 from quartzpy.store.sql.batches import computed_ahead

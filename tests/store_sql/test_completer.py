@@ -11,16 +11,16 @@ import pytest
 
 from quartzpy.clock import SystemClock
 from quartzpy.errors import SchemaError, StoreUnavailableError
-from quartzpy.job import JobDetail
+from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.execution import Execution
+from quartzpy.jobs.job import JobDetail
 from quartzpy.runtime import completer as module
 from quartzpy.runtime.completer import Completer
-from quartzpy.runtime.epoch import Epoch
-from quartzpy.runtime.execution import Execution
-from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.store.store_time import StoreTime
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register

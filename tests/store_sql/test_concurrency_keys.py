@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quartzpy.job import JobDetail
 from quartzpy.job_data import decode
+from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import FiredTrigger, JobEntry
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger

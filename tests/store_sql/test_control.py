@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy.errors import AuthenticationError, LeaseLostError, OutcomeUnknownError, StoreUnavailableError
-from quartzpy.process_identity import own_process, session_tag
+from quartzpy.store.process_identity import own_process, session_tag
 from quartzpy.store.sql.store import SqlJobStore
 from tests.proxy import Proxy
 from tests.store_sql.conftest import NAME, register
@@ -163,7 +163,7 @@ def test_a_dead_node_of_this_very_process_leaves_its_sessions_to_those_that_live
 def test_recovery_works_without_the_privilege_to_end_sessions(
     store: SqlJobStore, connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from quartzpy.store.sql import recover
+    from quartzpy.store.sql.steps import recover
 
     survivor, dead = dead_node(store, connect)
     monkeypatch.setattr(recover, "END_SESSIONS", "SELECT pg_terminate_backend_of_nobody(%(prefixes)s::text)")

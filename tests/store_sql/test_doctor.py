@@ -12,12 +12,13 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.cli.main import cli
-from quartzpy.events import Event, NodesDiffer
+from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.operations.doctor import examine
 from quartzpy.placement import Capabilities
 from quartzpy.store.findings import Severity
 from quartzpy.store.protocol import Repairs
-from quartzpy.store.sql import facts, migrations
+from quartzpy.store.sql import migrations
+from quartzpy.store.sql.steps import facts
 from quartzpy.store.sql.store import SqlJobStore
 from tests.store_sql.conftest import NAME, register
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.sql.database import parse_dsn
+from quartzpy.store.sql.db.database import parse_dsn
 from quartzpy.store.sql.store import SqlJobStore
 
 

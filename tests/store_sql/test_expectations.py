@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from quartzpy.errors import LeaseLostError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
-from quartzpy.store.sql.acquire import BACKLOG
-from quartzpy.store.sql.flight import Send
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.steps.acquire import BACKLOG
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare

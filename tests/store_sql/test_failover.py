@@ -19,9 +19,9 @@ from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, Sim
 from quartzpy.cli.main import cli
 from quartzpy.embedded import EmbeddedPostgres
 from quartzpy.errors import StoreUnavailableError
-from quartzpy.events import DatabaseFailedOver, Event
+from quartzpy.events.events import DatabaseFailedOver, Event
 from quartzpy.store.sql import migrations
-from quartzpy.store.sql.listen import Listener
+from quartzpy.store.sql.db.listen import Listener
 from quartzpy.store.sql.store import SqlJobStore
 
 MakeStore = Callable[..., SqlJobStore]

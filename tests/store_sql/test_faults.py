@@ -21,12 +21,13 @@ from quartzpy.errors import (
     OutcomeUnknownError,
     StoreUnavailableError,
 )
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import Acquisition, AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
 from quartzpy.store.queries import HISTORY, MisfireQuery
-from quartzpy.store.sql import migrations, session
+from quartzpy.store.sql import migrations
+from quartzpy.store.sql.db import session
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare

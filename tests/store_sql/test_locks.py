@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.store.protocol import Acquisition, AvailableSlots, JobEntry, Node
 from quartzpy.store.queries import JobQuery
-from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.statement import prepare as prepare_statement
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.statement import prepare as prepare_statement
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import prepare

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.errors import AuthenticationError, SchemaError, StoreUnavailableError
 from quartzpy.store.sql import migrations
-from quartzpy.store.sql.tables import metadata
+from quartzpy.store.sql.db.tables import metadata
 
 ROOT = Path(__file__).resolve().parents[2]
 Fresh = Callable[[], str]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quartzpy import Scheduler
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, JobEntry, Notification, Subscription

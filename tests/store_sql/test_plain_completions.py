@@ -14,7 +14,7 @@ from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import CompletionOutcome, FiredTrigger, Node
 from quartzpy.store.queries import HISTORY
-from quartzpy.store.sql import plain_completions
+from quartzpy.store.sql.steps import plain_completions
 from quartzpy.store.sql.store import SqlJobStore
 from tests.store_sql.conftest import register
 from tests.store_sql.test_faults import acquire, ended, store_due

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ENDED, ExecutionState, TriggerState
@@ -24,14 +24,14 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.sql import pages
-from quartzpy.store.sql.acquire import ACQUIRE, ACQUIRE_UNLIMITED
-from quartzpy.store.sql.conninfo import session_settings
-from quartzpy.store.sql.due import NEXT_DUE
-from quartzpy.store.sql.misfire import MOVE
-from quartzpy.store.sql.purge import PURGE
-from quartzpy.store.sql.rate_limits import ADMIT, NEXT_TURN
-from quartzpy.store.sql.session import names
-from quartzpy.store.sql.statement import as_text, prepare
+from quartzpy.store.sql.db.conninfo import session_settings
+from quartzpy.store.sql.db.session import names
+from quartzpy.store.sql.db.statement import as_text, prepare
+from quartzpy.store.sql.steps.acquire import ACQUIRE, ACQUIRE_UNLIMITED
+from quartzpy.store.sql.steps.due import NEXT_DUE
+from quartzpy.store.sql.steps.misfire import MOVE
+from quartzpy.store.sql.steps.purge import PURGE
+from quartzpy.store.sql.steps.rate_limits import ADMIT, NEXT_TURN
 
 LIMIT = 10
 FILL_JOBS = """

@@ -10,14 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.config import SchedulerConfig
-from quartzpy.job import JobDetail
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.jobs.job import JobDetail
 from quartzpy.runtime.fire_requests import fire_request_of, refill_of
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, DispatchKey, FiredTrigger, JobEntry, Node
-from quartzpy.store.sql import connections
-from quartzpy.store.sql.conninfo import session_settings
-from quartzpy.store.sql.flight import Send, fly
+from quartzpy.store.sql.db import connections
+from quartzpy.store.sql.db.conninfo import session_settings
+from quartzpy.store.sql.db.flight import Send, fly
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from quartzpy import Scheduler
-from quartzpy.job import JobDetail
-from quartzpy.rate_limit import RateLimit
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.sql.store import SqlJobStore

@@ -18,7 +18,7 @@ from quartzpy.cli.main import cli
 from quartzpy.errors import ExecutionNotFoundError, QuartzpyError, SchemaError
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations, roles
-from quartzpy.store.sql.privileges import SEQUENCES, TABLES, Use
+from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, Use
 
 SOON = timedelta(seconds=30)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)

@@ -12,12 +12,12 @@ import pytest
 
 from quartzpy import Job, JobExecutionContext, Scheduler
 from quartzpy.errors import ObjectAlreadyExistsError
-from quartzpy.job import JobDetail
-from quartzpy.rate_limit import RateLimit
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AcquiredTrigger, AvailableSlots, Completion, DispatchKey, JobEntry, Node
-from quartzpy.store.sql.complete import complete_statement
+from quartzpy.store.sql.steps.complete import complete_statement
 from quartzpy.store.sql.store import SqlJobStore
 from quartzpy.triggers.simple import SimpleTrigger
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, prepare

@@ -15,8 +15,8 @@ from sqlalchemy import make_url
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
 from quartzpy.store.protocol import Notification
 from quartzpy.store.sql import migrations
-from quartzpy.store.sql.flight import DeadlineError, undo
-from quartzpy.store.sql.session import channel
+from quartzpy.store.sql.db.flight import DeadlineError, undo
+from quartzpy.store.sql.db.session import channel
 from quartzpy.store.sql.store import SqlJobStore
 from tests.store_sql.conftest import NAME
 

@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import make_url
 
 from quartzpy import Job, JobDetail, JobExecutionContext, Scheduler, SimpleTrigger
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.findings import Severity
 from quartzpy.store.sql import checks, migrations
-from quartzpy.store.sql.conninfo import session_settings
-from quartzpy.store.sql.database import LockRowMissingError
-from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.db.conninfo import session_settings
+from quartzpy.store.sql.db.database import LockRowMissingError
+from quartzpy.store.sql.db.locks import LockName
 from quartzpy.store.sql.store import SqlJobStore
 from tests.pooler import Pooler
 from tests.store_sql.conftest import NAME, register

@@ -12,7 +12,7 @@ import pytest
 from quartzpy import Job, JobDetail, JobExecutionContext, JobKey, Scheduler, SimpleTrigger, WeeklyCalendar
 from quartzpy.errors import SchemaError, SettingsError
 from quartzpy.store.sql import migrations, roles
-from quartzpy.store.sql.privileges import Use
+from quartzpy.store.sql.db.privileges import Use
 from quartzpy.store.sql.store import SqlJobStore
 
 PREFIXES = ("qrtz_", "jobs_")
@@ -86,7 +86,7 @@ def test_roles_and_privileges_are_those_of_the_prefix(dsn: str) -> None:
     assert "ON TABLE public.jobs_triggers" in script
     assert "jobs_alembic_version" in script
     assert "qrtz_" not in script
-    from quartzpy.store.sql import privileges
+    from quartzpy.store.sql.db import privileges
 
     with psycopg.connect(dsn.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS prefix_reader")

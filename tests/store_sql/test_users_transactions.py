@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import CONTINUATIONS, RETRYING_JOBS, JobKey
 from quartzpy.states import CompletionInstruction, JobMode, Outcome
 from quartzpy.store.protocol import FiredTrigger, JobEntry

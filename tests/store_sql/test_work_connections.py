@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from quartzpy.errors import InvalidValueError, OutcomeUnknownError, StoreUnavailableError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, Completion, FiredTrigger, JobEntry, Node
 from quartzpy.store.queries import HISTORY

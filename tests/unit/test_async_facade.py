@@ -9,8 +9,8 @@ import pytest
 
 from quartzpy.aio.scheduler import AsyncSchedulerVerbs
 from quartzpy.aio.verbs import AsyncSchedulingVerbs
-from quartzpy.scheduler import BaseScheduler
-from quartzpy.verbs.scheduling import SchedulingVerbs
+from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from tools import async_facade
 from tools.async_facade import BY_HAND, IMMEDIATE, MODULES
 

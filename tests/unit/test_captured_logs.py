@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from quartzpy.captured_logs import SMALLEST_LIMIT, LevelWarnings, LogCapture, LogLines, capturing
-from quartzpy.run_logger import RunLogger
+from quartzpy.logs.captured import SMALLEST_LIMIT, LevelWarnings, LogCapture, LogLines, capturing
+from quartzpy.logs.run_logger import RunLogger
 
 logger = logging.getLogger("tests.captured")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 
 

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import pytest
 
-from quartzpy import Scheduler, config_sources
-from quartzpy.config import SchedulerConfig
-from quartzpy.config_sources import (
+from quartzpy import Scheduler
+from quartzpy.config import sources as config_sources
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.sources import (
     environment_variable,
     load_settings,
     settings_from_environment,

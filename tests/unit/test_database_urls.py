@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.config.table_names import checked_schema
 from quartzpy.errors import SettingsError
-from quartzpy.store.sql.conninfo import connect_arguments
-from quartzpy.store.sql.database import parse_dsn, scrubbed
-from quartzpy.table_names import checked_schema
+from quartzpy.store.sql.db.conninfo import connect_arguments
+from quartzpy.store.sql.db.database import parse_dsn, scrubbed
 
 CANARY = "c4n4ry"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from quartzpy import errors
-from quartzpy.context import JobExecutionContext
-from quartzpy.job import (
+from quartzpy.jobs.context import JobExecutionContext
+from quartzpy.jobs.job import (
     Job,
     JobDetail,
     JobTypes,

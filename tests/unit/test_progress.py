@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.progress import Progress
+from quartzpy.jobs.progress import Progress
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quartzpy.errors import InvalidJobError
-from quartzpy.retry import RetryPolicy
+from quartzpy.jobs.retry import RetryPolicy
 
 S = timedelta(seconds=1)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from quartzpy.errors import InvalidKeyError
 from quartzpy.keys import JobKey
-from quartzpy.store.sql import rows
-from quartzpy.store.sql.misfire import _trigger
+from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.steps.misfire import _trigger
 from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 

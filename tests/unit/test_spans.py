@@ -11,7 +11,7 @@ import pytest
 from quartzpy import AllOf, Jitter, RetryPolicy, SchedulerConfig, SimpleTrigger
 from quartzpy.errors import InvalidTriggerError, InvalidValueError
 from quartzpy.instants import LONGEST_SPAN, as_span
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.triggers.trigger import Trigger
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 
 from quartzpy.errors import InvalidMatcherError
 from quartzpy.matchers import GroupMatcher, as_group_matcher
-from quartzpy.store.sql.session import names
-from quartzpy.store.sql.statement import as_text, prepare
+from quartzpy.store.sql.db.session import names
+from quartzpy.store.sql.db.statement import as_text, prepare
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from quartzpy import Job, JobDetail, JobExecutionContext
 from quartzpy.errors import InvalidJobDataError, InvalidJobTypeError, UnknownJobTypeError
-from quartzpy.job import job_types
 from quartzpy.job_data import INTERNAL_KEYS, decode, encode
-from quartzpy.typed_data import as_mapping, build, checked_type, refuse_unknown
+from quartzpy.jobs.job import job_types
+from quartzpy.jobs.typed_data import as_mapping, build, checked_type, refuse_unknown
 
 
 @dataclass(frozen=True)

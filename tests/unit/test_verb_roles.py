@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from quartzpy.verbs.base import Verbs
-from quartzpy.verbs.scheduling import SchedulingVerbs
+from quartzpy.scheduling.verbs.base import Verbs
+from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 
 
 def test_no_two_roles_define_the_same_name() -> None:
-    roles = [role for role in SchedulingVerbs.__mro__ if role.__module__.startswith("quartzpy.verbs")]
+    roles = [role for role in SchedulingVerbs.__mro__ if role.__module__.startswith("quartzpy.scheduling.verbs")]
     abstract = {name for role in roles for name in role.__dict__.get("__abstractmethods__", ())}
     defined = Counter(
         name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quartzpy import CronTrigger, Scheduler
-from quartzpy.verbs.scheduling import SchedulingVerbs
+from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from shop.jobs import nightly_report
 from shop.models import URL
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from quartzpy.fired_trigger import FiredTrigger
+from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from quartzpy.events import Event
+from quartzpy.events.events import Event
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
 from quartzpy.store.findings import Finding

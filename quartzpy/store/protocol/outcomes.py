@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quartzpy.errors import InvalidValueError
-from quartzpy.fired_trigger import FiredTrigger
+from quartzpy.jobs.fired_trigger import FiredTrigger
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol.fires import AcquiredTrigger, DispatchKey, SkippedTrigger

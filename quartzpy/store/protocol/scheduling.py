@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Missed

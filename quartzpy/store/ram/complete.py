@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey
-from quartzpy.progress import Progress
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
 from quartzpy.store.protocol.outcomes import NOT_FAILED

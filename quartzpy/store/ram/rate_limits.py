@@ -1,4 +1,4 @@
-"""Rate limits in the acquire step; `quartzpy.store.sql.rate_limits` describes the rules."""
+"""Rate limits in the acquire step; `quartzpy.store.sql.steps.rate_limits` describes the rules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey
-from quartzpy.rate_limit import RateLimit
 from quartzpy.states import TriggerState
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
 from quartzpy.store.ram.rows import Admission, RateRow, TriggerRow

@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.continuation import Predecessor
 from quartzpy.job_data import encode
+from quartzpy.jobs.continuation import Predecessor
+from quartzpy.jobs.repetition import LostExecution, continuation_data, recovery_data, repeats
 from quartzpy.keys import CONTINUATIONS, RECOVERING_JOBS, RETRYING_JOBS
-from quartzpy.repetition import LostExecution, continuation_data, recovery_data, repeats
 from quartzpy.states import Outcome, TriggerState
 from quartzpy.store.ram.concurrency import concurrency_key
 from quartzpy.store.ram.rows import FiredRow, JobRow, TriggerRow

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from quartzpy.continuation import as_continuations
-from quartzpy.job import JobDetail
 from quartzpy.job_data import decode, encode
+from quartzpy.jobs.continuation import as_continuations
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.progress import Progress
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.keys import JobKey, TriggerKey
-from quartzpy.progress import Progress
-from quartzpy.rate_limit import RateLimit
 from quartzpy.states import (
     ExecutionState,
     FiredState,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from quartzpy.differences import refuse_other_job, refuse_other_trigger
 from quartzpy.errors import ObjectAlreadyExistsError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.states import FiredState
 from quartzpy.store import refusals
+from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.ram.lookups import trigger_record
 from quartzpy.store.ram.rows import JobRow, TriggerRow

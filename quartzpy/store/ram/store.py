@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError, SchedulerStateError
-from quartzpy.events import Event
+from quartzpy.events.events import Event
+from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Capabilities
-from quartzpy.progress import Progress
 from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from quartzpy.clock import Clock
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import UNSCHEDULED_GROUPS, JobKey, TriggerKey
 from quartzpy.states import (
     PAUSED_STATES,

@@ -13,20 +13,20 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
 from quartzpy.store.findings import MOST_ROWS, Finding, Severity
 from quartzpy.store.protocol import Repairs
-from quartzpy.store.sql import facts
-from quartzpy.store.sql.checkin import list_nodes
-from quartzpy.store.sql.flight import Result
-from quartzpy.store.sql.listen import news
-from quartzpy.store.sql.locks import MAKE, LockName
-from quartzpy.store.sql.naming import renamed, renamed_sql
-from quartzpy.store.sql.recover import FREE, REPAIR, STUCK
-from quartzpy.store.sql.session import SqlSession
-from quartzpy.store.sql.settling import RULE_OF_JOB
-from quartzpy.store.sql.tables import metadata
+from quartzpy.store.sql.db.flight import Result
+from quartzpy.store.sql.db.listen import news
+from quartzpy.store.sql.db.locks import MAKE, LockName
+from quartzpy.store.sql.db.naming import renamed, renamed_sql
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.db.tables import metadata
+from quartzpy.store.sql.steps import facts
+from quartzpy.store.sql.steps.checkin import list_nodes
+from quartzpy.store.sql.steps.recover import FREE, REPAIR, STUCK
+from quartzpy.store.sql.steps.settling import RULE_OF_JOB
 
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 LONG_TRANSACTION = timedelta(minutes=10)

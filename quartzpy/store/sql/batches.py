@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.statement import array
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.statement import array
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")

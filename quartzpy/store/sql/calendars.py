@@ -16,9 +16,9 @@ from quartzpy.calendars.kinds import calendar_from_json, storable_json
 from quartzpy.keys import TriggerKey
 from quartzpy.store import refusals
 from quartzpy.store.protocol import StoredCalendar, TriggerMove
-from quartzpy.store.sql.listen import news
-from quartzpy.store.sql.misfire_rule import USUAL_RULE, caught_up
-from quartzpy.store.sql.session import SqlSession, Transaction
+from quartzpy.store.sql.db.listen import news
+from quartzpy.store.sql.db.session import SqlSession, Transaction
+from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE, caught_up
 
 # Returns no row if the calendar exists and may not be replaced.
 PUT = """

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import QuartzpyError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.store.findings import Finding, Severity
-from quartzpy.store.sql import privileges
-from quartzpy.store.sql.conninfo import session_settings
-from quartzpy.store.sql.privileges import Use
-from quartzpy.store.sql.servers import READ_ONLY
+from quartzpy.store.sql.db import privileges
+from quartzpy.store.sql.db.conninfo import session_settings
+from quartzpy.store.sql.db.privileges import Use
+from quartzpy.store.sql.db.servers import READ_ONLY
 
 OLDEST_SERVER = 130_000
 OURS_BESIDES_THE_POOL = 5

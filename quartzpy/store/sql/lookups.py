@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import PAUSED_STATES, PUBLIC, ExecutionState, PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey
 from quartzpy.store.records import ExecutionRecord, Pauses, RunningRecord, TriggerRecord
-from quartzpy.store.sql import rows
-from quartzpy.store.sql.session import SqlSession
+from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.triggers.trigger import TriggerProgress
 
 JOB_COLUMNS = """

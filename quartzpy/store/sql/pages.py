@@ -29,7 +29,8 @@ from quartzpy.store.queries import (
     TriggerQuery,
 )
 from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
-from quartzpy.store.sql import rows
+from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.lookups import (
     ENDED_COLUMNS,
     FIRED_COLUMNS,
@@ -39,7 +40,6 @@ from quartzpy.store.sql.lookups import (
     execution_of,
     trigger_record,
 )
-from quartzpy.store.sql.session import SqlSession
 
 _LIMIT = "LIMIT %(limit)s::int"
 _CONTAINS = "strpos({column}, %(contains)s) > 0"

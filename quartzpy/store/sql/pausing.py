@@ -14,13 +14,13 @@ from quartzpy.states import JobMode, Missed, TriggerState
 from quartzpy.store import refusals
 from quartzpy.store.protocol import NO_NOTE, Notification, PauseNote
 from quartzpy.store.records import JobHeader
-from quartzpy.store.sql.flight import Send
-from quartzpy.store.sql.listen import announcement
-from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.listen import announcement
+from quartzpy.store.sql.db.locks import LockName
+from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.lookups import JOB_GROUPS, MATCHES, TRIGGER_GROUPS, match_values, matched_groups
-from quartzpy.store.sql.misfire_rule import USUAL_RULE
-from quartzpy.store.sql.session import SqlSession, Transaction
-from quartzpy.store.sql.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
+from quartzpy.store.sql.steps.misfire_rule import USUAL_RULE
+from quartzpy.store.sql.steps.settling import MODE_FORBIDS, UNSCHEDULED, held_by_mode, state_of
 
 # The triggers that a request concerns.
 BY_TRIGGER = """

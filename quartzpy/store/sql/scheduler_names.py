@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quartzpy.store.sql.session import SqlSession
+from quartzpy.store.sql.db.session import SqlSession
 
 # A loose index scan: it steps from one name to the next, so its cost does not depend on the number of rows.
 _STEPS = """

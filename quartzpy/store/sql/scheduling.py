@@ -15,23 +15,23 @@ from typing import Any, NamedTuple
 import psycopg
 
 from quartzpy import job_data
-from quartzpy.differences import refuse_other_job, refuse_other_trigger
 from quartzpy.errors import JobStoreError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.store import refusals
+from quartzpy.store.differences import refuse_other_job, refuse_other_trigger
 from quartzpy.store.protocol import JobEntry
 from quartzpy.store.records import Owned
-from quartzpy.store.sql import rows
 from quartzpy.store.sql.batches import bound, computed_ahead
 from quartzpy.store.sql.calendars import held_revisions
-from quartzpy.store.sql.flight import Result, Send
-from quartzpy.store.sql.listen import announcement, news
-from quartzpy.store.sql.locks import LockName
+from quartzpy.store.sql.db import rows
+from quartzpy.store.sql.db.flight import Result, Send
+from quartzpy.store.sql.db.listen import announcement, news
+from quartzpy.store.sql.db.locks import LockName
+from quartzpy.store.sql.db.session import SqlSession, Transaction
 from quartzpy.store.sql.lookups import JOBS, TRIGGERS, trigger_record
-from quartzpy.store.sql.orphans import orphans
-from quartzpy.store.sql.session import SqlSession, Transaction
-from quartzpy.store.sql.settling import (
+from quartzpy.store.sql.steps.orphans import orphans
+from quartzpy.store.sql.steps.settling import (
     COPIES,
     IS_ORDINARY,
     IS_OTHER_KEY,

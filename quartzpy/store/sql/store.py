@@ -15,14 +15,14 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.config import SchedulerConfig
+from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import InvalidJobTypeError, SchemaError, StoreUnavailableError
-from quartzpy.events import Event, NodesDiffer
-from quartzpy.job import JobDetail
+from quartzpy.events.events import Event, NodesDiffer
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.progress import Progress
 from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.progress import Progress
 from quartzpy.states import JobMode, Missed, PublicState
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
@@ -62,40 +62,33 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import (
+from quartzpy.store.sql import audit, calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql.db.connections import Connections
+from quartzpy.store.sql.db.control import ControlConnection
+from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
+from quartzpy.store.sql.db.diagnosis import Diagnosis
+from quartzpy.store.sql.db.external import external_transaction
+from quartzpy.store.sql.db.listen import Listener, news
+from quartzpy.store.sql.db.locks import MADE, MAKE, LockName
+from quartzpy.store.sql.db.servers import READ_ONLY
+from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
+from quartzpy.store.sql.db.sources import Database, check_engine
+from quartzpy.store.sql.db.within import WithinSession
+from quartzpy.store.sql.scheduler_names import scheduler_names
+from quartzpy.store.sql.steps import (
     acquire,
-    audit,
-    calendars,
     cancel,
     checkin,
-    checks,
     complete,
     facts,
     fire,
     holdings,
-    lookups,
-    migrations,
     misfire,
-    pages,
-    pausing,
     progress,
     purge,
     recover,
-    scheduling,
 )
-from quartzpy.store.sql.connections import Connections
-from quartzpy.store.sql.control import ControlConnection
-from quartzpy.store.sql.database import INSUFFICIENT_PRIVILEGE, translate
-from quartzpy.store.sql.diagnosis import Diagnosis
-from quartzpy.store.sql.external import external_transaction
-from quartzpy.store.sql.job_transaction import WorkTransaction
-from quartzpy.store.sql.listen import Listener, news
-from quartzpy.store.sql.locks import MADE, MAKE, LockName
-from quartzpy.store.sql.scheduler_names import scheduler_names
-from quartzpy.store.sql.servers import READ_ONLY
-from quartzpy.store.sql.session import DATABASE_CLOCK, SqlSession, names
-from quartzpy.store.sql.sources import Database, check_engine
-from quartzpy.store.sql.within import WithinSession
+from quartzpy.store.sql.steps.job_transaction import WorkTransaction
 from quartzpy.triggers.upcoming import PreparedTrigger
 
 logger = logging.getLogger(__name__)

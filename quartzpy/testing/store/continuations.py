@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from quartzpy.continuation import Continuation
 from quartzpy.job_data import (
     PREDECESSOR_FIRE_ID,
     PREDECESSOR_GROUP,
@@ -15,6 +14,7 @@ from quartzpy.job_data import (
     PREDECESSOR_OUTCOME,
     PREDECESSOR_RESULT,
 )
+from quartzpy.jobs.continuation import Continuation
 from quartzpy.keys import CONTINUATIONS
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import JobMode, Outcome

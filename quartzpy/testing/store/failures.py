@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import MANUAL_TRIGGERS
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import CompletionOutcome, JobEntry, Node

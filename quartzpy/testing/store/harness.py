@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quartzpy.calendars.calendar import Calendar
-from quartzpy.job import JobDetail
 from quartzpy.job_data import decode
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.runtime.fire_requests import fire_request_of
 from quartzpy.states import CompletionInstruction, Outcome, TriggerState

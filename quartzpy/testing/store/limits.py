@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.testing.store.harness import HOUR, SECOND, Harness, at, every, job, job_key, key, names, once
 

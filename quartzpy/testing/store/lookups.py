@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import PublicState, TriggerState
 from quartzpy.store.protocol import DispatchKey, FiredTrigger, Node, Notification, Subscription

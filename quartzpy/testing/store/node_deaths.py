@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quartzpy.errors import InstanceIdInUseError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.states import Outcome
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.testing.store.harness import SECOND, WINDOW, Harness, at, every, job, job_key, once

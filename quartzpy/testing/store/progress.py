@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from quartzpy.progress import Progress
+from quartzpy.jobs.progress import Progress
 from quartzpy.testing.store.harness import Harness, at, every, job, once
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from quartzpy.continuation import Continuation
-from quartzpy.job import JobDetail
-from quartzpy.rate_limit import RateLimit
+from quartzpy.jobs.continuation import Continuation
+from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.states import Outcome
 from quartzpy.store.protocol import AvailableSlots, FiredTrigger, Node
 from quartzpy.testing.store.harness import (

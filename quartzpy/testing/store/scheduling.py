@@ -9,7 +9,7 @@ import pytest
 
 from quartzpy.calendars.weekly import WeeklyCalendar
 from quartzpy.errors import CalendarNotFoundError, JobNotFoundError, ObjectAlreadyExistsError
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.matchers import GroupMatcher
 from quartzpy.store.protocol import AvailableSlots, JobEntry
 from quartzpy.testing.store.harness import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quartzpy.job import JobDetail
+from quartzpy.jobs.job import JobDetail
 from quartzpy.placement import Capabilities, Placement
 from quartzpy.store.protocol import AvailableSlots, DispatchKey
 from quartzpy.testing.store.harness import MINUTE, REPORT, SECOND, Harness, at, every, job, job_key, key, names, once

@@ -1,0 +1,375 @@
+"""The settings of a scheduler: one frozen value, validated as a whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Self
+
+from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
+from quartzpy.errors import InvalidKeyError, SettingsError
+from quartzpy.instants import Converted, Span, as_span
+from quartzpy.keys import check_name, unique_name
+from quartzpy.logs.captured import DEFAULT_LIMIT, SMALLEST_LIMIT
+from quartzpy.placement import DEFAULT_EXECUTOR
+from quartzpy.texts import did_you_mean, quoted
+
+AUTO = "AUTO"
+_BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
+_BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
+LEAST_MEMORY = 128 * 2**20
+# The server counts milliseconds in 32 bits.
+_LONGEST_TIMEOUT = timedelta(days=24)
+_A_YEAR = timedelta(days=366)
+
+
+def as_bytes(value: object, subject: str) -> int:
+    """Return a size in bytes, given as a number of bytes or as a string such as "512MB" or "2GB".
+
+    Raises:
+        SettingsError: `value` is neither.
+    """
+    if type(value) is int and value > 0:
+        return value
+    if isinstance(value, str) and (found := _BYTES.fullmatch(value.strip())):
+        return int(found[1]) * _BYTE_UNITS[found[2]]
+    raise SettingsError(f"{subject} must be a number of bytes, or a string such as 512MB or 2GB (got {quoted(value)})")
+
+
+def automatic_instance_id() -> str:
+    """Return an instance id that no other node has, made of the host, the process id and a random part."""
+    host = socket.gethostname().split(".")[0][:100] or "host"
+    return f"{host}-{os.getpid()}-{unique_name()[:6]}"
+
+
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
+
+
+MAX_WORKERS = 5_000
+MAX_GROUP_LIMIT = 1_000_000
+
+
+def checked_groups(limits: object) -> dict[str, int]:
+    """Return the limits of execution groups as a dict.
+
+    Raises:
+        SettingsError: `limits` is not a mapping from names to integers from 0 to MAX_GROUP_LIMIT.
+    """
+    if not isinstance(limits, Mapping):
+        raise SettingsError(f"execution_groups must be a mapping of groups to limits (got {quoted(limits)})")
+    for group, limit in limits.items():
+        _check_name(group, "execution_groups: a group")
+        if type(limit) is not int or limit < 0:
+            raise SettingsError(
+                f"execution_groups: the limit of {group!r} must be an integer of 0 or more (got {quoted(limit)})"
+            )
+        if limit > MAX_GROUP_LIMIT:
+            raise SettingsError(
+                f"execution_groups: the limit of {group!r} must be at most {MAX_GROUP_LIMIT} (got {quoted(limit)})"
+            )
+    return dict(limits)
+
+
+def _check_name(name: object, subject: str) -> None:
+    try:
+        check_name(name, subject)
+    except InvalidKeyError as error:
+        raise SettingsError(str(error)) from None
+
+
+class Role(StrEnum):
+    """The role of a started node in its cluster."""
+
+    BOTH = "both"
+    """The node runs jobs and does maintenance: it handles misfires, deletes old history and repairs rows."""
+    SCHEDULER = "scheduler"
+    """The node does maintenance, detects dead nodes and recovers their work, but never runs a job."""
+    WORKER = "worker"
+    """The node runs jobs, and does maintenance only while no node of another role is alive."""
+
+
+class ExecutorKind(StrEnum):
+    """The kind of the workers of a pool."""
+
+    THREADS = "threads"
+    ASYNCIO = "asyncio"
+    """Slots on the node's event loop, for `async def` jobs only."""
+    PROCESSES = "processes"
+    """Child processes: for CPU-bound jobs, and for jobs that must be killed if they do not stop."""
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """The configuration of a worker pool: the kind and number of its workers."""
+
+    kind: ExecutorKind | str
+    workers: int
+    memory_limit: int | str | None = None
+    """The largest address space of each process in a pool of processes, in bytes or as a string such as "512MB". A
+    job that needs more fails with a MemoryError that names the limit, and a new process replaces its own."""
+
+    def __post_init__(self) -> None:
+        """Validate the values.
+
+        Raises:
+            SettingsError: a value is invalid.
+        """
+        if self.kind not in list(ExecutorKind):
+            raise SettingsError(f"executors: kind must be one of {', '.join(ExecutorKind)} (got {quoted(self.kind)})")
+        object.__setattr__(self, "kind", ExecutorKind(self.kind))
+        if type(self.workers) is not int or not 1 <= self.workers <= MAX_WORKERS:
+            raise SettingsError(f"executors: workers must be from 1 to {MAX_WORKERS} (got {quoted(self.workers)})")
+        if self.memory_limit is not None:
+            limit = as_bytes(self.memory_limit, "executors: memory_limit")
+            object.__setattr__(self, "memory_limit", limit)
+            if self.kind is not ExecutorKind.PROCESSES:
+                raise SettingsError(
+                    f"executors: memory_limit applies to processes only; {self.kind} share the memory of this process"
+                )
+            if limit < LEAST_MEMORY:
+                raise SettingsError(
+                    f"executors: memory_limit must be at least {LEAST_MEMORY // 2**20}MB, which Python itself needs"
+                    f" (got {limit})"
+                )
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Return the pool that a setting describes: an ExecutorConfig, or a string such as "processes:4:512MB".
+
+        Raises:
+            SettingsError: `value` is neither.
+        """
+        if isinstance(value, cls):
+            return value
+        kind, colon, rest = str(value).partition(":")
+        workers, has_limit, limit = rest.partition(":")
+        if not (isinstance(value, str) and colon and workers.strip().isdecimal() and len(workers) < 10):
+            raise SettingsError(
+                f"executors: a pool is written like threads:20, asyncio:500 or processes:4 (got {quoted(value)})"
+            )
+        return cls(kind.strip(), int(workers), as_bytes(limit, "executors: memory_limit") if has_limit else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerConfig:
+    """All settings with their defaults.
+
+    A length of time is a timedelta, a number of seconds, or a string such as "1h30m". The database's clock decides
+    what is due in the cluster; a node measures its own waits by its monotonic clock.
+    """
+
+    name: str = "quartzpy"
+    """The name of the logical scheduler: all nodes with the same name on one database form one cluster."""
+
+    instance_id: str = AUTO
+    """The node's name in the cluster; AUTO generates a unique one at each start."""
+
+    role: str = Role.BOTH
+    """The role of this node in the cluster: "both", "scheduler" (runs no jobs) or "worker" (leaves misfires and the
+    deletion of old history to nodes with another role while there are any). See "Roles" in docs/operating-a-node.md."""
+
+    workers: int = 10
+    """The maximum number of executions that this node runs at the same time in its default executor, on threads and on
+    the event loop."""
+
+    executors: Mapping[str, ExecutorConfig | str] = field(default_factory=dict, hash=False)
+    """Additional worker pools, by the name that jobs give as `executor`: `{"cpu": "processes:4", "io": "asyncio:500"}`.
+    `"processes:4:512MB"` also limits the memory of each process."""
+
+    execution_groups: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """The maximum number of executions of each `execution_group` at the same time on this node:
+    `{"reports": 2, "*": 10}`. "*" is the limit of each group that is not named, "_" that of jobs without a group; 0
+    leaves them to other nodes."""
+
+    labels: tuple[str, ...] = ()
+    """The labels of this node. A job runs only on nodes that have all labels in its `requires`."""
+
+    batch_size: int = 200
+    """The maximum number of triggers that one transaction claims, and that wait for a worker while jobs are short."""
+
+    look_ahead: Converted[Span, timedelta] = Converted(timedelta(milliseconds=250))
+    """Triggers are claimed up to this long before their fire time."""
+
+    idle_wait: Converted[Span, timedelta] = Converted(timedelta(seconds=15))
+    """The longest time between two searches for work, in case a notification (NOTIFY) is lost."""
+
+    misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
+    """A trigger that is overdue by more than this has misfired (Quartz's default)."""
+
+    misfire_batch_size: int = 250
+    """The maximum number of misfired triggers that one transaction handles."""
+
+    checkin_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
+    """The time between two check-ins. Each check-in renews the node's lease."""
+
+    failure_window: Converted[Span, timedelta] = Converted(timedelta(seconds=20))
+    """The time without a check-in after which the other nodes may declare this node dead; theirs do not matter.
+    The node's lease is three quarters of it."""
+
+    max_node_deaths: int = 3
+    """The number of nodes in a row that may die while they run a job. Then the job's triggers go to ERROR. A success of
+    the job resets the count."""
+
+    lock_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
+    """The longest wait for a lock of the database."""
+
+    statement_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
+    """The longest run time of a statement of the scheduler."""
+
+    start_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=30))
+    """The longest time for which `start` tries to reach the database."""
+
+    connect_timeout: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
+    """The longest duration of one attempt to connect."""
+
+    history_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=7))
+    """The time for which ended executions, misfires and ended triggers are kept. None keeps executions and misfires
+    for ever, and ended triggers for seven days."""
+
+    max_job_data_bytes: int = 65_536
+    """The largest size of job data in bytes, as stored."""
+
+    max_captured_log_bytes: int = DEFAULT_LIMIT
+    """The largest size, in bytes, of the log lines that are kept of one execution (`capture_logs`). Of longer ones the
+    first and the last lines are kept."""
+
+    job_modules: tuple[str, ...] = ()
+    """The packages from which job types may be imported because a stored job names them."""
+
+    schema: str | None = None
+    """The database schema of the tables; None uses the default schema of the connection."""
+
+    log_executions: str | None = None
+    """The level at which the logger "quartzpy.executions" logs each execution: "DEBUG", "INFO" or "WARNING".
+    Failures and misfires are logged as warnings. None logs failures only."""
+
+    debug: bool = False
+    """True to look for mistakes in the jobs of this process: executions are logged at INFO unless `log_executions` is
+    set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
+    awaited. It costs time."""
+    table_prefix: str = DEFAULT_TABLE_PREFIX
+    """The prefix of the names of all tables, sequences, indexes and constraints. Schedulers with different prefixes can
+    share a schema without affecting each other."""
+
+    pool_size: int = 5
+    """The number of connections for steps and calls, besides the three that a node keeps for check-ins, misfires and
+    LISTEN."""
+
+    pooled: bool = False
+    """True if the URL leads to a pooler in transaction mode (PgBouncer, `pool_mode=transaction`): sessions then keep no
+    settings and no prepared statements, and LISTEN receives nothing."""
+
+    listen_url: str | None = field(default=None, repr=False)
+    """A direct URL, not through the pooler, for the one connection of a node that uses LISTEN. Without it a node learns
+    of newly scheduled work after at most `idle_wait`, and of cancellations after at most `checkin_interval`."""
+
+    def __post_init__(self) -> None:
+        """Validate every setting, and the rules between them.
+
+        Raises:
+            SettingsError: a value is invalid; the message names the setting, the value and the rule.
+        """
+        assign = object.__setattr__
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(setting.default, timedelta) and not (value is None and setting.name == "history_retention"):
+                span = as_span(value, setting.name, SettingsError, above_zero=True, longest=10 * _A_YEAR)
+                assign(self, setting.name, span)
+            elif type(setting.default) is int and type(value) is not int:
+                raise SettingsError(f"{setting.name} must be an integer (got {quoted(value)})")
+            elif type(setting.default) is bool and type(value) is not bool:
+                raise SettingsError(f"{setting.name} must be True or False (got {quoted(value)})")
+        for name in ("lock_timeout", "statement_timeout"):
+            if getattr(self, name) > _LONGEST_TIMEOUT:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)} must be at most {_LONGEST_TIMEOUT}, the limit of PostgreSQL"
+                )
+        _check_name(self.name, "name")
+        _check_name(self.instance_id, "instance_id")
+        if self.role not in list(Role):
+            raise SettingsError(f"role must be one of {', '.join(Role)} (got {quoted(self.role)})")
+        assign(self, "role", Role(self.role))
+        if self.log_executions is not None:
+            if self.log_executions not in LOG_LEVELS:
+                raise SettingsError(
+                    f"log_executions must be {', '.join(LOG_LEVELS)} or None (got {quoted(self.log_executions)})"
+                )
+        elif self.debug:
+            assign(self, "log_executions", "INFO")
+        self._check_range("workers", 0, MAX_WORKERS)
+        self._check_range("batch_size", 1, 10_000)
+        self._check_range("misfire_batch_size", 1, 10_000)
+        self._check_range("max_job_data_bytes", 2, 1_048_576)
+        self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
+        self._check_range("pool_size", 3, 1_000)
+        self._check_range("max_node_deaths", 1, 1_000_000)
+        checked_schema(self.schema)
+        checked_table_prefix(self.table_prefix)
+        if (
+            not isinstance(self.job_modules, Sequence)
+            or isinstance(self.job_modules, str)
+            or not all(isinstance(module, str) and module for module in self.job_modules)
+        ):
+            raise SettingsError(f"job_modules must be a tuple of module names (got {quoted(self.job_modules)})")
+        assign(self, "job_modules", tuple(self.job_modules))
+        self._check_capabilities()
+        least = 3 * self.checkin_interval + self.lock_timeout
+        if self.failure_window < least:
+            raise SettingsError(
+                f"failure_window {self.failure_window} must be at least checkin_interval x 3 + lock_timeout = {least}"
+            )
+
+    def _check_capabilities(self) -> None:
+        if not isinstance(self.labels, Sequence) or isinstance(self.labels, str):
+            raise SettingsError(f"labels must be a tuple of strings (got {quoted(self.labels)})")
+        for label in self.labels:
+            _check_name(label, "labels: a label")
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if not isinstance(self.executors, Mapping):
+            raise SettingsError(f"executors must be a mapping of names to pools (got {quoted(self.executors)})")
+        if DEFAULT_EXECUTOR in self.executors:
+            raise SettingsError(
+                f"executors: the pool {DEFAULT_EXECUTOR!r} exists already; set its size with the setting workers"
+            )
+        for name in self.executors:
+            _check_name(name, "executors: a name")
+        pools = {name: ExecutorConfig.of(value) for name, value in self.executors.items()}
+        object.__setattr__(self, "executors", pools)
+        object.__setattr__(self, "execution_groups", checked_groups(self.execution_groups))
+
+    def _check_range(self, name: str, least: int, most: int) -> None:
+        value = getattr(self, name)
+        if not least <= value <= most:
+            raise SettingsError(f"{name}={quoted(value)} must be from {least} to {most}")
+
+    @property
+    def lease(self) -> timedelta:
+        """The time after sending a check-in for which this node may act: a quarter less than other nodes wait."""
+        return self.failure_window * 0.75
+
+    def checkin_deadline(self, failures: int) -> timedelta:
+        """Return the time limit of a check-in, including the connection, after `failures` failed check-ins in a row.
+
+        The limit is one interval, so that at least two attempts fit in the lease. If intervals are much shorter than
+        the lease, later attempts may take a third of the lease: on a slow machine no check-in might ever succeed
+        otherwise.
+        """
+        return max(self.checkin_interval, self.lease / 3) if failures else self.checkin_interval
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> SchedulerConfig:
+        """Return the configuration with these settings.
+
+        Raises:
+            SettingsError: a value is invalid or a name unknown; the message suggests the nearest valid name.
+        """
+        known = {setting.name for setting in fields(cls)}
+        for name in settings:
+            if name not in known:
+                raise SettingsError(f"{name} is not a setting; {did_you_mean(name, sorted(known), 'settings')}")
+        return cls(**settings)

@@ -1,0 +1,268 @@
+"""Settings from the environment and from a TOML file.
+
+A keyword argument overrides the environment, the environment overrides the file, and the file overrides the defaults.
+The names and types are those of the fields of `SchedulerConfig`, plus `url` for the database. Only
+`Scheduler.from_config` reads these sources; `Scheduler(url, ...)` does not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.errors import SettingsError
+from quartzpy.instants import Converted, as_span
+from quartzpy.texts import did_you_mean, quoted, reason
+
+PREFIX = "QUARTZPY_"
+CONFIG_VARIABLE = "QUARTZPY_CONFIG"
+URL = "url"
+
+_HINTS = get_type_hints(SchedulerConfig)
+_TYPES: dict[str, Any] = {setting.name: _HINTS[setting.name] for setting in fields(SchedulerConfig)} | {URL: str}
+_VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
+
+# Read by other parts of quartzpy, its tests and its benchmarks.
+_FOREIGN = frozenset({"QUARTZPY_MODEL_EXAMPLES", "QUARTZPY_PG_BIN", CONFIG_VARIABLE})
+_FOREIGN_PREFIXES = ("QUARTZPY_TEST_", "QUARTZPY_DEMO_")
+# Kubernetes sets these in every container beside a service called quartzpy or quartzpy-something. A node that
+# refused them would not start because of the name of an unrelated service.
+_SERVICE_LINK = re.compile(
+    r"QUARTZPY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+
+
+def environment_variable(setting: str) -> str:
+    """Return the name of the environment variable for a setting."""
+    return PREFIX + setting.upper()
+
+
+def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings in `QUARTZPY_...` variables, and `url` from QUARTZPY_URL.
+
+    Lengths of time are strings such as "5s"; lists are separated by commas; "none" is None where None is allowed, and
+    otherwise an empty list or table. An empty variable counts as not set. `load_settings` checks ranges, after it has
+    combined all sources.
+
+    Raises:
+        SettingsError: a variable is not a setting, or its value cannot be parsed. The message names the variable, and
+            suggests the nearest valid name.
+    """
+    found = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX):
+            continue
+        if setting := _VARIABLES.get(variable):
+            if text := environ[variable]:
+                found[setting] = _from_text(_TYPES[setting], text, variable)
+        elif not _is_foreign(variable):
+            hint = f"; {did_you_mean(variable, sorted([*_VARIABLES, CONFIG_VARIABLE]), 'settings')}"
+            raise SettingsError(f"{variable} in the environment is not a setting{hint}")
+    return found
+
+
+def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the settings in the table `[quartzpy]` of a file; in a pyproject.toml, the table is `[tool.quartzpy]`.
+
+    Values have the types of TOML; lengths of time are strings such as "5s", and "none" is None where None is allowed.
+    `load_settings` checks ranges, after it has combined all sources.
+
+    Raises:
+        SettingsError: the file or the table does not exist, the file is not TOML, a setting is unknown, or a value
+            has the wrong type. The message names the file, the setting and the value, and suggests the nearest valid
+            name.
+    """
+    found = {}
+    for setting, value in _table(Path(path)).items():
+        if setting not in _TYPES:
+            # The message omits the value: it may be a URL with its password, under a misspelt name.
+            raise SettingsError(
+                f"{path}: {setting} is not a setting; {did_you_mean(setting, sorted(_TYPES), 'settings')}"
+            )
+        found[setting] = _from_toml(_TYPES[setting], value, f"{path}: {setting}")
+    return found
+
+
+def load_settings(
+    path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None, **arguments: Any
+) -> dict[str, Any]:
+    """Return all settings that any source gives: arguments over environment over file, without the defaults.
+
+    `path` is the TOML file; by default the file that QUARTZPY_CONFIG names, if any. `environ` is this process's
+    environment by default. `url` is included if a source has it.
+
+    Raises:
+        SettingsError: a source cannot be read, or the combined settings are invalid. The message says which source
+            the invalid setting came from.
+    """
+    environ = os.environ if environ is None else environ
+    path = path if path is not None else environ.get(CONFIG_VARIABLE) or None
+    from_file = {} if path is None else settings_from_toml(path)
+    from_environment = settings_from_environment(environ)
+    origins = (
+        dict.fromkeys(from_file, str(path))
+        | {setting: environment_variable(setting) for setting in from_environment}
+        | dict.fromkeys(arguments, "a keyword argument")
+    )
+    settings = from_file | from_environment | arguments
+    _validate(settings, origins)
+    return settings
+
+
+def _validate(settings: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+    checked = {name: value for name, value in settings.items() if name != URL}
+    message = _error_message(checked)
+    if message is None:
+        return
+    # A setting is at fault if the error changes without it. This also works for rules between settings from
+    # different sources, and does not depend on the wording of messages.
+    at_fault = [name for name in checked if _error_message({n: v for n, v in checked.items() if n != name}) != message]
+    named = ", ".join(f"{name} is from {origins[name]}" for name in at_fault)
+    raise SettingsError(f"{message} ({named})" if named else message)
+
+
+def _error_message(settings: Mapping[str, Any]) -> str | None:
+    try:
+        SchedulerConfig.of(settings)
+    except SettingsError as error:
+        return str(error)
+    return None
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            found: Any = tomllib.load(file)
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: the file does not exist") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise SettingsError(f"{path} is not valid TOML: it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{path} is not valid TOML: it is not UTF-8 ({error.reason} at byte {error.start})"
+        ) from error
+    except ValueError as error:
+        # int() raises ValueError as well, for a number with thousands of digits.
+        raise SettingsError(f"{path} is not valid TOML: {reason(error)}") from error
+    keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise SettingsError(f"{path} has no table [{'.'.join(keys)}]")
+    return found
+
+
+def _from_text(hint: Any, text: str, subject: str) -> Any:
+    hint, optional = _split_optional(hint)
+    word = text.strip().lower()
+    if optional and word == "none":
+        return None
+    if hint is timedelta:
+        return as_span(text, subject, SettingsError)
+    if hint is bool:
+        if word in _TRUE | _FALSE:
+            return word in _TRUE
+        raise SettingsError(f"{subject} must be true or false (got {quoted(text)})")
+    if hint is int:
+        if _INTEGER.fullmatch(word) and len(word) <= 20:
+            return int(word)
+        raise SettingsError(f"{subject} must be an integer (got {quoted(text)})")
+    if hint is float:
+        if _NUMBER.fullmatch(word):
+            return float(word)
+        raise SettingsError(f"{subject} must be a number (got {quoted(text)})")
+    if _is_list_of_strings(hint):
+        parts = () if word == "none" else tuple(part.strip() for part in text.split(","))
+        if not all(parts):
+            raise SettingsError(f"{subject}: an item between two commas is empty (got {quoted(text)})")
+        return parts
+    if _is_table(hint):
+        return _parse_pairs(hint, text, subject)
+    if _is_string(hint):
+        return text
+    raise _only_by_keyword(subject)
+
+
+def _from_toml(hint: Any, value: Any, subject: str) -> Any:
+    hint, optional = _split_optional(hint)
+    if optional and isinstance(value, str) and value.strip().lower() == "none":
+        return None
+    if hint is timedelta:
+        return as_span(value, subject, SettingsError)
+    if hint is float and type(value) is int:
+        return float(value)
+    if _is_list_of_strings(hint):
+        if isinstance(value, list) and all(isinstance(part, str) for part in value):
+            return tuple(value)
+        raise SettingsError(f"{subject} must be a list of strings (got {quoted(value)})")
+    if _is_table(hint):
+        if isinstance(value, dict):
+            return value
+        raise SettingsError(f"{subject} must be a table (got {quoted(value)})")
+    for accepted, name in ((bool, "true or false"), (int, "an integer"), (float, "a number"), (str, "a string")):
+        if hint is accepted or (accepted is str and _is_string(hint)):
+            # By identity, because in Python a bool is an int as well.
+            if type(value) is accepted:
+                return value
+            raise SettingsError(f"{subject} must be {name} (got {quoted(value)})")
+    raise _only_by_keyword(subject)
+
+
+def _split_optional(hint: Any) -> tuple[Any, bool]:
+    """Return a type without its None, and True if it had one."""
+    if get_origin(hint) is Converted:
+        hint = get_args(hint)[1]
+    if not isinstance(hint, UnionType) and get_origin(hint) is not Union:
+        return hint, False
+    others = [part for part in get_args(hint) if part is not NoneType]
+    return (others[0] if len(others) == 1 else hint), NoneType in get_args(hint)
+
+
+def _is_list_of_strings(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint) == (str, ...)
+
+
+def _is_table(hint: Any) -> bool:
+    return get_origin(hint) is Mapping
+
+
+def _parse_pairs(hint: Any, text: str, subject: str) -> dict[str, Any]:
+    """Parse `name=value,name=value`."""
+    if text.strip().lower() == "none":
+        return {}
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise SettingsError(f"{subject} must be name=value pairs, separated by commas (got {quoted(text)})")
+        found[name] = _from_text(int, value, f"{subject}: {name}") if int in get_args(hint) else value
+    return found
+
+
+def _is_string(hint: Any) -> bool:
+    return hint is str or get_origin(hint) is Literal
+
+
+def _only_by_keyword(subject: str) -> SettingsError:
+    return SettingsError(f"{subject}: this setting can only be given as a keyword argument")
+
+
+def _is_foreign(variable: str) -> bool:
+    return (
+        variable in _FOREIGN or variable.startswith(_FOREIGN_PREFIXES) or _SERVICE_LINK.fullmatch(variable) is not None
+    )

@@ -1,0 +1,394 @@
+"""`Job`, the base class of users' jobs, and `JobDetail`, which describes how a job is stored and run.
+
+A database row never names code to import. It contains the *registered name* of a job type, which is looked up among
+the types that this process knows. Defining a subclass of `Job` registers it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from quartzpy.errors import (
+    DuplicateJobTypeError,
+    InvalidJobError,
+    InvalidJobTypeError,
+    UnknownJobTypeError,
+)
+from quartzpy.instants import Converted, Span, as_span
+from quartzpy.job_data import encode
+from quartzpy.jobs.continuation import Continuation, as_continuations, continuations_as_text
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.jobs.typed_data import as_mapping, checked_type, own_type
+from quartzpy.keys import (
+    DEFAULT_GROUP,
+    UNNAMED,
+    JobKey,
+    check_name,
+    given_name,
+)
+from quartzpy.logs.levels import checked_level
+from quartzpy.main_module import import_path
+from quartzpy.other_names import OPTION_NAMES
+from quartzpy.placement import Placement
+from quartzpy.states import OverlapPolicy
+from quartzpy.texts import check_description, did_you_mean
+
+if TYPE_CHECKING:
+    from quartzpy.jobs.context import JobExecutionContext
+
+MAX_CONCURRENT = 10_000
+MAX_FAILURES = 1_000_000
+_NOT_GIVEN: Any = object()
+"""Default values that are distinguishable from an explicit False or "block"."""
+DEFAULTABLE = (
+    *("durable", "requests_recovery", "disallow_concurrent", "max_concurrent", "overlap_policy", "persist_data"),
+    *("rate_limit", "retry", "timeout", "pause_after_failures", "executor", "execution_group", "requires"),
+    "capture_logs",
+)
+"""The values of a `JobDetail` for which a scheduler can define defaults (`job_defaults`)."""
+_FALLBACKS = {"durable": False, "requests_recovery": False, "overlap_policy": OverlapPolicy.BLOCK}
+_ONE_LIMIT = frozenset({"disallow_concurrent", "max_concurrent"})
+
+_JobType = TypeVar("_JobType", bound="type[Job]")
+
+
+class JobTypes:
+    """The job types that a process knows, by registered name."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, type[Job]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the name of each type that is registered from now on, in the registering thread."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[str], None]) -> None:
+        """Remove `listener`; do nothing if it is not subscribed."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def register(self, cls: type[Job], name: str) -> None:
+        """Register `cls` under `name`.
+
+        A class that is defined again under its own import path (a reloaded module) replaces the earlier one.
+
+        Raises:
+            DuplicateJobTypeError: another class has the name.
+        """
+        known = self._types.get(name)
+        if known is not None and import_path(known) != import_path(cls):
+            raise DuplicateJobTypeError(
+                f"job type {name!r} is already {known.__module__}.{known.__qualname__}; names are unique in a process"
+            )
+        self._types[name] = cls
+        for listener in list(self._listeners):
+            listener(name)
+
+    def names(self) -> list[str]:
+        """Return the registered names of all job types."""
+        return sorted(self._types)
+
+    def find(self, name: str) -> type[Job]:
+        """Return the class that is registered as `name`.
+
+        Raises:
+            UnknownJobTypeError: no class is registered under the name.
+        """
+        try:
+            return self._types[name]
+        except KeyError:
+            raise UnknownJobTypeError(
+                f"job type {name!r} is not registered in this process; import the module that defines it,"
+                " or allow its import with job_modules="
+            ) from None
+
+    def data_type(self, job: type[Job] | str) -> type[Any] | None:
+        """Return the type of a job's data; None if it has none, or if the name is not registered in this process."""
+        cls = self._types.get(job) if isinstance(job, str) else job
+        return None if cls is None else cls.data_type
+
+    def load(self, name: str, allowed_modules: tuple[str, ...]) -> bool:
+        """Import the module of an unknown type if its module is allowed; return True if the type is known then."""
+        if name in self._types:
+            return True
+        module, colon, _ = name.partition(":")
+        if not colon or not any(module == m or module.startswith(f"{m}.") for m in allowed_modules):
+            return False
+        importlib.import_module(module)
+        return name in self._types
+
+
+job_types = JobTypes()
+"""The job types of this process."""
+
+
+class Job(ABC):
+    """A unit of work, run at a trigger's fire times. Subclass it and define `execute`, plain or `async def`.
+
+    Each execution uses a new instance. `class Report(Job, type_name="report")` stores a stable name instead of the
+    import path, so that the class can be moved or renamed. `class Report(Job, data_type=ReportData)` sets the type of
+    `context.data`: a dataclass, a pydantic model, or a class with a classmethod `from_job_data(data)`. Subclasses
+    inherit it.
+    """
+
+    type_name: ClassVar[str]
+    data_type: ClassVar[type[Any] | None] = None
+    disallows_concurrent_execution: ClassVar[bool] = False
+    persists_job_data: ClassVar[bool] = False
+
+    def __init_subclass__(cls, type_name: str | None = None, data_type: type[Any] | None = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if data_type is not None:
+            cls.data_type = checked_type(data_type, cls.__qualname__)
+        if type_name is not None:
+            check_name(type_name, "job type name")
+        cls.type_name = type_name or import_path(cls)
+        is_abstract = cls.execute is Job.execute
+        if not is_abstract and "<" not in cls.type_name:
+            job_types.register(cls, cls.type_name)
+
+    @abstractmethod
+    def execute(self, context: JobExecutionContext) -> Any:
+        """Do the work. The return value becomes `context.result`; an exception ends this execution only."""
+
+
+def disallow_concurrent_execution(cls: _JobType) -> _JobType:
+    """Prevent executions of one `JobDetail` of this class from overlapping, in the whole cluster."""
+    cls.disallows_concurrent_execution = True
+    return cls
+
+
+def persist_job_data_after_execution(cls: _JobType) -> _JobType:
+    """Store the changes that an execution makes to `context.job_detail_data`, for the next execution."""
+    cls.persists_job_data = True
+    return cls
+
+
+def job_type_of(job: object) -> str:
+    """Return the registered name to store for a job class, or for such a name itself.
+
+    Raises:
+        InvalidJobTypeError: `job` is not a job class, or other processes could not import it.
+    """
+    if isinstance(job, str):
+        return check_name(job, "job type name")
+    if not (isinstance(job, type) and issubclass(job, Job)):
+        shown = job.__name__ if isinstance(job, type) else repr(job)
+        hint = ""
+        if inspect.isfunction(job) and job.__name__.isidentifier():
+            shown = f"function {job.__name__}"
+            hint = f'; schedule_job takes functions, and job({job.__name__}).detail("name") is a JobDetail'
+        raise InvalidJobTypeError(f"job: a subclass of Job is needed (got {shown}){hint}")
+    if inspect.isabstract(job) or not callable(job.execute):
+        raise InvalidJobTypeError(f"{job.__qualname__}: execute(context) is missing")
+    if "<" in job.type_name:
+        raise InvalidJobTypeError(
+            f"{job.__qualname__}: a class defined inside a function cannot be found by other nodes;"
+            " define it at the top of a module, or give it a type_name"
+        )
+    try:
+        inspect.signature(job.execute).bind(None, None)
+    except TypeError:
+        raise InvalidJobTypeError(
+            f"{job.__qualname__}.execute must take one argument, the context (has {inspect.signature(job.execute)})"
+        ) from None
+    return job.type_name
+
+
+@dataclass(frozen=True)
+class JobDetail:
+    """A job as it is stored: its type, its data and its rules.
+
+    - `data`: a mapping, or a value of the class's `data_type`, which is stored as the mapping of its fields.
+    - `durable`: the job is kept when its last trigger is deleted.
+    - `requests_recovery`: an execution runs again if its node dies during it.
+    - `disallow_concurrent`, `persist_data`: default to the decorators of the class.
+    - `max_concurrent`: the limit of simultaneous executions in the whole cluster; `disallow_concurrent` is a limit of
+      1. `overlap_policy` decides about a fire at the limit; see `OverlapPolicy`.
+    - `concurrency_key`: names an entry of the data. The limit (1 if none is given) then holds for each value of that
+      entry by itself, and triggers without the entry share one limit. The value is read when the trigger or the job is
+      stored.
+    - `rate_limit`: the limit of fires in a period in the whole cluster: "10/minute", or a `RateLimit`. A fire above it
+      waits. With a `concurrency_key` it holds for each value of that entry by itself, and `max_concurrent` is no limit
+      unless it is given.
+    - `retry`: when a failed execution is tried again.
+    - `timeout`: an execution that takes longer is asked to stop, and counts as failed.
+    - `continuations`: the jobs that run after this one; see `Continuation`.
+    - `display_name`: the name that people see, such as "Nightly report"; it need not be unique, and the key remains the
+      identity. `description` is a longer text.
+    - `capture_logs`: the level ("INFO") from which on the log lines of each execution are kept with its record in the
+      history; see `Scheduler.execution_log`. True means "INFO"; "OFF" or False overrides a default of the scheduler.
+    - `pause_after_failures`: the triggers of the job's schedule are paused once this number of executions in a row have
+      failed. An execution that is retried does not count before its last attempt has failed.
+
+    Placement: `executor` names the worker pool (a setting of the nodes; None is the default pool), `execution_group` is
+    the group whose limit on each node applies, and `requires` are the labels that a node must have. Nodes that cannot
+    run the job leave it to others.
+    """
+
+    job: type[Job] | str
+    name: str = UNNAMED
+    group: str = DEFAULT_GROUP
+    description: str | None = field(default=None, kw_only=True)
+    data: Mapping[str, Any] | Any | None = field(default=None, kw_only=True, hash=False)
+    durable: bool = field(default=_NOT_GIVEN, kw_only=True)
+    requests_recovery: bool = field(default=_NOT_GIVEN, kw_only=True)
+    disallow_concurrent: bool | None = field(default=None, kw_only=True)
+    max_concurrent: int | None = field(default=None, kw_only=True)
+    overlap_policy: str = field(default=_NOT_GIVEN, kw_only=True)
+    concurrency_key: str | None = field(default=None, kw_only=True)
+    persist_data: bool | None = field(default=None, kw_only=True)
+    retry: RetryPolicy | None = field(default=None, kw_only=True)
+    executor: str | None = field(default=None, kw_only=True)
+    execution_group: str | None = field(default=None, kw_only=True)
+    requires: Sequence[str] = field(default=(), kw_only=True)
+    continuations: Sequence[Continuation | JobKey | str] = field(default=(), kw_only=True)
+    _: KW_ONLY
+    timeout: Converted[Span | None, timedelta | None] = Converted(None)
+    rate_limit: Converted[RateLimit | str | None, RateLimit | None] = Converted(None)
+    pause_after_failures: int | None = None
+    display_name: str | None = None
+    capture_logs: Converted[str | int | None, str | None] = Converted(None)
+
+    def __post_init__(self) -> None:
+        """Check all values.
+
+        Raises:
+            InvalidJobTypeError, InvalidKeyError, InvalidJobDataError, InvalidJobError: a value is wrong.
+        """
+        given = object.__setattr__
+        given(self, "_given", frozenset(name for name in DEFAULTABLE if self._says(name)))
+        for name, value in _FALLBACKS.items():
+            if getattr(self, name) is _NOT_GIVEN:
+                given(self, name, value)
+        job_type_of(self.job)
+        given(self, "name", given_name(self.name, "job name"))
+        check_name(self.group, "job group")
+        check_description(self.description, InvalidJobError)
+        if self.display_name is not None:
+            check_name(self.display_name, "display_name")
+        given(self, "capture_logs", checked_level(self.capture_logs, InvalidJobError))
+        given(self, "data", as_mapping(self.data, self._data_type()))
+        encode(self.data)
+        cls = self.job if isinstance(self.job, type) else None
+        self._check_limits()
+        if self.disallow_concurrent is None:
+            by_class = bool(cls and cls.disallows_concurrent_execution and self.max_concurrent is None)
+            given(self, "disallow_concurrent", by_class or self.max_concurrent == 1)
+        if self.persist_data is None:
+            given(self, "persist_data", bool(cls and cls.persists_job_data))
+        for flag in ("durable", "requests_recovery", "disallow_concurrent", "persist_data"):
+            if type(getattr(self, flag)) is not bool:
+                raise InvalidJobError(f"{flag}: must be True or False (got {getattr(self, flag)!r})")
+        if self.disallow_concurrent:
+            given(self, "max_concurrent", 1)
+        given(self, "continuations", as_continuations(self.continuations))
+        placement = Placement.of(self.executor, self.execution_group, self.requires)
+        given(self, "executor", placement.executor or None)
+        given(self, "requires", placement.requires)
+
+    def _says(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not _NOT_GIVEN and value is not None and not (name == "requires" and not value)
+
+    def _data_type(self) -> type[Any] | None:
+        # A job that is given by name is validated when it is stored, with the scheduler's own registry.
+        return self.job.data_type if isinstance(self.job, type) else own_type(self.data)
+
+    def _check_limits(self) -> None:
+        if self.concurrency_key is not None:
+            check_name(self.concurrency_key, "concurrency_key (the name of an entry of the job's data)")
+            if self.max_concurrent is None and self.rate_limit is None:
+                if self.disallow_concurrent is False:
+                    raise InvalidJobError(
+                        f"concurrency_key={self.concurrency_key!r} needs a limit; give max_concurrent"
+                        " (not disallow_concurrent=False)"
+                    )
+                object.__setattr__(self, "max_concurrent", 1)
+        if self.rate_limit is not None:
+            object.__setattr__(self, "rate_limit", RateLimit.of(self.rate_limit))
+        limit = self.max_concurrent
+        if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_CONCURRENT):
+            raise InvalidJobError(f"max_concurrent: a number from 1 to {MAX_CONCURRENT}, or None (got {limit!r})")
+        if (self.disallow_concurrent is True and limit not in (None, 1)) or (
+            self.disallow_concurrent is False and limit == 1
+        ):
+            # Usually dataclasses.replace() has changed one of the two, which express the same limit.
+            raise InvalidJobError(
+                f"max_concurrent={limit} contradicts disallow_concurrent={self.disallow_concurrent}, because"
+                f" disallow_concurrent=True is a limit of 1; give one of them and set the other to None, as"
+                f" detail.with_values({{'max_concurrent': {limit}}}) and"
+                f" detail.with_values({{'disallow_concurrent': {self.disallow_concurrent}}}) do"
+            )
+        most = self.pause_after_failures
+        if most is not None and (type(most) is not int or not 1 <= most <= MAX_FAILURES):
+            raise InvalidJobError(f"pause_after_failures: a number from 1 to {MAX_FAILURES}, or None (got {most!r})")
+        if self.overlap_policy not in list(OverlapPolicy):
+            raise InvalidJobError(f"overlap_policy: {', '.join(OverlapPolicy)} (got {self.overlap_policy!r})")
+        object.__setattr__(self, "overlap_policy", OverlapPolicy(self.overlap_policy))
+        if self.retry is not None and not isinstance(self.retry, RetryPolicy):
+            raise InvalidJobError(f"retry: a RetryPolicy, or None (got {self.retry!r})")
+        if self.timeout is not None:
+            object.__setattr__(self, "timeout", as_span(self.timeout, "timeout", InvalidJobError, above_zero=True))
+
+    @property
+    def key(self) -> JobKey:
+        """The job's key: name and group."""
+        return JobKey(self.name, self.group)
+
+    @property
+    def continuations_text(self) -> str | None:
+        """The continuations as JSON, as they are stored."""
+        return continuations_as_text(as_continuations(self.continuations))
+
+    @property
+    def placement(self) -> Placement:
+        """The requirements that a node must meet to run the job."""
+        return Placement(self.executor or "", self.execution_group or "", tuple(self.requires))
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> JobDetail:
+        """Return this job with a scheduler's defaults for values that were not passed to it.
+
+        In order of precedence: values that were passed to `JobDetail`, the scheduler's defaults, the decorators of the
+        class. None counts as not passed.
+        """
+        said: frozenset[str] = self._given  # type: ignore[attr-defined]
+        taken = said | _ONE_LIMIT if said & _ONE_LIMIT else said
+        missing = {name: value for name, value in defaults.items() if name not in taken}
+        if not missing:
+            return self
+        changed = self.with_values(missing)
+        object.__setattr__(changed, "_given", said)
+        return changed
+
+    def with_values(self, changes: Mapping[str, Any]) -> JobDetail:
+        """Return this job with other values; its key does not change.
+
+        Raises:
+            InvalidJobError: a value is wrong, or a name is not that of a value that can be changed.
+        """
+        known = sorted({one.name for one in fields(self)} - {"name", "group"})
+        for name in changes:
+            if name not in known:
+                hint = f"hint: {OPTION_NAMES[name]}" if name in OPTION_NAMES else did_you_mean(name, known, "names")
+                raise InvalidJobError(f"{name!r} is not a value of a job that can be changed; {hint}")
+        # Both values express one limit, so the one that is given determines the other.
+        limits: dict[str, Any] = {}
+        if "max_concurrent" in changes:
+            limits = {"disallow_concurrent": None}
+        elif "disallow_concurrent" in changes:
+            limits = {"max_concurrent": None}
+        return replace(self, **{**limits, **changes})
+
+    @property
+    def job_type(self) -> str:
+        """The registered name of the job's type, as it is stored."""
+        return job_type_of(self.job)

@@ -1,0 +1,206 @@
+"""Read jobs and triggers that are declared in TOML or YAML. An unknown key is reported with the nearest known one.
+
+    [[job]]
+    type = "app.jobs:NightlyReport"
+    name = "nightly-report"
+    data = { region = "eu" }
+    timeout = "30m"
+    retry = { attempts = 3, delay = "1m" }
+
+      [[job.trigger]]
+      kind = "cron"
+      expression = "0 0 2 ? * MON-FRI"
+      time_zone = "Europe/Berlin"
+
+The keys are the parameters of `JobDetail`, `RetryPolicy` and the trigger classes. A trigger may be just a cron text, as
+in `trigger = ["0 0 2 * * ?"]`. A trigger without a name takes the job's name and group. Durations are texts such as
+"5s".
+"""
+
+from __future__ import annotations
+
+import tomllib
+import typing
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
+from quartzpy.instants import as_instant
+from quartzpy.jobs.function_job import ARGS, KWARGS
+from quartzpy.jobs.job import JobDetail, JobTypes, job_types
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.scheduling.definitions import as_trigger, bound
+from quartzpy.scheduling.sync import Definitions
+from quartzpy.texts import did_you_mean, quoted, reason
+from quartzpy.triggers.kinds import trigger_kind
+from quartzpy.triggers.trigger import Trigger
+
+_YAML = (".yaml", ".yml")
+_MOST_NESTED = 64
+_JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS}
+_RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
+_RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
+
+
+def load_definitions(path: str | Path, *, types: JobTypes = job_types) -> Definitions:
+    """Return the jobs and triggers that a file declares; `.yaml` and `.yml` need the extra `yaml`, others are TOML.
+
+    The modules of the job types are imported, so write access to this file gives control over the executed code.
+
+    Raises:
+        SettingsError: The file cannot be read, or has an unknown key or a wrong value. The message names
+            the job and the key.
+    """
+    where = Path(path)
+    try:
+        text = where.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{where}: cannot be read: {error}") from error
+    return definitions(_parsed(where, text), str(where), types=types)
+
+
+def _parsed(where: Path, text: str) -> object:
+    if where.suffix.lower() not in _YAML:
+        try:
+            return tomllib.loads(text)
+        except RecursionError:
+            raise SettingsError(f"{where}: not TOML: nested too deep") from None
+        except ValueError as error:
+            # int() also raises ValueError, for a number of too many digits.
+            raise SettingsError(f"{where}: not TOML: {reason(error)}") from error
+    try:
+        import yaml
+    except ImportError:
+        raise SettingsError(f"{where}: YAML needs PyYAML: pip install 'quartzpy[yaml]'") from None
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Loads plain values only, refuses duplicate keys, and limits nesting."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.depth += 1
+            if self.depth > _MOST_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def fetch_flow_collection_start(self, token: Any) -> None:
+            # The scanner reads ahead, and becomes slower with each open bracket.
+            if self.flow_level >= _MOST_NESTED:
+                raise yaml.YAMLError(f"nested deeper than {_MOST_NESTED}")
+            super().fetch_flow_collection_start(token)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            # Duplicates are checked before << merges another mapping, whose keys may legally repeat.
+            seen: set[str] = set()
+            for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+                if key in seen:
+                    raise yaml.YAMLError(
+                        f"{quoted(key)} is given twice in one table, in line {node.start_mark.line + 1}"
+                    )
+                seen.add(key)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return Loader(text).get_single_data()
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{where}: not YAML: {error}") from error
+    except Exception as error:
+        # PyYAML does not catch the errors of int(), date() and others for a value that only resembles their syntax.
+        raise SettingsError(f"{where}: not YAML: {reason(error)}") from error
+
+
+def definitions(document: object, where: str, *, types: JobTypes = job_types) -> Definitions:
+    """Return the jobs and triggers of a parsed document. Errors as for `load_definitions`."""
+    whole = _table(document, where, {"job"})
+    if "job" not in whole:
+        # An empty file is more often an accident than an intent to have no jobs.
+        raise SettingsError(f"{where}: declares no job; if that is intended, write job = []")
+    jobs = whole["job"]
+    if not isinstance(jobs, list):
+        raise SettingsError(f"{where}: job is a list of tables ([[job]])")
+    return [_job(one, f"{where}: job {number}", types) for number, one in enumerate(jobs, start=1)]
+
+
+def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Trigger]]:
+    table = _table(given, where, _JOB_WORDS)
+    for word in ("type", "name"):
+        if not isinstance(table.get(word), str):
+            raise SettingsError(f"{where}: {word} is missing, or is not a text")
+    where = f"{where} ({table['name']})"
+    triggers = table.pop("trigger", [])
+    triggers = [triggers] if isinstance(triggers, str) else triggers
+    if not isinstance(triggers, list):
+        raise SettingsError(f"{where}: trigger is a list of tables ([[job.trigger]])")
+    name = table.pop("type")
+    try:
+        if not _loaded(name, types):
+            raise InvalidJobError(
+                f"type {quoted(name)} is not registered by any module; it must be module:class, or a type_name"
+            )
+        job = JobDetail(types.find(name), **_job_values(table, where))
+        given = [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
+        return job, bound(given, job.key)
+    except SettingsError:
+        raise
+    except (QuartzpyError, ImportError, TypeError) as error:
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def _loaded(name: str, types: JobTypes) -> bool:
+    """Import the module of a job type; return True if the type is registered then."""
+    try:
+        return types.load(name, (name.partition(":")[0],))
+    except ImportError:
+        raise
+    except Exception as error:
+        # The import runs user code, which may raise anything.
+        raise InvalidJobError(f"type {quoted(name)}: its module cannot be imported: {reason(error)}") from error
+
+
+def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
+    values = dict(table)
+    if ARGS in values or KWARGS in values:
+        function = {ARGS: values.pop(ARGS, []), KWARGS: values.pop(KWARGS, {})}
+        values["data"] = {**function, **values.get("data", {})}
+    if "retry" in values:
+        retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
+        values["retry"] = RetryPolicy(**retry)
+    if isinstance(values.get("rate_limit"), Mapping):
+        values["rate_limit"] = RateLimit(**_table(values["rate_limit"], f"{where}: rate_limit", _RATE_LIMIT_WORDS))
+    return values
+
+
+def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
+    if isinstance(given, str):
+        return as_trigger(given)
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
+    values = dict(given)
+    kind = trigger_kind(str(values.pop("kind", "cron")))
+    words = {one.name for one in fields(kind)} - {"job_key"}
+    values = _table(values, where, words)
+    hints = typing.get_type_hints(kind)
+    for word, value in values.items():
+        accepted = (hints[word], *typing.get_args(hints[word]))
+        if datetime in accepted and isinstance(value, datetime) and value.tzinfo is not None:
+            values[word] = as_instant(value, word)
+        elif isinstance(value, list):
+            values[word] = tuple(value)
+    return kind(**{"group": job.group, **values})
+
+
+def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
+    for word in given:
+        if word not in words:
+            hint = did_you_mean(str(word), sorted(words), "words")
+            raise SettingsError(f"{where}: {quoted(word)} is not known; {hint}")
+    return dict(given)

@@ -1,0 +1,107 @@
+"""Compares declared jobs and triggers with stored ones, and lists the differences. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from quartzpy.errors import ObjectAlreadyExistsError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.store.records import TriggerRecord
+from quartzpy.texts import quoted
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger
+
+_NOT_SCHEDULE = {
+    *("description", "priority", "misfire", "misfire_threshold", "catch_up_max", "catch_up_within", "data", "job_key"),
+}
+_REPLACE = "pass replace=True to replace it"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value of a job or trigger whose stored and declared forms differ."""
+
+    name: str
+    stored: Any
+    declared: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} is {quoted(self.stored)}, not {quoted(self.declared)}"
+
+
+def job_differences(declared: JobDetail, stored: JobDetail) -> list[Difference]:
+    """Return the values in which a declared job differs from the stored one.
+
+    The data of a job that persists its data, both as declared and as stored, is not compared: executions change it.
+    """
+    left_out = {"job", "data"} if persists_data(declared, stored) else {"job"}
+    found = [
+        Difference(one.name, getattr(stored, one.name), getattr(declared, one.name))
+        for one in fields(declared)
+        if one.name not in left_out and _differs(declared, stored, one.name)
+    ]
+    if declared.job_type != stored.job_type:
+        found.insert(0, Difference("job", stored.job_type, declared.job_type))
+    return found
+
+
+def persists_data(declared: JobDetail, stored: JobDetail | None) -> bool:
+    """Return True if the job persists its data, both as declared and as stored."""
+    return bool(stored is not None and stored.persist_data and declared.persist_data)
+
+
+def trigger_differences(
+    declared: Trigger, stored: Trigger, declared_hash: int | None, stored_hash: int | None
+) -> list[Difference]:
+    """Return the values in which a declared trigger differs from the stored one.
+
+    If the hashes show that the same schedule was declared before, a start time and a repeat count that a misfire has
+    changed since are not differences. A declared trigger without a start time starts when it is stored, so a stored
+    start time is no difference either.
+    """
+    same_schedule = declared_hash is not None and declared_hash == stored_hash
+    if not same_schedule and type(declared) is not type(stored):
+        return [Difference("kind", stored.kind, declared.kind)]
+    names = [one.name for one in fields(declared) if one.compare or one.name == "data"]
+    return [
+        Difference(name, getattr(stored, name), getattr(declared, name))
+        for name in names
+        if not (same_schedule and name not in _NOT_SCHEDULE)
+        and not (name == "start_time" and declared.start_time is None)
+        and _differs(declared, stored, name)
+    ]
+
+
+def _differs(one: object, other: object, name: str) -> bool:
+    left, right = getattr(one, name), getattr(other, name)
+    return bool((left or None) != (right or None)) if name == "data" else bool(left != right)
+
+
+def refuse_other_job(declared: JobDetail, stored: JobDetail | None) -> None:
+    """Raise an error if a job is stored with different values.
+
+    Raises:
+        ObjectAlreadyExistsError: the job is stored with different values; the message names the differences.
+    """
+    if stored is None:
+        # Another program stored the job and removed it again.
+        raise ObjectAlreadyExistsError(f"job {declared.key} was stored by another program at the same time; try again")
+    _refuse("job", declared.key, job_differences(declared, stored))
+
+
+def refuse_other_trigger(declared: PreparedTrigger, stored: TriggerRecord | None) -> None:
+    """Raise an error if a trigger is stored with different values. Raises as `refuse_other_job`."""
+    key = declared.trigger.key
+    if stored is None:
+        raise ObjectAlreadyExistsError(f"trigger {key} was stored by another program at the same time; try again")
+    found = trigger_differences(declared.declared, stored.trigger, declared.schedule_hash, stored.schedule_hash)
+    _refuse("trigger", key, found)
+
+
+def _refuse(kind: str, key: object, found: Sequence[Difference]) -> None:
+    if found:
+        raise ObjectAlreadyExistsError(
+            f"{kind} {key} exists already and is different: {'; '.join(map(str, found))}; {_REPLACE}"
+        )

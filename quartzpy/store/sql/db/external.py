@@ -1,0 +1,131 @@
+"""External transactions: those that the caller of `Scheduler.using` began and will commit.
+
+The statements of a verb run between savepoints of that transaction. Each kind of driver has a class here or in
+`external_async`; all return the same `Result`s, so the steps of the store do not depend on the driver.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from sqlalchemy import Connection
+
+from quartzpy.errors import InvalidValueError, StoreUnavailableError
+from quartzpy.store.sql.db.flight import AnyConnection, Result, Send, fly, undo
+
+SAVE, RELEASE = b"SAVEPOINT quartzpy", b"RELEASE SAVEPOINT quartzpy"
+UNDO = b"ROLLBACK TO SAVEPOINT quartzpy"
+
+ACCEPTED = (
+    "using: expected a SQLAlchemy Connection or Session (also the asynchronous ones, on psycopg or asyncpg), a psycopg"
+    " connection, or Django's connection"
+)
+ENDED = "using: the transaction has ended or failed; begin another one"
+AUTOCOMMIT = (
+    "using: the connection is in autocommit mode, so there is no transaction to join: begin one first (in Django, call"
+    " this inside atomic())"
+)
+
+
+class ExternalTransaction(ABC):
+    """A transaction of the caller, in which statements can be run."""
+
+    @abstractmethod
+    def fly(self, sends: Sequence[Send], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
+        """Run `begin`, the statements and `commit`; after an error, roll back to the savepoint.
+
+        Raises:
+            StoreUnavailableError: the transaction has ended.
+            psycopg.Error: the database's error, converted if another driver ran the statements.
+        """
+
+    @abstractmethod
+    def undo(self) -> None:
+        """Roll back to the savepoint, unless the transaction has ended."""
+
+
+class PsycopgTransaction(ExternalTransaction):
+    """A transaction on a psycopg connection; also on an asynchronous one that nobody else uses in the meantime."""
+
+    def __init__(self, connection: AnyConnection, seconds: float) -> None:
+        self._connection = connection
+        self._seconds = seconds
+
+    def fly(self, sends: Sequence[Send], *, begin: bytes | None, commit: bytes | None) -> list[Result]:
+        """See `ExternalTransaction.fly`."""
+        if self._connection.pgconn.transaction_status != pq.TransactionStatus.INTRANS:
+            raise StoreUnavailableError(ENDED)
+        # Statements are not prepared: a pooler may use a different server connection for each transaction.
+        return fly(
+            self._connection, sends, seconds=self._seconds, begin=begin, commit=commit, undo_by=UNDO, prepared=False
+        )
+
+    def undo(self) -> None:
+        """See `ExternalTransaction.undo`."""
+        if self._connection.pgconn.transaction_status == pq.TransactionStatus.INTRANS:
+            undo(self._connection.pgconn, UNDO)
+
+
+def check_psycopg(driver: AnyConnection) -> None:
+    """Check that statements can be sent on a connection with a transaction.
+
+    Raises:
+        InvalidValueError: the connection is in pipeline mode or its client encoding is not UTF8.
+    """
+    if driver.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        raise InvalidValueError("using: the connection is in pipeline mode; leave pipeline mode first")
+    if driver.info.encoding != "utf-8":
+        raise InvalidValueError(f"using: the connection's client_encoding must be UTF8 (it is {driver.info.encoding})")
+
+
+def external_transaction(given: Any, seconds: float) -> ExternalTransaction:
+    """Return the transaction of a caller's connection or session; begin one if the driver has none yet.
+
+    A transaction that was joined already is returned unchanged. Django is not a dependency, so its connection is
+    recognised by its attributes: `ensure_connection` opens it, and `connection` is the driver's connection.
+
+    Raises:
+        InvalidValueError: `given` has another type, or is in autocommit mode.
+    """
+    if isinstance(given, ExternalTransaction):
+        return given
+    if not isinstance(given, Connection | psycopg.Connection):
+        given = _connection_of_session(given)
+    if isinstance(given, Connection):
+        if not given.in_transaction():
+            # SQLAlchemy must know about the transaction as well; otherwise its `commit` does nothing.
+            given.exec_driver_sql("SELECT 1")
+        driver = given.connection.driver_connection
+    elif callable(getattr(given, "ensure_connection", None)):
+        given.ensure_connection()
+        driver = given.connection
+    else:
+        driver = given
+    if isinstance(driver, psycopg.AsyncConnection) and driver is not given:
+        raise InvalidValueError(f"{ACCEPTED}; inside run_sync, pass the AsyncSession or AsyncConnection itself")
+    if not isinstance(driver, psycopg.Connection):
+        raise InvalidValueError(f"{ACCEPTED} (got {given!r})")
+    if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+        if driver.autocommit:
+            raise InvalidValueError(AUTOCOMMIT)
+        # The driver begins a transaction with its first statement.
+        driver.execute("SELECT 1")
+    check_psycopg(driver)
+    return PsycopgTransaction(driver, seconds)
+
+
+def _connection_of_session(given: Any) -> Any:
+    """Return the connection of a SQLAlchemy session, in its transaction; any other object is returned unchanged."""
+    # An object is a session only if its class has been imported, and most nodes do not need the memory of the ORM.
+    if "sqlalchemy.orm" not in sys.modules:
+        return given
+    from sqlalchemy.orm import Session, scoped_session
+
+    if isinstance(given, scoped_session):
+        given = given()
+    return given.connection() if isinstance(given, Session) else given

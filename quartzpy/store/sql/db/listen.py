@@ -1,0 +1,125 @@
+"""Wakes other nodes with LISTEN and NOTIFY.
+
+A commit with a notification takes a lock of the whole server. So a transaction notifies at most once, and only if a
+node may be asleep beyond the new fire time: if no trigger of the same job type and placement is due earlier, which
+would wake every node that can take the new one. TRIGGER_ACCESS protects that decision: a later `acquire` sees the new
+trigger.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.keys import JobKey
+from quartzpy.store.protocol import Notification
+from quartzpy.store.sql.db.database import translate
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.session import SqlSession
+
+# Rows that this transaction has written itself are recognised by their xmin.
+ANNOUNCE = """
+SELECT pg_notify(%(channel)s, %(news)s)
+  FROM unnest(%(groups)s::text[], %(names)s::text[], %(at)s::timestamptz[]) AS w(job_group, job_name, at)
+  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+ WHERE w.at <= $now
+    OR NOT EXISTS (SELECT FROM $triggers t
+                    WHERE t.sched_name = %(sched)s AND t.job_type = j.job_type AND t.placement = j.placement
+                      AND t.misfire_rule IN ('SCHEDULER', 'OWN', 'IGNORE', 'RATE_LIMIT') AND t.trigger_state = 'WAITING'
+                      AND t.next_fire_time > $now AND t.next_fire_time <= w.at
+                      AND t.xmin <> pg_current_xact_id()::xid)
+HAVING count(*) > 0
+"""
+
+
+_KNOWN = frozenset(Notification)
+NOTIFY = "SELECT pg_notify(%(channel)s, %(news)s)"
+
+
+def announcement(
+    session: SqlSession, due: Iterable[tuple[JobKey, datetime]], what: Notification = Notification.SCHEDULED
+) -> list[Send]:
+    """Return the statement that wakes sleeping nodes for these triggers; run it under TRIGGER_ACCESS."""
+    soonest: dict[JobKey, datetime] = {}
+    for key, at in due:
+        soonest[key] = min(at, soonest.get(key, at))
+    if not soonest:
+        return []
+    if not session.decides_at_once:
+        # In a user's transaction, a node may wake and fall asleep again before the commit, so notify in any case.
+        return [news(session, what)]
+    return [
+        session.send(
+            ANNOUNCE,
+            channel=session.channel,
+            news=what,
+            groups=[key.group for key in soonest],
+            names=[key.name for key in soonest],
+            at=list(soonest.values()),
+        )
+    ]
+
+
+def news(session: SqlSession, what: Notification = Notification.SCHEDULED) -> Send:
+    """Return a notification to all nodes, also of released claims: nodes may be asleep beyond their fire times."""
+    return session.send(NOTIFY, channel=session.channel, news=what)
+
+
+class Listener:
+    """A connection that runs LISTEN; see `Subscription`."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], channel: str, *, is_current: Callable[[object], bool]
+    ) -> None:
+        self._connection = connection
+        self._is_current = is_current
+        self._lock = threading.Lock()
+        # The reading end becomes readable when the writing end is closed.
+        self._interrupted, self._interrupt = socket.socketpair()
+        try:
+            connection.execute(f'LISTEN "{channel}"'.encode())
+        except psycopg.Error as error:
+            self.close()
+            raise translate(error) from error
+
+    def wait(self, timeout: float) -> Collection[Notification]:
+        """Return the notifications that arrived within `timeout` seconds."""
+        if not self._is_current(self._connection):
+            raise StoreUnavailableError("the server of the LISTEN connection is no longer the primary")
+        try:
+            pgconn = self._connection.pgconn
+            # Not `select`, which supports no descriptor above 1,023.
+            poller = select.poll()
+            poller.register(pgconn.socket, select.POLLIN)
+            poller.register(self._interrupted, select.POLLIN)
+            ready = [descriptor for descriptor, _ in poller.poll(timeout * 1000)]
+            if pgconn.socket not in ready:
+                return ()
+            pgconn.consume_input()
+            received: set[Notification] = set()
+            while (notification := pgconn.notifies()) is not None:
+                # A node of a later release may send notifications that this release does not know.
+                if (word := notification.extra.decode(errors="replace")) in _KNOWN:
+                    received.add(Notification(word))
+            if pgconn.status != psycopg.pq.ConnStatus.OK:
+                raise StoreUnavailableError("the LISTEN connection was lost")
+            return received
+        except (psycopg.Error, OSError, ValueError) as error:
+            raise StoreUnavailableError(f"the LISTEN connection was lost: {error}") from error
+
+    def interrupt(self) -> None:
+        """See `Subscription.interrupt`."""
+        with self._lock:
+            self._interrupt.close()
+
+    def close(self) -> None:
+        self.interrupt()
+        self._interrupted.close()
+        self._connection.close()

@@ -1,0 +1,91 @@
+"""The least privileges on our tables for each kind of user. `quartzpy db roles` grants them, and the start of a node
+and `quartzpy doctor` check them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import psycopg
+
+from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.store.sql.db.naming import renamed, version_table
+
+_ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_READ = ("SELECT",)
+VERSION_TABLE = version_table(DEFAULT_TABLE_PREFIX)
+
+
+class Use(StrEnum):
+    """A kind of use of the database."""
+
+    NODE = "node"
+    """Runs jobs, and does everything that a client does."""
+    CLIENT = "client"
+    """Schedules, pauses, triggers, cancels and reads; does not run jobs."""
+    READER = "reader"
+    """Looks."""
+
+
+TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
+    VERSION_TABLE: {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ},
+    "qrtz_job_details": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_triggers": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_rate_limits": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    "qrtz_calendars": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_owners": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    "qrtz_paused_trigger_groups": {Use.NODE: _ALL, Use.CLIENT: _ALL, Use.READER: _READ},
+    # Locking a row needs UPDATE; whoever uses a scheduler's name first inserts its rows.
+    "qrtz_locks": {
+        Use.NODE: ("SELECT", "INSERT", "UPDATE"),
+        Use.CLIENT: ("SELECT", "INSERT", "UPDATE"),
+        Use.READER: _READ,
+    },
+    # A client asks executions to stop, and deletes the claims on triggers that it replaces; it does not claim.
+    "qrtz_fired_triggers": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE", "DELETE"), Use.READER: _READ},
+    "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    # A trigger that a client resumes may have misfired.
+    "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
+    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+}
+SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
+    "qrtz_fire_ids": {Use.NODE: ("USAGE",), Use.CLIENT: ("USAGE",), Use.READER: ()},
+    "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
+}
+
+# Tables that do not exist are reported by another check.
+_MISSING = b"""
+SELECT w.name, w.verb
+  FROM unnest(%(kinds)s::text[], %(names)s::text[], %(verbs)s::text[]) AS w(kind, name, verb)
+  JOIN pg_catalog.pg_class c
+    ON c.relname = w.name
+   AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace
+                          WHERE nspname = coalesce(%(schema)s::text, current_schema()))
+ WHERE NOT CASE w.kind WHEN 'table' THEN has_table_privilege(c.oid, w.verb)
+                       ELSE has_sequence_privilege(c.oid, w.verb) END
+ ORDER BY w.name, w.verb
+"""
+
+
+def missing(
+    connection: psycopg.Connection[Any], schema: str | None, use: Use, prefix: str = DEFAULT_TABLE_PREFIX
+) -> dict[str, list[str]]:
+    """Return the missing privileges of this connection's role for a use, by table or sequence."""
+    wanted = [
+        (kind, renamed(name, prefix), verb)
+        for kind, things in (("table", TABLES), ("sequence", SEQUENCES))
+        for name, uses in things.items()
+        for verb in uses[use]
+    ]
+    kinds, names, verbs = (list(column) for column in zip(*wanted, strict=True))
+    found: dict[str, list[str]] = {}
+    values = {"kinds": kinds, "names": names, "verbs": verbs, "schema": schema}
+    for name, verb in connection.execute(_MISSING, values):
+        found.setdefault(name, []).append(verb)
+    return found
+
+
+def described(lacking: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"{', '.join(verbs)} on {name}" for name, verbs in lacking.items())

@@ -1,0 +1,192 @@
+"""The environment of every step: connections, statements prepared for this schema, and the scheduler's name."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+
+from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
+from quartzpy.store import refusals
+from quartzpy.store.protocol import Node
+from quartzpy.store.sql.db.connections import Connections
+from quartzpy.store.sql.db.database import LockRowMissingError
+from quartzpy.store.sql.db.diagnosis import Diagnosis
+from quartzpy.store.sql.db.expectation import Expectation
+from quartzpy.store.sql.db.flight import BEGIN, COMMIT, ROLLBACK, Result, Send, undo
+from quartzpy.store.sql.db.locks import LOCK, MAKE, LockName
+from quartzpy.store.sql.db.naming import renamed, scoped
+from quartzpy.store.sql.db.statement import Statement, prepare
+from quartzpy.store.sql.db.tables import epochs, fire_ids, metadata
+
+logger = logging.getLogger(__name__)
+
+DATABASE_CLOCK = "clock_timestamp()"
+_T = TypeVar("_T")
+
+
+def names(schema: str | None, now: str = DATABASE_CLOCK, *, prefix: str = DEFAULT_TABLE_PREFIX) -> dict[str, str]:
+    """Return the substitution for each `$name` of our statements."""
+    place = f'"{schema}".' if schema else ""
+    plain = {name: name for name in metadata.tables} | {str(one.name): str(one.name) for one in (fire_ids, epochs)}
+    found = {name.removeprefix(DEFAULT_TABLE_PREFIX): f"{place}{renamed(name, prefix)}" for name in plain}
+    found["paused_groups"] = found["paused_trigger_groups"]
+    return {**found, "now": now, "prefix": prefix}
+
+
+def channel(scheduler: str, prefix: str = DEFAULT_TABLE_PREFIX) -> str:
+    """Return the scheduler's notification channel; hashed, because its name may exceed PostgreSQL's limit."""
+    return f"quartzpy_{hashlib.sha256(scoped(scheduler, prefix).encode()).hexdigest()[:40]}"
+
+
+class SqlSession:
+    """Sends the statements of one scheduler to one database."""
+
+    def __init__(self, connections: Connections, scheduler: str, names: dict[str, str], diagnosis: Diagnosis) -> None:
+        self.connections = connections
+        self.diagnosis = diagnosis
+        self.scheduler = scheduler
+        self.names = names
+        self._statements: dict[str, Statement] = {}
+        self.channel = channel(scheduler, names["prefix"])
+        """The channel of this scheduler's notifications."""
+        self.has_new = False
+        """True if triggers waited to be reconciled at the last check; see `settling`."""
+        self.expectation = Expectation()
+        self.has_rate_limits = False
+        """True if a job had a rate limit at the last check; see `rate_limits`."""
+
+    def send(self, text: str, **values: Any) -> Send:
+        """Return the statement of a text with its values; the scheduler's name is always added."""
+        statement = self._statements.get(text)
+        if statement is None:
+            # The name is derived from the text, so that concurrent threads produce the same statement.
+            statement = self._statements.setdefault(text, prepare(f"{hash(text):x}", text, self.names))
+        values["sched"] = self.scheduler
+        return Send(statement, values)
+
+    def lock(self, name: LockName) -> Send:
+        return self.send(LOCK, lock=name)
+
+    def locked(
+        self, *sends: Send, name: LockName = LockName.TRIGGER_ACCESS, keeps_expectation: bool = False
+    ) -> list[Result]:
+        """Take the lock, run the statements and commit in one round trip; return the statements' results.
+
+        Unless the caller knows what they change and `keeps_expectation`, the next acquire step expects anything.
+
+        Raises:
+            SchemaError: the lock's row is missing, and cannot be restored.
+        """
+        results = self.with_locks(lambda: self.connections.fly([self.lock(name), *sends]))[1:]
+        if not keeps_expectation:
+            self.expectation.forget()
+        return results
+
+    def with_locks(self, ask: Callable[[], _T]) -> _T:
+        """Call `ask`; if the lock rows are missing, so that nothing was done, restore them and call it again."""
+        with self.diagnosis.explained(locks=True):
+            try:
+                return ask()
+            except LockRowMissingError:
+                logger.warning("scheduler %s: restored missing rows of the table of locks", self.scheduler)
+                self.unlocked(self.send(MAKE, names=list(LockName)))
+                return ask()
+
+    def unlocked(self, *sends: Send) -> list[Result]:
+        """Run statements that need no lock, and commit, in one round trip."""
+        with self.diagnosis.explained():
+            return self.connections.fly(sends)
+
+    def read(self, *sends: Send) -> list[Result]:
+        """Run read-only statements in one round trip; if the connection breaks, repeat them on another one."""
+        with self.diagnosis.explained():
+            return self.connections.read(sends)
+
+    def read_one(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self.read(self.send(text, **values))[0].rows
+
+    @property
+    def decides_at_once(self) -> bool:
+        """True if statements under the lock see everything that is committed before their own commit."""
+        return True
+
+    def transaction(self, work: Callable[[Transaction], _T]) -> _T:
+        """Run a transaction of several round trips; `work` ends it with `Transaction.commit`."""
+
+        def whole(connection: psycopg.Connection[Any]) -> _T:
+            transaction = Transaction(connection, self.connections)
+            try:
+                return work(transaction)
+            finally:
+                transaction.roll_back_unless_committed()
+
+        try:
+            return self.with_locks(lambda: self.connections.transaction(whole))
+        finally:
+            self.expectation.forget()
+
+
+class Transaction:
+    """A transaction of several round trips, which reads results before it commits."""
+
+    _queued: Sequence[tuple[Send, Callable[[Result], object]]] = ()
+
+    def __init__(self, connection: psycopg.Connection[Any], connections: Connections) -> None:
+        self._connection = connection
+        self._connections = connections
+        self._begun = False
+
+    def send(self, *sends: Send) -> list[Result]:
+        return self._fly(sends, commit=False)
+
+    def send_with_next(self, send: Send, check: Callable[[Result], object]) -> None:
+        """Send a statement in the same flight as the next ones, before them, and pass its result to `check`.
+
+        `check` may raise an error, and may send more. The flight with COMMIT does not count as the next one, because
+        `check` has to run before the commit.
+        """
+        self._send_queued()
+        self._queued = [(send, check)]
+
+    def commit(self, *sends: Send) -> list[Result]:
+        """Send the last statements together with COMMIT."""
+        self._send_queued()
+        return self._fly(sends, commit=True)
+
+    def _send_queued(self) -> None:
+        if self._queued:
+            self._fly((), commit=False)
+
+    def _fly(self, sends: Sequence[Send], *, commit: bool) -> list[Result]:
+        begin, self._begun = None if self._begun else BEGIN, True
+        queued, self._queued = self._queued, ()
+        sent = [*(send for send, _ in queued), *sends]
+        results = self._connections.fly_on(self._connection, sent, begin=begin, commit=COMMIT if commit else None)
+        for (_, check), result in zip(queued, results, strict=False):
+            check(result)
+        return results[len(queued) :]
+
+    def roll_back_unless_committed(self) -> None:
+        pgconn = self._connection.pgconn
+        if pgconn.status == pq.ConnStatus.OK and pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            with contextlib.suppress(psycopg.Error):
+                # The connection is in pipeline mode, where this statement is not possible; it is discarded.
+                undo(pgconn, ROLLBACK)
+
+
+def require_epoch(node: Node, result: Result) -> tuple[Any, ...]:
+    """Return the only row of a statement that is empty if the node's epoch no longer exists.
+
+    Raises:
+        LeaseLostError: the epoch no longer exists.
+    """
+    row = result.first()
+    if row is None:
+        raise refusals.declared_dead(node)
+    return row

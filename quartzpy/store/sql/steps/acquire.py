@@ -1,0 +1,212 @@
+"""The acquire step. Lock: TRIGGER_ACCESS. Claims due triggers, and fires those that are due already.
+
+There are two statements. `ACQUIRE_UNLIMITED` takes triggers of jobs without a limit, as nothing has to be decided about
+them; `ACQUIRE` takes all. The first leaves triggers of jobs with a limit where they are, and `NEXT_DUE`, which follows
+in the same flight, tells that they are due. So a wrong expectation costs a second flight, and never a fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.store.protocol import Acquisition, AvailableSlots, DispatchKey, Node
+from quartzpy.store.sql.db.rows import by_outcome
+from quartzpy.store.sql.db.session import SqlSession, require_epoch
+from quartzpy.store.sql.steps.claims import ADVANCED, CLAIMED, RESULT, SKIPPED, STORED
+from quartzpy.store.sql.steps.due import NEXT_DUE, front
+from quartzpy.store.sql.steps.guard import NODE
+from quartzpy.store.sql.steps.misfire_rule import caught_up
+from quartzpy.store.sql.steps.overlap import OTHERS_BLOCKED, OTHERS_CANCELLED, decisions
+from quartzpy.store.sql.steps.rate_limits import around
+from quartzpy.store.sql.steps.settling import RECONCILE_NEW
+
+BACKLOG = 50
+"""The size of a full batch after which the next step expects to find more."""
+ANY_TIME = "-infinity"
+# The positions of these columns in a row of `claims.CLAIMED`.
+_AT, _SCHEDULED_TIME = 2, 9
+
+_FOLLOWING = """\
+t.job_group, t.job_name, t.concurrency_key,
+                       t.overlap_policy, t.prev_fire_time AS previous_time, t.upcoming AS following,
+                       t.upcoming_is_complete AS following_is_complete, t.coalesced_fire_times, late.also_due,
+                       t.next_fire_time <= node.at
+                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > late.also_due) AS is_due"""
+_ALSO_DUE = """
+                 CROSS JOIN LATERAL (
+                    SELECT CASE WHEN t.overlap_policy IN ('buffer_one', 'cancel_other')
+                                THEN (SELECT count(*) FROM unnest(t.upcoming) AS u(instant) WHERE u.instant <= node.at)
+                                ELSE 0 END::int AS also_due) AS late"""
+
+ACQUIRE = f"""
+WITH {NODE.lstrip()},
+-- The triggers that this node can take, in the columns that `overlap` asks for.
+candidates AS MATERIALIZED (
+    SELECT due.at, due.row, due.job_group, due.job_name, due.concurrency_key, due.max_concurrent, due.overlap_policy,
+           due.priority, due.scheduled_time, due.previous_time, due.is_due, due.following, due.following_is_complete,
+           due.also_due, due.coalesced_fire_times, nextval('$fire_ids') AS fire_id
+      FROM ({front(_FOLLOWING, and_of_each=_ALSO_DUE)}) AS due
+),{decisions(blocks_waiting=True)},{ADVANCED},{CLAIMED},{STORED},{SKIPPED},{OTHERS_BLOCKED},{OTHERS_CANCELLED}
+{RESULT}"""
+
+_IS_DUE = """\
+t.prev_fire_time AS previous_time, t.coalesced_fire_times,
+                       t.next_fire_time <= node.at
+                           AND (t.upcoming_is_complete OR cardinality(t.upcoming) > 0) AS is_due"""
+_NEXT = "CASE WHEN d.is_due THEN t.upcoming[1] ELSE t.next_fire_time END"
+ACQUIRE_UNLIMITED = f"""
+WITH {NODE.lstrip()},
+-- The triggers that this node can take.
+candidates AS MATERIALIZED ({front(_IS_DUE)}
+),
+-- A trigger that is due fires and moves on to the next of its upcoming fire times, or to COMPLETE where there is none;
+-- any other is claimed. A trigger whose job has got a limit stays as it is, for the other statement.
+advanced AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE WHEN NOT d.is_due THEN 'ACQUIRED'
+                                WHEN cardinality(t.upcoming) = 0 THEN 'COMPLETE' ELSE 'WAITING' END,
+           fire_id = CASE WHEN NOT d.is_due OR cardinality(t.upcoming) = 0 THEN d.fire_id END,
+           prev_fire_time = CASE WHEN d.is_due THEN t.next_fire_time ELSE t.prev_fire_time END,
+           next_fire_time = {_NEXT},
+           upcoming = CASE WHEN d.is_due THEN t.upcoming[2:] ELSE t.upcoming END,
+           coalesced_fire_times = CASE WHEN NOT d.is_due THEN t.coalesced_fire_times END,
+{caught_up(_NEXT)},
+           times_triggered = t.times_triggered + d.is_due::int
+      FROM (SELECT *, nextval('$fire_ids') AS fire_id FROM candidates WHERE max_concurrent IS NULL) AS d
+     WHERE t.ctid = d.row
+    RETURNING CASE WHEN d.is_due THEN 'FIRE' ELSE 'CLAIM' END AS decision, d.fire_id AS given_fire_id, d.at,
+              d.scheduled_time, d.previous_time, d.coalesced_fire_times AS coalesced, t.*
+),{CLAIMED},{STORED}
+{RESULT}"""
+
+
+def acquire(
+    session: SqlSession,
+    node: Node,
+    available_slots: Sequence[AvailableSlots],
+    *,
+    limit: int,
+    look_ahead: timedelta,
+    misfire_threshold: timedelta,
+    passed_over: Collection[int],
+) -> Acquisition:
+    """Claim triggers, and fire those that are due; see `JobStore.acquire`."""
+    values: dict[str, Any] = {
+        "instance": node.instance_id,
+        "epoch": node.epoch,
+        "job_types": [slots.job_type for slots in available_slots],
+        "placements": [slots.placement for slots in available_slots],
+        "threshold": misfire_threshold,
+        "passed_over": list(passed_over),
+    }
+    take = {
+        "executors": [slots.executor for slots in available_slots],
+        "workers": [slots.workers for slots in available_slots],
+        "groups": [slots.group for slots in available_slots],
+        "group_slots": [slots.group_slots for slots in available_slots],
+        "limit": limit,
+        "look_ahead": look_ahead,
+        "channel": session.channel,
+    }
+    slots = (tuple(values["job_types"]), tuple(values["placements"]), tuple(values["passed_over"]))
+    look = session.send(NEXT_DUE, **values)
+
+    def flight(text: str) -> _Flight:
+        reconcile = [session.send(RECONCILE_NEW)] if session.has_new else []
+        claim = session.send(text, **values, **take, since=ANY_TIME)
+        limits = session.has_rate_limits
+        *results, left = session.locked(*reconcile, *(around(session, claim) if limits else [claim]), look)
+        taken, turn = (results[-4], results[-1].rows[0][0]) if limits else (results[-1], None)
+        return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows, turn))
+
+    if not session.has_new and not session.has_rate_limits:
+        if not session.expectation.is_due(slots, look_ahead):
+            # This look takes no lock and writes nothing, so it costs the cluster much less than a step that finds
+            # nothing.
+            [left] = session.read(look)
+            seen = _noted(session, slots, _Flight(require_epoch(node, left)))
+            if not seen.is_due(look_ahead):
+                return seen.outcome()
+        elif (since := session.expectation.backlog(slots)) is not None:
+            # At high load: what is left need not be looked up after each batch.
+            claim = session.send(ACQUIRE_UNLIMITED, **values, **take, since=since)
+            [taken] = session.locked(claim, keeps_expectation=True)
+            if len(taken.rows) == limit:
+                return _outcome_of_backlog(session, slots, taken.rows)
+            [left] = session.read(look)
+            return _noted(session, slots, _Flight(require_epoch(node, left), taken.rows)).outcome()
+    applied = session.has_new, session.has_rate_limits
+    everything = any(applied) or session.expectation.limited_is_due(slots, look_ahead)
+    done = flight(ACQUIRE if everything else ACQUIRE_UNLIMITED)
+    needed = session.has_new, session.has_rate_limits
+    is_incomplete = any(need and not was for need, was in zip(needed, applied, strict=True))
+    if not done.taken and (is_incomplete or (not everything and done.limited_is_due(look_ahead))):
+        # Triggers that this step has not looked at may be due already.
+        applied = needed
+        done = flight(ACQUIRE)
+    if session.has_rate_limits and not applied[1]:
+        done = replace(done, turn=done.now)
+    if len(done.taken) == limit >= BACKLOG and not done.limited_is_due(look_ahead) and done.new is None:
+        session.expectation.note_backlog(slots, done.taken[-1][_SCHEDULED_TIME])
+    return done.outcome()
+
+
+def _outcome_of_backlog(session: SqlSession, slots: Hashable, taken: Sequence[tuple[Any, ...]]) -> Acquisition:
+    """Return a full batch: the next trigger is due when the last one was, as far as is known without a look."""
+    up_to = taken[-1][_SCHEDULED_TIME]
+    session.expectation.note_backlog(slots, up_to)
+    fired, acquired, skipped = by_outcome(taken)
+    return Acquisition(taken[-1][_AT], fired, acquired, up_to, skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """The answer of `NEXT_DUE`, the rows of the statement before it, and the next turn by a rate limit."""
+
+    left: tuple[Any, ...]
+    taken: Sequence[tuple[Any, ...]] = ()
+    turn: datetime | None = None
+
+    @property
+    def now(self) -> datetime:
+        now: datetime = self.left[0]
+        return now
+
+    @property
+    def new(self) -> datetime | None:
+        """The soonest trigger that waits to be reconciled, which must happen before the next acquire step."""
+        new: datetime | None = self.left[1]
+        return new
+
+    def is_due(self, look_ahead: timedelta) -> bool:
+        """Return whether a trigger is left that is due, has yet to be reconciled, or may wait for a rate limit."""
+        return (
+            self.new is not None or self.left[4] or (self.left[2] is not None and self.left[2] <= self.now + look_ahead)
+        )
+
+    def limited_is_due(self, look_ahead: timedelta) -> bool:
+        """Return whether a trigger of a job with a limit is left that is due."""
+        return self.left[3] is not None and self.left[3] <= self.now + look_ahead
+
+    def outcome(self) -> Acquisition:
+        now, new, soonest, _, _, *placed = self.left
+        fired, acquired, skipped = by_outcome(self.taken)
+        return Acquisition(
+            now,
+            fired,
+            acquired,
+            min((at for at in (new, soonest, self.turn) if at is not None), default=None),
+            skipped,
+            {DispatchKey(*dispatch_key) for dispatch_key in zip(*placed, strict=True)},
+        )
+
+
+def _noted(session: SqlSession, slots: Hashable, done: _Flight) -> _Flight:
+    """Keep what the next acquire step may expect."""
+    session.has_new = done.new is not None
+    session.has_rate_limits = done.left[4]
+    session.expectation.note(slots, done.now, done.left[2], done.left[3])
+    return done

@@ -1,0 +1,89 @@
+"""The facts that a node publishes besides its capabilities: time zone data, release, settings and clock. Fire times are
+computed from the time zone data, and the others should agree; differences between nodes are reported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+import zoneinfo
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.protocol import Node
+from quartzpy.store.sql.db.session import SqlSession
+
+TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
+ALIKE = ("checkin_interval", "failure_window", "lock_timeout", "misfire_threshold", "history_retention")
+"""Settings whose values should be the same on all nodes of a cluster."""
+UNKNOWN = "unknown"
+
+SAVE = f"""
+UPDATE $scheduler_state
+   SET facts = %(facts)s::jsonb || jsonb_build_object(
+       '{CLOCK_AHEAD}', round((%(wall)s::float8 - extract(epoch FROM clock_timestamp())::float8)::numeric, 3))
+ WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+"""
+READ = "SELECT instance_id, facts::text FROM $scheduler_state WHERE sched_name = %(sched)s ORDER BY instance_id"
+
+
+def tzdata_version() -> str:
+    """Return the version of the time zone data of this process: the system's, else the package's."""
+    for place in zoneinfo.TZPATH:
+        if (Path(place) / "UTC").is_file() or (Path(place) / "Europe").is_dir():
+            for name in ("tzdata.zi", "+VERSION"):
+                try:
+                    with (Path(place) / name).open(encoding="ascii", errors="replace") as file:
+                        line = file.readline(100)
+                except OSError:
+                    continue
+                return line.removeprefix("# version ").strip() or UNKNOWN
+            return UNKNOWN
+    try:
+        return str(importlib.import_module("tzdata").IANA_VERSION)
+    except (ImportError, AttributeError):
+        return UNKNOWN
+
+
+def of_this_process(config: SchedulerConfig) -> dict[str, Any]:
+    try:
+        release = version("quartzpy")
+    except PackageNotFoundError:
+        release = UNKNOWN
+    settings = {f"setting {name}": str(getattr(config, name)) for name in ALIKE}
+    return {TZDATA: tzdata_version(), RELEASE: release, **settings}
+
+
+def publish(session: SqlSession, node: Node, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Store the facts of this node; return those of all nodes, by instance id."""
+    save = session.send(
+        SAVE, instance=node.instance_id, epoch=node.epoch, facts=json.dumps(facts), wall=repr(time.time())
+    )
+    return _decoded(session.unlocked(save, session.send(READ))[1].rows)
+
+
+def read(session: SqlSession) -> dict[str, dict[str, Any]]:
+    return _decoded(session.read_one(READ))
+
+
+def _decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    return {name: json.loads(text) for name, text in rows}
+
+
+def differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, for each subject on which nodes differ, its values with the nodes that have them."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for node, facts in of_nodes.items():
+        for subject, value in facts.items():
+            if subject != CLOCK_AHEAD:
+                values = found.setdefault(subject, {})
+                values[str(value)] = (*values.get(str(value), ()), node)
+    return {subject: values for subject, values in sorted(found.items()) if len(values) > 1}
+
+
+def described(values: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(f"{value} on {' '.join(nodes[:5])}" for value, nodes in sorted(values.items()))

@@ -1,0 +1,83 @@
+"""Pausing a job after several executions in a row have failed. Part of the complete step, for jobs that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import Completion
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.steps.settling import UNSCHEDULED
+
+# Only what this transaction has recorded: a completion that is sent again, because its answer was lost, is not counted
+# twice. The jobs' rows are locked already, by the statement that ended the executions.
+COUNT = f"""
+WITH ended AS (
+    SELECT e.job_group, e.job_name, e.outcome = 'FAILED' AS has_failed, c.place
+      FROM unnest(%(fire_ids)s::bigint[]) WITH ORDINALITY AS c(fire_id, place)
+     CROSS JOIN LATERAL (
+        SELECT x.job_group, x.job_name, x.outcome FROM $executions x
+         WHERE x.fire_id = c.fire_id AND x.xmin = pg_current_xact_id()::xid LIMIT 1) AS e
+),
+marked AS (
+    SELECT *, max(place) FILTER (WHERE NOT has_failed) OVER (PARTITION BY job_group, job_name) AS succeeded_at
+      FROM ended
+),
+totals AS (
+    SELECT job_group, job_name, bool_or(NOT has_failed) AS has_succeeded,
+           count(*) FILTER (WHERE place > coalesce(succeeded_at, 0)) AS failures
+      FROM marked
+     GROUP BY job_group, job_name
+),
+counted AS MATERIALIZED (
+    SELECT j.row, j.job_group, j.job_name, j.consecutive_failures AS before, j.pause_after_failures AS most,
+           CASE WHEN s.has_succeeded THEN s.failures ELSE j.consecutive_failures + s.failures END AS failures
+      FROM totals s
+     CROSS JOIN LATERAL (
+        SELECT o.ctid AS row, o.job_group, o.job_name, o.consecutive_failures, o.pause_after_failures
+          FROM $job_details o
+         WHERE o.sched_name = %(sched)s AND o.job_group = s.job_group AND o.job_name = s.job_name
+           FOR NO KEY UPDATE) AS j
+),
+stored AS (
+    UPDATE $job_details j SET consecutive_failures = c.failures
+      FROM counted c
+     WHERE j.ctid = c.row AND c.failures <> c.before
+),
+paused AS (
+    UPDATE $triggers t
+       SET trigger_state = CASE t.trigger_state WHEN 'BLOCKED' THEN 'PAUSED_BLOCKED' ELSE 'PAUSED' END, fire_id = NULL,
+           misfire_rule = CASE t.misfire_rule WHEN 'NEW' THEN 'HELD' ELSE t.misfire_rule END,
+           paused_at = $now, paused_by = 'pause_after_failures', pause_reason = locked.reason
+      FROM (SELECT o.row, o.fire_id, c.failures || ' executions in a row failed' AS reason
+              FROM counted c
+             CROSS JOIN LATERAL (
+                SELECT b.ctid AS row, b.fire_id FROM $triggers b
+                 WHERE b.sched_name = %(sched)s AND b.job_group = c.job_group AND b.job_name = c.job_name
+                   AND b.trigger_group NOT IN {UNSCHEDULED}
+                   AND b.trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED')
+                   FOR NO KEY UPDATE SKIP LOCKED) AS o
+             WHERE c.failures > c.before AND c.failures >= c.most) AS locked
+     WHERE t.ctid = locked.row
+    RETURNING t.job_group, t.job_name, locked.fire_id
+),
+released AS (
+    DELETE FROM $fired_triggers f USING paused p WHERE f.fire_id = p.fire_id AND f.state = 'ACQUIRED'
+)
+SELECT DISTINCT job_group, job_name FROM paused
+"""
+
+
+def counts(completion: Completion) -> bool:
+    """Return whether an execution's end counts for `pause_after_failures`: one that is retried does not yet."""
+    return (
+        completion.fired.pause_after_failures is not None
+        and completion.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
+        and completion.retry_after is None
+    )
+
+
+def count(session: SqlSession, completions: Sequence[Completion]) -> Send:
+    """Return what counts these ends, and pauses the jobs that have reached their limit; its rows are those jobs."""
+    return session.send(COUNT, fire_ids=[c.fired.fire_id for c in completions])

@@ -1,0 +1,155 @@
+"""Transactions for a job's own work, committed with its completion, or only while the execution's claim is valid."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psycopg
+from psycopg import pq
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from quartzpy.errors import InvalidValueError, LeaseLostError, OutcomeUnknownError
+from quartzpy.states import CompletionInstruction
+from quartzpy.store.protocol import Completion, CompletionOutcome, Node
+from quartzpy.store.sql.db.connections import Connections
+from quartzpy.store.sql.db.database import translate
+from quartzpy.store.sql.db.flight import Result, Send, prepared_on
+from quartzpy.store.sql.db.locks import LockName
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.steps import complete
+
+logger = logging.getLogger(__name__)
+
+SAVEPOINT, BACK = b"SAVEPOINT quartzpy_end", b"ROLLBACK TO SAVEPOINT quartzpy_end"
+
+# Shorter than the client's deadline, so that the server's own error reports what was waited for.
+PATIENCE = """
+SELECT set_config('lock_timeout', %(limit)s::text, true), set_config('statement_timeout', %(limit)s::text, true)
+"""
+# Fails, which rolls back everything before it and the COMMIT after it, unless this execution has just been recorded.
+STANDS = """
+SELECT 1 / count(*) FROM $executions
+ WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint AND outcome <> 'TERMINATED'
+"""
+
+# Locks the row of the claim until the COMMIT that follows: it waits for a recovery that has locked the row, and a
+# recovery that starts in the meantime skips it until its next pass. A request to cancel need not wait.
+CLAIM_STANDS = """
+SELECT 1 / count(*)
+  FROM (SELECT FROM $fired_triggers f
+         WHERE f.fire_id = %(fire_id)s::bigint AND f.epoch = %(epoch)s::bigint AND f.state = 'EXECUTING'
+           AND EXISTS (SELECT FROM $scheduler_state s
+                        WHERE s.sched_name = %(sched)s AND s.instance_id = %(instance)s AND s.epoch = f.epoch)
+           FOR KEY SHARE OF f) AS claim
+"""
+
+# Waits for the job's row before taking the lock, and keeps it: under the lock, steps skip locked rows.
+HOLD_JOB = """
+SELECT 1 FROM $job_details
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
+"""
+HOLD_TRIGGERS = """
+SELECT 1 FROM $triggers
+ WHERE sched_name = %(sched)s AND job_group = %(group)s AND job_name = %(name)s
+   FOR NO KEY UPDATE
+"""
+# Waits for an UPDATE of the claim's row (its progress, or a request to cancel), after which the statement that ends the
+# execution sees the new version of the row. It follows the lock, whose holders may wait for the row.
+HOLD_CLAIM = """
+SELECT FROM $fired_triggers WHERE fire_id = %(fire_id)s::bigint AND epoch = %(epoch)s::bigint FOR UPDATE
+"""
+
+
+class WorkTransaction:
+    """See `JobStore.begin_job_transaction`."""
+
+    def __init__(self, connections: Connections, session: SqlSession) -> None:
+        self._connections = connections
+        self._session = session
+        try:
+            self._connection = connections.begin_job_transaction()
+        except SQLAlchemyError as error:
+            raise translate(error) from error
+
+    @property
+    def connection(self) -> Connection:
+        return self._connection
+
+    def complete(self, node: Node, completion: Completion) -> CompletionOutcome:
+        job = {"group": completion.fired.job_group, "name": completion.fired.job_name}
+        held = []
+        if completion.job_data is not None or completion.retry_after is not None:
+            held.append(self._session.send(HOLD_JOB, **job))
+        if completion.instruction is not CompletionInstruction.NOOP:
+            held.append(self._session.send(HOLD_TRIGGERS, **job))
+        if held:
+            held.insert(0, self._session.send(PATIENCE, limit=f"{int(self._connections.seconds * 900)}ms"))
+        sends = [
+            self._session.lock(LockName.TRIGGER_ACCESS),
+            self._session.send(HOLD_CLAIM, fire_id=completion.fired.fire_id, epoch=node.epoch),
+            *complete.sends(self._session, node, [completion]),
+            self._session.send(STANDS, fire_id=completion.fired.fire_id, epoch=node.epoch),
+        ]
+        answers = self._commit([*held, self._ours, *sends], completion.fired.fire_id)
+        now, _, _, earliest, _ = answers[len(held) + 3].rows[0]
+        return CompletionOutcome(now, earliest_unblocked=earliest)
+
+    def commit(self, node: Node, fire_id: int) -> None:
+        guard = self._session.send(CLAIM_STANDS, fire_id=fire_id, epoch=node.epoch, instance=node.instance_id)
+        self._commit([self._ours, guard], fire_id)
+
+    @property
+    def _ours(self) -> Send:
+        """The setting that marks this session as ours until the COMMIT."""
+        return self._session.send(self._connections.settings_query)
+
+    def _commit(self, sends: Sequence[Send], fire_id: int) -> list[Result]:
+        if self._connection.closed:
+            raise InvalidValueError(
+                f"execution {fire_id}: the job closed the connection of its transaction; nothing was committed"
+            )
+        driver = self._connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        if driver.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            raise InvalidValueError(
+                f"execution {fire_id}: the job ended its transaction itself, by commit or rollback; the end of"
+                " the block commits, and an exception rolls back"
+            )
+        prepared = prepared_on(driver)
+        before = set(prepared)
+        try:
+            try:
+                return self._connections.fly_on(driver, sends, begin=SAVEPOINT, undo_by=BACK)
+            except psycopg.errors.InvalidSqlStatementName:
+                # To discard its own statements, the driver discards all prepared ones, and a job may do so too.
+                prepared -= before
+                return self._connections.fly_on(driver, sends, begin=None)
+        except psycopg.errors.DivisionByZero as error:
+            raise LeaseLostError(
+                f"execution {fire_id} is no longer this node's: its transaction was rolled back"
+            ) from error
+        except psycopg.Error as error:
+            if error.__dict__.get("outcome_unknown"):
+                raise OutcomeUnknownError(f"the connection broke while committing: {error}") from error
+            raise translate(error) from error
+
+    def close(self) -> None:
+        """Return the connection and roll back uncommitted work. Raises nothing, to keep an earlier error visible."""
+        try:
+            fairy = None if self._connection.closed else self._connection.connection
+            driver = None if fairy is None else fairy.driver_connection
+            if driver is not None and (
+                driver.pgconn.status != pq.ConnStatus.OK or driver.pgconn.pipeline_status != pq.PipelineStatus.OFF
+            ):
+                self._connection.invalidate()
+            self._connection.close()
+        except Exception as error:
+            logger.info("discarding the connection of a job's transaction: %s", error)
+            with suppress(Exception):
+                self._connection.invalidate()
+            with suppress(Exception):
+                self._connection.close()

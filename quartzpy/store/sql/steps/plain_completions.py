@@ -1,0 +1,130 @@
+"""The completion of executions that affect nothing else: no lock is taken.
+
+An execution ends plainly if its job has no limit, no data to store, no successors and nothing to count, and if it
+neither ends its trigger nor moves it. Its completion deletes its own row of `fired_triggers`, adds its own row to the
+history, and may append fire times to its trigger. TRIGGER_ACCESS protects decisions that depend on several rows:
+which triggers a node takes, whether a job is at its limit, whether a job has a trigger left. None of them reads or
+writes the rows of such an execution. The other transactions that do:
+
+- A recovery of this node deletes the same row. Whoever locks the row first ends the execution: the recovery skips a row
+  that is locked here and leaves it to its next pass, and this statement waits for a row that the recovery has locked
+  and then finds it gone. So exactly one of them writes the history, and one that comes too late has no effect.
+- The same completion, sent again because its answer was lost, waits for the row of the first attempt in the same way.
+- The trigger is deleted, replaced or paused: neither the row of the execution nor that of the history refers to the
+  trigger's row. `REFILL` locks that row, skips it if it is locked, and compares its generation and its last instant.
+- A limit is added to the job: it holds for fires from then on, as the row of an execution keeps the limit that the job
+  had at the fire. The condition is part of the statement nonetheless, so that an execution that counts for a limit is
+  never ended here, whatever its node believes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import psycopg
+
+from quartzpy.errors import JobStoreError
+from quartzpy.states import CompletionInstruction, Outcome
+from quartzpy.store.protocol import Completion, Node
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.steps import failures
+from quartzpy.store.sql.steps.completion_effects import refills
+
+
+def between_fire_and_now(instant: str) -> str:
+    """Return a node's estimate of an instant, limited to the time between the fire and now by the store's clock.
+
+    Estimates of two nodes differ by up to a round trip. Without the limits, the history could show that an execution
+    began before the previous one of a serial job had ended.
+    """
+    return f"least(greatest({instant}, fired_time), $now)"
+
+
+COMPLETE_PLAIN = f"""
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+                         %(outcomes)s::text[], %(errors)s::text[], %(results)s::text[], %(logs)s::text[])
+        AS e(fire_id, started_at, ended_at, outcome, error, result, log)
+),
+-- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
+-- is left as it is.
+done AS (
+    DELETE FROM $fired_triggers f
+     USING ended e
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row FROM $fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
+           AND r.max_concurrent IS NULL LIMIT 1) AS own
+     WHERE f.ctid = own.row
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.result, e.log
+),
+-- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
+history AS (
+    INSERT INTO $executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
+        trigger_data, result, log)
+    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+           epoch, fired_time, scheduled_time, {between_fire_and_now("started_at")}, {between_fire_and_now("ended_at")},
+           outcome, error, attempt, trigger_data, result::jsonb, log
+      FROM done
+)
+SELECT $now, ARRAY(SELECT fire_id FROM done)
+"""
+
+
+def is_plain(completion: Completion) -> bool:
+    """Return whether an execution ends without an effect on anything but its own rows."""
+    fired = completion.fired
+    return (
+        fired.max_concurrent is None
+        and completion.instruction is CompletionInstruction.NOOP
+        and completion.job_data is None
+        and completion.retry_after is None
+        and not fired.continues
+        and not completion.ends_its_trigger
+        and not failures.counts(completion)
+        and not (fired.node_deaths and completion.outcome is Outcome.SUCCEEDED)
+        and not completion.moves_its_trigger()
+    )
+
+
+def divided(completions: Sequence[Completion]) -> tuple[list[Completion], list[Completion]]:
+    """Return the completions that are plain, and the others."""
+    plain: list[Completion] = []
+    others: list[Completion] = []
+    for completion in completions:
+        (plain if is_plain(completion) else others).append(completion)
+    return plain, others
+
+
+def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tuple[datetime | None, list[Completion]]:
+    """End executions that are plain; return the time, and those that this epoch does not hold (any more).
+
+    If the history has a record of one of these instants already, which only a bug can cause, nothing is changed, and
+    all are returned: the statement under the lock records the others, and reports that one.
+    """
+    try:
+        ended, *_ = session.unlocked(
+            session.send(
+                COMPLETE_PLAIN,
+                epoch=node.epoch,
+                fire_ids=[c.fired.fire_id for c in plain],
+                started=[c.started_at for c in plain],
+                ended=[c.ended_at for c in plain],
+                outcomes=[c.outcome for c in plain],
+                errors=[c.error for c in plain],
+                results=[c.result for c in plain],
+                logs=[c.log for c in plain],
+            ),
+            *refills(session, plain),
+        )
+    except JobStoreError as error:
+        if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+            return None, list(plain)
+        raise
+    now, done = ended.rows[0]
+    if len(done) == len(plain):
+        return now, []
+    found = set(done)
+    return now, [c for c in plain if c.fired.fire_id not in found]

@@ -1,0 +1,58 @@
+"""Deletes what is kept for a time only: the history, the misfires, and triggers that have ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.steps.orphans import orphans
+from quartzpy.store.sql.steps.rate_limits import PRUNE
+
+# Triggers that a job or a misfire ended. Declared ones are kept: their owner would store them again.
+PURGE_ENDED = """
+DELETE FROM $triggers t
+ USING (SELECT o.ctid AS row FROM $triggers o
+         WHERE o.sched_name = %(sched)s AND o.trigger_state = 'COMPLETE' AND o.fire_id IS NULL AND o.owner IS NULL
+           AND coalesce(o.next_fire_time, o.prev_fire_time, o.start_time) < $now - %(older_than)s::interval
+         LIMIT %(limit)s::int
+           FOR UPDATE SKIP LOCKED) AS ended
+ WHERE t.ctid = ended.row
+RETURNING t.job_group, t.job_name
+"""
+
+# The bound is a subquery, because an index condition cannot use a volatile expression such as the clock.
+PURGE = """
+DELETE FROM $executions
+ WHERE ctid IN (SELECT ctid FROM $executions
+                 WHERE sched_name = %(sched)s AND ended_at < (SELECT $now - %(older_than)s::interval)
+                 ORDER BY ended_at LIMIT %(limit)s::int)
+"""
+
+
+# Of the oldest: their ids increase with time.
+PURGE_MISFIRES = """
+DELETE FROM $misfires
+ WHERE sched_name = %(sched)s
+   AND id IN (SELECT id
+                FROM (SELECT id, handled_at FROM $misfires
+                       WHERE sched_name = %(sched)s ORDER BY id LIMIT %(limit)s::int) AS oldest
+               WHERE handled_at < $now - %(older_than)s::interval)
+"""
+
+
+def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+    """Delete old history and ended triggers; see `JobStore.purge_history`."""
+    history = []
+    if older_than is not None:
+        history = [session.send(text, older_than=older_than, limit=limit) for text in (PURGE, PURGE_MISFIRES)]
+    triggers = []
+    if ended_triggers is not None:
+        triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
+    if not history and not triggers:
+        return 0
+    # The acquire step deletes the rows of rate limits as well, but not once no job has a limit any more.
+    results = session.unlocked(*history, *triggers, session.send(PRUNE))
+    ended = [key for result in results[len(history) :] for key in result.rows]
+    if ended:
+        session.unlocked(*orphans(session, [(group, name) for group, name in ended]))
+    return sum(result.touched for result in results[: len(history)])

@@ -1,0 +1,212 @@
+"""Rate limits in the acquire step, in its transaction and round trip. A scheduler without such jobs sends none of this.
+
+The triggers of a job with a rate limit have the misfire rule RATE_LIMIT, under which `ACQUIRE` takes none. `ADMIT` runs
+before it and gives those that the limit admits the rule IGNORE. `ACQUIRE` takes them like any others. `SPEND` runs
+after it, charges the limit for those that were fired or claimed, and restores the rule of the rest. So a trigger is
+admitted only within one transaction, and a claim is charged even if it is released and never fires.
+
+`ADMIT` passes the admitted triggers to `SPEND` in a setting of the transaction. A trigger that is held back gets the
+instant at which its turn will come (`rate_limited_until`), and no step looks at it before: however many wait, a step
+reads only those whose turn it is. That instant orders the queue; only the TAT decides whether a trigger fires. A bucket
+is a job and a value of its concurrency key. `quartzpy.jobs.rate_limit` describes the algorithm.
+
+All changes of `rate_limits` are made under TRIGGER_ACCESS, and never in a transaction of a user, which would make the
+cluster wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quartzpy.store.sql.db.flight import Send
+from quartzpy.store.sql.db.session import SqlSession
+
+LOOKED_AT = 500
+"""The number of due triggers that a step looks at, for each dispatch key."""
+
+# The rule is compared as an expression, so that the index of due triggers, which is in another order, does not match.
+_WAITING = """
+       t.sched_name = %(sched)s AND t.job_type = dispatch_key.job_type AND t.placement = dispatch_key.placement
+   AND t.rate_limit IS NOT NULL AND t.trigger_state = 'WAITING' AND t.misfire_rule || '' = 'RATE_LIMIT'
+   AND t.generation <> ALL(%(passed_over)s::bigint[])
+"""
+_BUCKET = "job_group, job_name, concurrency_key"
+
+# `gap` is the emission interval. `free` is the number of fires that conform now, and `opens` the instant of the next
+# one after them. A trigger is late if the limit would have admitted it longer ago than its misfire threshold: then the
+# misfire step decides about it. Triggers that are held back for the first time queue behind all others of their bucket;
+# one whose turn has come without a fire stays in front. Nothing is held back where the node has fewer slots than the
+# limit admits fires. `queued_until` is void if the limit has changed since, and the TAT is bounded: it is later than
+# the limit allows if the limit was raised or the database's clock was set back.
+ADMIT = f"""
+WITH node AS MATERIALIZED (
+    SELECT $now AS at FROM $scheduler_state
+     WHERE sched_name = %(sched)s AND instance_id = %(instance)s AND epoch = %(epoch)s::bigint
+),
+due AS MATERIALIZED (
+    SELECT node.at, front.*, dispatch_key.place AS dispatch_key,
+           least(%(limit)s::int, dispatch_key.workers, dispatch_key.group_slots) AS slots
+      FROM node
+     CROSS JOIN unnest(%(job_types)s::text[], %(placements)s::text[], %(workers)s::int[], %(group_slots)s::int[])
+           WITH ORDINALITY AS dispatch_key(job_type, placement, workers, group_slots, place)
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.concurrency_key,
+               t.next_fire_time, t.prev_fire_time, t.priority, t.rate_limited_until, t.rate_limit,
+               CASE WHEN t.misfire_instruction <> 'ignore' AND t.catch_up_until IS NULL
+                    THEN coalesce(t.misfire_threshold, %(threshold)s::interval) END AS patience
+          FROM $triggers t
+         WHERE {_WAITING} AND greatest(t.rate_limited_until, t.next_fire_time) <= node.at
+         ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
+         LIMIT {LOOKED_AT}
+           FOR NO KEY UPDATE OF t SKIP LOCKED) AS front
+),
+limits AS (
+    SELECT at, {_BUCKET}, count(*) AS triggers,
+           max(((rate_limit ->> 'per_us')::bigint + (rate_limit ->> 'limit')::bigint - 1)
+               / (rate_limit ->> 'limit')::bigint) * interval '1 microsecond' AS gap,
+           min((rate_limit ->> 'burst')::bigint) AS burst
+      FROM due GROUP BY at, {_BUCKET}
+),
+stored AS (
+    SELECT l.*, l.gap * (l.burst - 1) AS tolerance,
+           CASE WHEN r.tat > l.at + l.gap * l.burst THEN l.at + l.gap * l.burst ELSE r.tat END AS tat,
+           r.tat > l.at + l.gap * l.burst AS is_bounded,
+           CASE WHEN r.queued_interval = l.gap THEN r.queued_until END AS queued_until
+      FROM limits l
+      LEFT JOIN LATERAL (
+        SELECT q.tat, q.queued_until, q.queued_interval FROM $rate_limits q
+         WHERE q.sched_name = %(sched)s AND q.job_group = l.job_group AND q.job_name = l.job_name
+           AND q.concurrency_key = l.concurrency_key LIMIT 1) AS r ON true
+),
+counted AS (
+    SELECT s.*, greatest(s.tat, s.at) AS base,
+           CASE WHEN s.tat - s.at > s.tolerance THEN 0
+                ELSE floor(extract(epoch FROM s.tolerance - (greatest(s.tat, s.at) - s.at))
+                           / extract(epoch FROM s.gap)) + 1 END AS free
+      FROM stored s
+),
+buckets AS MATERIALIZED (
+    SELECT c.*, c.base + c.gap * c.free::float8 - c.tolerance AS opens, c.tat - c.tolerance AS admits_since
+      FROM counted c
+),
+judged AS MATERIALIZED (
+    SELECT d.*, b.gap, b.base, b.free, b.opens, b.queued_until, is_late,
+           row_number() OVER (PARTITION BY {_BUCKET}, is_late ORDER BY next_fire_time, priority DESC) AS place,
+           coalesce(d.rate_limited_until <= d.next_fire_time, true) AS is_new
+      FROM due d
+      JOIN (SELECT {_BUCKET}, gap, base, free, opens, queued_until, admits_since FROM buckets) AS b USING ({_BUCKET})
+     CROSS JOIN LATERAL (
+        SELECT coalesce(greatest(d.next_fire_time, d.rate_limited_until, b.admits_since) < d.at - d.patience, false)
+               AS is_late) AS l
+),
+chosen AS (
+    SELECT j.*, row_number() OVER (PARTITION BY dispatch_key ORDER BY next_fire_time, priority DESC) AS slot
+      FROM judged j WHERE NOT is_late AND place <= free
+),
+excess AS (
+    SELECT j.*, row_number() OVER (PARTITION BY {_BUCKET}, is_new ORDER BY place) AS nth,
+           count(*) FILTER (WHERE NOT is_new) OVER (PARTITION BY {_BUCKET}) AS before_new
+      FROM judged j WHERE NOT is_late AND place > free AND free < slots
+),
+turns AS MATERIALIZED (
+    SELECT e.*, CASE WHEN is_new THEN greatest(queued_until, opens + gap * (before_new - 1)) + gap * nth
+                     ELSE opens + gap * (nth - 1) END AS turn
+      FROM excess e
+),
+held_back AS (
+    UPDATE $triggers t SET rate_limited_until = u.turn FROM turns u WHERE t.ctid = u.row
+),
+late AS (
+    UPDATE $triggers t SET misfire_rule = 'LATE' FROM judged j WHERE t.ctid = j.row AND j.is_late
+),
+admitted AS (
+    UPDATE $triggers t SET misfire_rule = 'IGNORE' FROM chosen c WHERE t.ctid = c.row AND c.slot <= c.slots
+    RETURNING c.*
+),
+queued AS (
+    INSERT INTO $rate_limits AS r (sched_name, {_BUCKET}, tat, queued_until, queued_interval)
+    SELECT %(sched)s, {_BUCKET}, coalesce(b.tat, '-infinity'), last.turn, last.gap
+      FROM buckets b
+      LEFT JOIN (
+        SELECT {_BUCKET}, max(turn) AS turn, max(gap) AS gap FROM turns WHERE is_new GROUP BY {_BUCKET}) AS last
+     USING ({_BUCKET})
+     WHERE b.is_bounded OR last.turn IS NOT NULL
+        ON CONFLICT (sched_name, {_BUCKET}) DO UPDATE
+       SET tat = excluded.tat, queued_until = coalesce(excluded.queued_until, r.queued_until),
+           queued_interval = coalesce(excluded.queued_interval, r.queued_interval)
+)
+SELECT set_config('quartzpy.admitted', coalesce((
+    SELECT jsonb_agg(jsonb_build_object(
+               'trigger_group', trigger_group, 'trigger_name', trigger_name, 'before', prev_fire_time,
+               'job_group', job_group, 'job_name', job_name, 'concurrency_key', concurrency_key,
+               'tat', base, 'gap', gap)) FROM admitted), '[]')::text, true)
+"""
+
+# Every fire and every claim sets one of the compared columns.
+SPEND = f"""
+WITH admitted AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(current_setting('quartzpy.admitted')::jsonb)
+        AS a(trigger_group text, trigger_name text, before timestamptz, job_group text, job_name text,
+             concurrency_key text, tat timestamptz, gap interval)
+),
+acquired AS MATERIALIZED (
+    SELECT a.*, o.row, o.misfire_rule,
+           o.trigger_state = 'ACQUIRED' OR o.prev_fire_time IS DISTINCT FROM a.before AS is_taken
+      FROM admitted a
+     CROSS JOIN LATERAL (
+        SELECT t.ctid AS row, t.misfire_rule, t.trigger_state, t.prev_fire_time FROM $triggers t
+         WHERE t.sched_name = %(sched)s AND t.trigger_group = a.trigger_group AND t.trigger_name = a.trigger_name
+         LIMIT 1) AS o
+),
+restored AS (
+    UPDATE $triggers t SET misfire_rule = 'RATE_LIMIT'
+      FROM acquired a WHERE t.ctid = a.row AND a.misfire_rule = 'IGNORE'
+)
+INSERT INTO $rate_limits AS r (sched_name, {_BUCKET}, tat)
+SELECT %(sched)s, {_BUCKET}, greatest($now, max(tat)) + max(gap) * count(*)
+  FROM acquired WHERE is_taken GROUP BY {_BUCKET}
+    ON CONFLICT (sched_name, {_BUCKET}) DO UPDATE SET tat = excluded.tat
+"""
+
+# Rows without an instant in the future: a bucket without a row is the same.
+PRUNE = """
+DELETE FROM $rate_limits
+ WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM $rate_limits
+     WHERE sched_name = %(sched)s AND tat <= $now AND (queued_until IS NULL OR queued_until <= $now)
+     ORDER BY tat LIMIT 100 FOR UPDATE SKIP LOCKED))
+"""
+
+# The earliest instant at which a rate limit is to be asked about a trigger that this node can run.
+NEXT_TURN = f"""
+SELECT min(front.at)
+  FROM unnest(%(job_types)s::text[], %(placements)s::text[]) AS dispatch_key(job_type, placement)
+ CROSS JOIN LATERAL (
+    SELECT greatest(t.rate_limited_until, t.next_fire_time) AS at FROM $triggers t
+     WHERE {_WAITING}
+     ORDER BY greatest(t.rate_limited_until, t.next_fire_time)
+     LIMIT 1) AS front
+"""
+
+
+def around(session: SqlSession, acquire: Send) -> list[Send]:
+    """Return the acquire statement between those that apply the rate limits; the last one is `NEXT_TURN`."""
+    names = (
+        "instance",
+        "epoch",
+        "job_types",
+        "placements",
+        "passed_over",
+        "threshold",
+        "limit",
+        "workers",
+        "group_slots",
+    )
+    values: dict[str, Any] = {name: acquire.values[name] for name in names}
+    return [
+        session.send(ADMIT, **values),
+        acquire,
+        session.send(SPEND),
+        session.send(PRUNE),
+        session.send(NEXT_TURN, **{name: values[name] for name in ("job_types", "placements", "passed_over")}),
+    ]
