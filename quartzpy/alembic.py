@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Literal, TypeAlias
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX, checked_table_prefix
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX, checked_table_prefix
 
 Kind: TypeAlias = Literal["schema", "table", "column", "index", "unique_constraint", "foreign_key_constraint"]
 ParentNames: TypeAlias = MutableMapping[Literal["schema_name", "table_name", "schema_qualified_table_name"], str | None]
@@ -26,7 +26,7 @@ def exclude_quartzpy_tables(
     """A filter for alembic's `include_name` that leaves out all tables whose names begin with `table_prefix`.
 
     Args:
-        include_name: your own filter, which is asked about everything else.
+        include_name: your own filter, which is called for all other names.
         table_prefix: the scheduler's setting `table_prefix`.
 
     Raises:

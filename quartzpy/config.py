@@ -16,13 +16,10 @@ from quartzpy.errors import InvalidKeyError, SettingsError
 from quartzpy.instants import Converted, Span, as_span
 from quartzpy.keys import check_name, unique_name
 from quartzpy.placement import DEFAULT_EXECUTOR
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.texts import did_you_mean, quoted
 
 AUTO = "AUTO"
-DEFAULT_TABLE_PREFIX = "qrtz_"
-# The longest name that follows it has 38 characters, and PostgreSQL keeps 63.
-_TABLE_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,19}")
-_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _BYTES = re.compile(r"([0-9]{1,9})(KB|MB|GB)")
 _BYTE_UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 LEAST_MEMORY = 128 * 2**20
@@ -50,41 +47,7 @@ def automatic_instance_id() -> str:
     return f"{host}-{os.getpid()}-{unique_name()[:6]}"
 
 
-def checked_schema(schema: object) -> str | None:
-    """Return the name of the schema that holds the tables, or None.
-
-    The name is always quoted in SQL, so reserved words (`order`) and upper case (`Mixed`) are allowed.
-
-    Raises:
-        SettingsError: `schema` is not a valid name, or PostgreSQL reserves it.
-    """
-    if schema is None:
-        return None
-    if not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
-        raise SettingsError(
-            "schema: must consist of at most 63 letters (a-z, A-Z), digits and _, and must not begin with a digit"
-            f" (got {quoted(schema)})"
-        )
-    if schema.startswith("pg_") or schema == "information_schema":
-        raise SettingsError(f"schema: PostgreSQL reserves the name {schema!r}")
-    return schema
-
-
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING")
-
-
-def checked_table_prefix(prefix: object) -> str:
-    """Return the prefix for the names of the tables.
-
-    Raises:
-        SettingsError: names with the prefix would not be valid without quotes, or would be too long.
-    """
-    if not (isinstance(prefix, str) and _TABLE_PREFIX.fullmatch(prefix)) or prefix.startswith("pg_"):
-        raise SettingsError(
-            "table_prefix: from 1 to 20 lower-case letters, digits and _, no digit first, not pg_..."
-            f" (got {quoted(prefix)})"
-        )
-    return prefix
 
 
 MAX_WORKERS = 5_000
@@ -238,14 +201,14 @@ class SchedulerConfig:
     misfire_threshold: Converted[Span, timedelta] = Converted(timedelta(seconds=60))
     """A trigger that is overdue by more than this has misfired (Quartz's default)."""
 
-    misfire_batch_size: int = 500
+    misfire_batch_size: int = 250
     """The maximum number of misfired triggers that one transaction handles."""
 
     checkin_interval: Converted[Span, timedelta] = Converted(timedelta(seconds=5))
     """The time between two check-ins. Each check-in renews the node's lease."""
 
     failure_window: Converted[Span, timedelta] = Converted(timedelta(seconds=20))
-    """The time without a check-in after which the other nodes may declare this node dead, whatever their own settings.
+    """The time without a check-in after which the other nodes may declare this node dead; theirs do not matter.
     The node's lease is three quarters of it."""
 
     max_node_deaths: int = 3

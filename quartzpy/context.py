@@ -7,10 +7,8 @@ from contextlib import AbstractContextManager
 from copy import copy
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from quartzpy.cancellation import Cancellation
-from quartzpy.captured_logs import LogCapture
 from quartzpy.continuation import Predecessor
 from quartzpy.errors import InvalidValueError, JobCancelledError, JobSnoozedError, LeaseLostError
 from quartzpy.instants import Span, as_instant, as_span
@@ -19,6 +17,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.progress import Progress
 from quartzpy.repetition import LostExecution, nominal_fire, predecessor_of, recovered_by, retried_trigger_of
 from quartzpy.run_logger import RunLogger
+from quartzpy.running_execution import RunningExecution
 from quartzpy.texts import check_description
 from quartzpy.typed_data import build
 
@@ -28,25 +27,6 @@ if TYPE_CHECKING:
     from quartzpy.fired_trigger import FiredTrigger
     from quartzpy.job import Job, JobDetail
     from quartzpy.triggers.trigger import Trigger
-
-
-class RunningExecution(Protocol):
-    """The execution behind a context."""
-
-    @property
-    def cancelled(self) -> Cancellation: ...
-
-    @property
-    def lease_lost(self) -> bool: ...
-
-    @property
-    def log_capture(self) -> LogCapture | None: ...
-
-    def transaction(self) -> AbstractContextManager[JobConnection]: ...
-
-    def fenced_transaction(self) -> AbstractContextManager[JobConnection]: ...
-
-    def report_progress(self, progress: Progress) -> None: ...
 
 
 class JobExecutionContext:
@@ -71,7 +51,7 @@ class JobExecutionContext:
         self._fired = fired
         self._execution = execution
         self._data_type = data_type
-        self._kept: dict[Any, Any] | None = None
+        self._values: dict[Any, Any] | None = None
         self.scheduler = scheduler
         self.job_instance = job_instance
         self.instance_id = instance_id
@@ -328,12 +308,12 @@ class JobExecutionContext:
 
         `context.progress(0.4, "reading")` and `context.progress(4, 10, "reading")` both report 40 %. The records of
         `scheduler.running()` show the latest report, on all nodes, as `progress` and `progress_message`. The call only
-        remembers the values; the node stores them in the background, at most once a second, so that a job may report
-        as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
+        keeps the values in memory; the node stores them in the background, at most once a second, so that a job may
+        report as often as it likes. An amount above its total counts as the total, and a total of 0 as done.
 
         Raises:
-            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or no number, or the
-                message is no text of at most 1,000 characters.
+            InvalidValueError: the fraction is not from 0 to 1, an amount or a total is negative or not a number, or the
+                message is not a text of at most 1,000 characters.
         """
         self._execution.report_progress(Progress.of(done, total, message))
 
@@ -403,13 +383,13 @@ class JobExecutionContext:
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a value in memory until the execution ends."""
-        if self._kept is None:
-            self._kept = {}
-        self._kept[key] = value
+        if self._values is None:
+            self._values = {}
+        self._values[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value that `put` stored under `key` in this execution, or `default`."""
-        return default if self._kept is None else self._kept.get(key, default)
+        return default if self._values is None else self._values.get(key, default)
 
 
 def _reason(reason: str) -> str:

@@ -46,12 +46,12 @@ class Continuation:
             raise InvalidJobError(f"continuation: job must be a JobKey or a name (got {quoted(self.job)})")
         if isinstance(self.outcomes, str) or not isinstance(self.outcomes, Sequence):
             raise InvalidJobError(f"continuation: outcomes must be a sequence (got {quoted(self.outcomes)})")
-        wanted = tuple(one for one in FOLLOWED if one in self.outcomes)
-        if not wanted or len(wanted) < len(set(self.outcomes)):
+        outcomes = tuple(one for one in FOLLOWED if one in self.outcomes)
+        if not outcomes or len(outcomes) < len(set(self.outcomes)):
             raise InvalidJobError(
                 f"continuation: outcomes must be some of {', '.join(FOLLOWED)} (got {quoted(self.outcomes)})"
             )
-        object.__setattr__(self, "outcomes", wanted)
+        object.__setattr__(self, "outcomes", outcomes)
         encode(self.data)
         object.__setattr__(self, "data", dict(self.data) if self.data else None)
 

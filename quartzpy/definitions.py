@@ -153,7 +153,7 @@ def as_trigger(given: object) -> Trigger:
 
 
 def _meant(text: str, fields: int) -> str:
-    """Return the line that a text of no cron expression may have been meant for."""
+    """Return a hint for a text that is not a cron expression: the line that the user probably meant."""
     if text in TRIGGER_WORDS:
         return f"hint: {TRIGGER_WORDS[text]}"
     span = text.removeprefix("every ")

@@ -49,8 +49,8 @@ def explain_ended(
     key: TriggerKey, now: datetime, last: Sequence[ExecutionRecord], misfires: Sequence[MisfireRecord]
 ) -> list[str]:
     """Return sentences about a trigger that is no longer stored, from its history."""
-    gone = f"Trigger {key} is not stored any more: it has ended, or was removed."
-    return [gone, *_misfires(now, misfires, None), *map(_last_execution, last)]
+    not_stored = f"Trigger {key} is not stored any more: it has ended, or was removed."
+    return [not_stored, *_misfires(now, misfires, None), *map(_last_execution, last)]
 
 
 def _state(seen: Situation) -> list[str]:
@@ -118,49 +118,51 @@ def _takers(seen: Situation) -> list[str]:
         return [f"No running node knows the job type {seen.trigger.job_type!r}; import its module there."]
     if seen.job is None:
         return []
-    wanted = seen.job.placement
-    able = [node for node in knowing if node.capabilities.allows(wanted)]
+    placement = seen.job.placement
+    able = [node for node in knowing if node.capabilities.allows(placement)]
     if not able:
-        return [f"No node that knows the job type can run it: {'; '.join(_obstacles(wanted, knowing))}."]
-    return [*_workers(seen, wanted, able), *_group_limits(wanted, able)]
+        return [f"No node that knows the job type can run it: {'; '.join(_obstacles(placement, knowing))}."]
+    return [*_workers(seen, placement, able), *_group_limits(placement, able)]
 
 
-def _workers(seen: Situation, wanted: Placement, able: Sequence[NodeRecord]) -> list[str]:
+def _workers(seen: Situation, placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
     """Return one sentence if no node that can run the job has a free worker."""
     usage = []
     for node in able:
-        workers = node.capabilities.workers.get(wanted.pool)
-        in_use = seen.busy.get((node.instance_id, wanted.pool), 0)
+        workers = node.capabilities.workers.get(placement.pool)
+        in_use = seen.busy.get((node.instance_id, placement.pool), 0)
         if workers is None or in_use < workers:
             return []
         usage.append(f"{node.instance_id} {in_use} of {workers}")
-    pool = f"of executor {wanted.executor!r} " if wanted.executor else ""
+    pool = f"of executor {placement.executor!r} " if placement.executor else ""
     return [f"All workers {pool}that can run it are busy: {', '.join(usage)}."]
 
 
-def _group_limits(wanted: Placement, able: Sequence[NodeRecord]) -> list[str]:
+def _group_limits(placement: Placement, able: Sequence[NodeRecord]) -> list[str]:
     limits = [
         f"{node.instance_id}={limit}"
         for node in able
-        if (limit := node.capabilities.limit_of(wanted.group)) is not None
+        if (limit := node.capabilities.limit_of(placement.group)) is not None
     ]
-    group = f"group {wanted.group!r}" if wanted.group else "jobs without a group"
+    group = f"group {placement.group!r}" if placement.group else "jobs without a group"
     return [f"Concurrency limit of {group} per node: {', '.join(limits)}."] if limits else []
 
 
-def _obstacles(wanted: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
+def _obstacles(placement: Placement, nodes: Sequence[NodeRecord]) -> list[str]:
     """Return, for each node, the reasons why it cannot run the job."""
     found = []
     for node in nodes:
         can = node.capabilities
-        lacking = [label for label in wanted.requires if label not in can.labels]
+        lacking = [label for label in placement.requires if label not in can.labels]
         reasons = []
-        if wanted.executor and wanted.executor not in can.executors:
-            reasons.append(f"has no executor {wanted.executor!r}")
+        if placement.executor and placement.executor not in can.executors:
+            reasons.append(f"has no executor {placement.executor!r}")
         if lacking:
             reasons.append(f"lacks the label{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}")
-        if can.limit_of(wanted.group) == 0:
-            reasons.append(f"runs none of group {wanted.group!r}" if wanted.group else "runs only jobs of some groups")
+        if can.limit_of(placement.group) == 0:
+            reasons.append(
+                f"runs none of group {placement.group!r}" if placement.group else "runs only jobs of some groups"
+            )
         found.append(f"{node.instance_id} {' and '.join(reasons)}")
     return found
 
@@ -218,13 +220,13 @@ def _result(misfire: MisfireRecord) -> str:
         case MisfireAction.FIRED_ONCE:
             return f"{fires} {were} missed, and one immediate fire replaced {'it' if count == 1 else 'them'}"
         case MisfireAction.RESCHEDULED:
-            made_up = f"one immediate fire replaced {'it' if count == 1 else 'them'}"
-            return f"{fires} {were} missed, {made_up}, and the schedule restarted"
+            replacement = f"one immediate fire replaced {'it' if count == 1 else 'them'}"
+            return f"{fires} {were} missed, {replacement}, and the schedule restarted"
         case MisfireAction.SKIPPED:
             return f"{fires} {were} skipped"
         case MisfireAction.CATCHING_UP:
             skipped = f"{fires} {were} skipped" if count else "none was skipped"
-            return f"{skipped}, and {misfire.made_up} missed fire{'s' * (misfire.made_up != 1)} will still run"
+            return f"{skipped}, and {misfire.caught_up} missed fire{'s' * (misfire.caught_up != 1)} will still run"
         case MisfireAction.ENDED:
             return f"{fires} {were} missed, and no fire time is left"
 

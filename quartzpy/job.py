@@ -19,7 +19,6 @@ from quartzpy.errors import (
     DuplicateJobTypeError,
     InvalidJobError,
     InvalidJobTypeError,
-    InvalidValueError,
     UnknownJobTypeError,
 )
 from quartzpy.instants import Converted, Span, as_span
@@ -38,7 +37,7 @@ from quartzpy.placement import Placement
 from quartzpy.rate_limit import RateLimit
 from quartzpy.retry import RetryPolicy
 from quartzpy.states import OverlapPolicy
-from quartzpy.texts import check_description, did_you_mean, quoted
+from quartzpy.texts import check_description, did_you_mean
 from quartzpy.typed_data import as_mapping, checked_type, own_type
 
 if TYPE_CHECKING:
@@ -393,24 +392,3 @@ class JobDetail:
     def job_type(self) -> str:
         """The registered name of the job's type, as it is stored."""
         return job_type_of(self.job)
-
-
-def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Validate and return a scheduler's defaults for jobs.
-
-    Raises:
-        InvalidJobError: a value is wrong, or a name cannot have a default.
-    """
-    if defaults is None:
-        return {}
-    if not isinstance(defaults, Mapping):
-        raise InvalidJobError(f"job_defaults: a mapping of values of JobDetail is needed (got {quoted(defaults)})")
-    for name in defaults:
-        if name not in DEFAULTABLE:
-            hint = did_you_mean(str(name), DEFAULTABLE, "names")
-            raise InvalidJobError(f"job_defaults: {quoted(name)} cannot have a default; {hint}")
-    try:
-        JobDetail("job-defaults", "job-defaults", **defaults)
-    except InvalidValueError as error:
-        raise InvalidJobError(f"job_defaults: {error}") from error
-    return dict(defaults)

@@ -70,7 +70,7 @@ _WHOLE_IN_A_DATABASE = 1e16
 """From this value on, PostgreSQL's jsonb returns floats without a fraction."""
 _LONGEST_KEY_SHOWN = 40
 
-_Room = list[int]
+_Budget = list[int]
 """A list of one item, the number of bytes that are left. It bounds data that refers to one object many times."""
 
 
@@ -144,7 +144,7 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
-def _tagged(value: Any, path: str, depth: int, room: _Room) -> Any:
+def _tagged(value: Any, path: str, depth: int, budget: _Budget) -> Any:
     """Return the tagged JSON of a value of a type that JSON lacks."""
     match value:
         case Enum():
@@ -171,11 +171,11 @@ def _tagged(value: Any, path: str, depth: int, room: _Room) -> Any:
         case bytes():
             return {"$bytes": base64.b64encode(value).decode()}
         case tuple():
-            return {"$tuple": [_encoded(item, f"{path}[{n}]", depth + 1, room) for n, item in enumerate(value)]}
+            return {"$tuple": [_encoded(item, f"{path}[{n}]", depth + 1, budget) for n, item in enumerate(value)]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         # Fields that the constructor does not take are left out, because the value is rebuilt by the constructor.
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-        encoded = {name: _encoded(item, f"{path}.{name}", depth + 1, room) for name, item in fields.items()}
+        encoded = {name: _encoded(item, f"{path}.{name}", depth + 1, budget) for name, item in fields.items()}
         return {"$dataclass": [_class_name(type(value)), encoded]}
     raise InvalidJobDataError(
         f"{path}: {type(value).__name__} cannot be stored; use JSON values, datetime, Decimal, UUID, bytes,"
@@ -191,12 +191,12 @@ def _float(value: float, path: str) -> Any:
     return value
 
 
-def _encoded(value: Any, path: str, depth: int, room: _Room) -> Any:
+def _encoded(value: Any, path: str, depth: int, budget: _Budget) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidJobDataError(f"{path}: nested deeper than {MAX_DEPTH}, or refers to itself")
     kind = type(value)
-    room[0] -= len(value) if kind is str else 1
-    if room[0] < 0:
+    budget[0] -= len(value) if kind is str else 1
+    if budget[0] < 0:
         raise InvalidJobDataError(
             f"{path}: with this the data has more than {MAX_BYTES} bytes, which no setting allows"
         )
@@ -219,13 +219,13 @@ def _encoded(value: Any, path: str, depth: int, room: _Room) -> Any:
                 raise InvalidJobDataError(f"{path}: keys must be str (got {quoted(key)})")
             if "\0" in key:
                 raise InvalidJobDataError(f"{path}: the NUL character cannot be stored in a key")
-            room[0] -= len(key)
-            result[key] = _encoded(item, f"{path}{_place(key)}", depth + 1, room)
+            budget[0] -= len(key)
+            result[key] = _encoded(item, f"{path}{_place(key)}", depth + 1, budget)
         looks_tagged = len(result) == 1 and next(iter(result)).startswith("$")
         return {"$object": result} if looks_tagged else result
     if kind is list:
-        return [_encoded(item, f"{path}[{n}]", depth + 1, room) for n, item in enumerate(value)]
-    return _tagged(value, path, depth, room)
+        return [_encoded(item, f"{path}[{n}]", depth + 1, budget) for n, item in enumerate(value)]
+    return _tagged(value, path, depth, budget)
 
 
 def _place(key: str) -> str:
@@ -262,15 +262,15 @@ def encode(data: Mapping[str, Any] | None, *, max_bytes: int | None = None) -> s
     if not isinstance(data, Mapping):
         raise InvalidJobDataError(f"data: must be a mapping (got {type(data).__name__})")
     encoded = {}
-    room = [MAX_BYTES]
+    budget = [MAX_BYTES]
     with _writing("data"):
         for key, item in data.items():
             if type(key) is not str:
                 raise InvalidJobDataError(f"data: keys must be str (got {quoted(key)})")
             if "\0" in key:
                 raise InvalidJobDataError("data: the NUL character cannot be stored in a key")
-            room[0] -= len(key)
-            encoded[key] = _encoded(item, f"data{_place(key)}", 1, room)
+            budget[0] -= len(key)
+            encoded[key] = _encoded(item, f"data{_place(key)}", 1, budget)
     text, size = _text(encoded, "data")
     if size > MAX_BYTES:
         raise InvalidJobDataError(f"data: {size} bytes, at most {MAX_BYTES}, whatever the settings are")

@@ -24,7 +24,8 @@ from quartzpy.events import (
 )
 from quartzpy.execution_log import ExecutionLogger
 from quartzpy.instants import Span, as_span
-from quartzpy.job import JobTypes, checked_defaults
+from quartzpy.job import JobTypes
+from quartzpy.job_defaults import checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.listeners import Listeners
 from quartzpy.logs import ensure_logging
@@ -71,7 +72,7 @@ class SchedulerLife(SchedulingVerbs):
         self._version = version
         self.listeners = Listeners()
         """The listeners of this scheduler. Add your own here."""
-        store.on_event(self._tell)
+        store.on_event(self._emit)
         self._lock = threading.RLock()
         self._opened = False
         self._node: SchedulerNode | None = None
@@ -187,12 +188,12 @@ class SchedulerLife(SchedulingVerbs):
         seconds = _seconds(delay, "delay")
         with self._lock:
             self._check_usable()
-            self._starting = threading.Timer(seconds, self._start_if_still_wanted)
+            self._starting = threading.Timer(seconds, self._start_unless_shut_down)
             self._starting.name = "quartzpy-delayed-start"
             self._starting.daemon = True
             self._starting.start()
 
-    def _start_if_still_wanted(self) -> None:
+    def _start_unless_shut_down(self) -> None:
         with self._lock:
             if self._starting is not None and not self.is_shut_down:
                 self.start()
@@ -346,7 +347,7 @@ class SchedulerLife(SchedulingVerbs):
         self._check_usable()
         return self._store
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self.listeners.emit(event)
 
     def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:

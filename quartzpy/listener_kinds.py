@@ -29,7 +29,7 @@ class JobListener:
         """The job has run. `error` is what it raised, `retry_after` when it is tried again."""
 
     def job_skipped(self, event: events.JobSkipped) -> None:
-        """A fire was left out: its job was at its limit and asks for that (APScheduler's EVENT_JOB_MAX_INSTANCES)."""
+        """A fire was skipped, because its job was at its limit (APScheduler's EVENT_JOB_MAX_INSTANCES)."""
 
 
 class TriggerListener:
@@ -47,7 +47,7 @@ class TriggerListener:
         return False
 
     def trigger_misfired(self, event: events.TriggerMisfired) -> None:
-        """This node found that nobody fired the trigger in time, and applied its misfire instruction."""
+        """No node fired the trigger in time, and this node applied its misfire instruction."""
 
     def trigger_complete(self, event: events.TriggerComplete) -> None:
         """All that a fire brought about on this node is done."""

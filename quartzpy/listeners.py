@@ -80,8 +80,6 @@ class Listeners:
         self._thread: threading.Thread | None = None
         self.dropped = 0
         """The number of events that were dropped because listeners were too slow."""
-        self.slow_calls = 0
-        """The number of listener calls that were reported as slow."""
 
     def add_job_listener(self, listener: JobListener, *matchers: KeyMatcher) -> None:
         """Call `listener` for the jobs that one of the matchers matches; without matchers, for all jobs.
@@ -291,7 +289,6 @@ class Listeners:
         for call in list(self._calls.values()):
             if not call.is_reported and now - call.since >= SLOW_AFTER:
                 call.is_reported = True
-                self.slow_calls += 1
                 logger.warning(
                     "listener %s, called %s, is still running after %.1f s",
                     _name_of(call.owner),

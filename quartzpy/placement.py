@@ -95,7 +95,7 @@ class Capabilities:
     labels: frozenset[str] = frozenset()
     groups: Mapping[str, int] = field(default_factory=dict, hash=False)
     workers: Mapping[str, int] = field(default_factory=dict, hash=False)
-    keeps_house: bool = True
+    performs_maintenance: bool = True
     """True if the node always does maintenance (misfires, old history, repairs), even if other nodes could."""
 
     def limit_of(self, group: str) -> int | None:
@@ -121,7 +121,7 @@ class Capabilities:
                 "labels": sorted(self.labels),
                 "groups": dict(self.groups),
                 "workers": dict(self.workers),
-                "keeps_house": self.keeps_house,
+                "performs_maintenance": self.performs_maintenance,
             }
         )
 
@@ -135,5 +135,5 @@ class Capabilities:
             frozenset(stored.get("labels", ())),
             stored.get("groups", {}),
             stored.get("workers", {}),
-            stored.get("keeps_house", True),
+            stored.get("performs_maintenance", True),
         )

@@ -36,7 +36,7 @@ class RunLogger(_Adapter):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Log a record, and capture it if the job asks for its level."""
-        # This method is a frame of its own between the caller and `logging`.
+        # This method is an additional frame between the caller and `logging`.
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         if self._capture is None:
             super().log(level, msg, *args, **kwargs)

@@ -146,13 +146,13 @@ def check_definitions(definitions: Definitions) -> None:
                 raise InvalidTriggerError(f"sync: {kind} {key} is declared twice")
 
 
-def plan(wanted: Definitions, stored: Stored, *, prune: bool, existing: Existing = Existing.UPDATE) -> SyncPlan:
+def plan(declared: Definitions, stored: Stored, *, prune: bool, existing: Existing = Existing.UPDATE) -> SyncPlan:
     """Return the changes that make the store match the declaration."""
     changes: list[Change] = []
     store: list[tuple[JobDetail | None, list[Trigger]]] = []
     keep_data: set[JobKey] = set()
     unchanged = 0
-    for job, triggers in wanted:
+    for job, triggers in declared:
         change = _allowed(_job_change(job, stored), existing)
         changed = [(trigger, _allowed(_trigger_change(trigger, stored), existing)) for trigger in triggers]
         found = [one for one in (change, *(one for _, one in changed)) if one is not None]
@@ -163,7 +163,7 @@ def plan(wanted: Definitions, stored: Stored, *, prune: bool, existing: Existing
                 keep_data.add(job.key)
             changes += found
     if prune:
-        changes += _gone(wanted, stored)
+        changes += _removals(declared, stored)
     return SyncPlan(tuple(changes), unchanged, store, frozenset(keep_data))
 
 
@@ -192,9 +192,9 @@ def _change(kind: str, key: JobKey | TriggerKey, different: list[Difference], ow
     return None if owned else Change("~", kind, key, "owner")
 
 
-def _gone(wanted: Definitions, stored: Stored) -> Iterator[Change]:
-    jobs = {job.key for job, _ in wanted}
-    triggers = {trigger.key for _, declared in wanted for trigger in declared}
+def _removals(declared: Definitions, stored: Stored) -> Iterator[Change]:
+    jobs = {job.key for job, _ in declared}
+    triggers = {trigger.key for _, triggers in declared for trigger in triggers}
     for trigger_key in sorted(stored.owned_triggers - triggers):
         yield Change("-", "trigger", trigger_key)
     for job_key in sorted(stored.owned_jobs - jobs):

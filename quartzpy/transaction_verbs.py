@@ -41,7 +41,7 @@ class TransactionVerbs(SchedulingVerbs):
     def _rest(self, seconds: float) -> None:
         raise SchedulerStateError("a transaction's jobs run only after its commit; wait with the scheduler's own verbs")
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         """Notify nobody, because the transaction may still be rolled back."""
 
     def _changed(self, earliest: datetime | None, notification: Notification = Notification.SCHEDULED) -> None:

@@ -140,7 +140,7 @@ CREATE TABLE qrtz_misfires (
     scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
     missed TIMESTAMP WITH TIME ZONE[] NOT NULL,
     has_more BOOLEAN NOT NULL,
-    made_up BIGINT NOT NULL,
+    caught_up BIGINT NOT NULL,
     next_fire_time TIMESTAMP WITH TIME ZONE,
     CONSTRAINT qrtz_misfires_pkey PRIMARY KEY (sched_name, id),
     CONSTRAINT qrtz_misfires_action_check CHECK (action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED'))

@@ -62,9 +62,9 @@ class HolidayCalendar(WholeDayCalendar):
             raise InvalidCalendarError(
                 "public holidays need the holidays library: pip install 'quartzpy[holidays]'"
             ) from None
-        wanted = [years] if isinstance(years, int) else list(years)
+        several = [years] if isinstance(years, int) else list(years)
         try:
-            known = library.country_holidays(country, subdiv=subdiv, years=wanted)
+            known = library.country_holidays(country, subdiv=subdiv, years=several)
         except (NotImplementedError, TypeError, ValueError) as error:
             raise InvalidCalendarError(f"public holidays of {country!r}, part {subdiv!r}: {error}") from error
         named = country if subdiv is None else f"{country}-{subdiv}"

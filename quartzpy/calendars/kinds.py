@@ -54,7 +54,7 @@ def calendar_to_json(calendar: object) -> dict[str, Any]:
         )
     if "kind" not in type(calendar).__dict__ or CALENDAR_KINDS.get(calendar.kind) is not type(calendar):
         raise InvalidCalendarError(
-            f"calendar: {type(calendar).__name__} cannot be stored, because the class has no kind of its own; add"
+            f"calendar: {type(calendar).__name__} cannot be stored, because the class does not define its own kind; add"
             ' kind: ClassVar[str] = "a-name" to it'
         )
     written: dict[str, Any] = {"kind": calendar.kind, "time_zone": calendar.time_zone, **calendar.rules()}

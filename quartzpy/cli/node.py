@@ -1,4 +1,4 @@
-"""`quartzpy node` runs a node as a process of its own, for systemd or a container."""
+"""`quartzpy node` runs a node in a separate process, for systemd or a container."""
 
 from __future__ import annotations
 

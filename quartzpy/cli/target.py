@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler

@@ -107,11 +107,6 @@ class CronFields:
         return any(not part.is_value for parts in self.parts[:3] for part in parts)
 
     @property
-    def restricts_both_days(self) -> bool:
-        """True if the day of the month and the day of the week both restrict the days."""
-        return self.month_days.restricts and self.weekdays.restricts
-
-    @property
     def days(self) -> DayRule | CommonDays:
         if self.either_day:
             return self.month_days.joined(self.weekdays)

@@ -76,7 +76,7 @@ class Demo:
         self._seen_recovering: set[int] = set()
         self._notes: list[str] = []
         self._planned: list[Trigger] = []
-        self._burst_told = False
+        self._burst_reported = False
         self._why: TriggerKey | None = None
 
     def interrupt(self) -> None:
@@ -120,7 +120,7 @@ class Demo:
             paused_at = client.nodes().now
             client.pause_trigger_group(jobs.GROUP)
             self._audience.event("paused", "the triggers are paused; waiting for running executions")
-            self._settle(client, cluster)
+            self._wait_until_idle(client, cluster)
             executions = [e for e in client.executions() if e.fire_id not in before]
             self._report(executions, cluster)
             self._report_burst()
@@ -206,7 +206,7 @@ class Demo:
             why,
         )
 
-    def _tell(self, name: str, text: str, **facts: Any) -> None:
+    def _emit(self, name: str, text: str, **facts: Any) -> None:
         """Report an event, and keep its text for the screen."""
         self._notes.append(text)
         self._audience.event(name, text, **facts)
@@ -219,14 +219,14 @@ class Demo:
                 self._kill_busiest(scene, cluster)
             case "n":
                 name = cluster.start_another()
-                self._tell("node_added", f"{name} is being started", node=name)
+                self._emit("node_added", f"{name} is being started", node=name)
             case "p":
                 if self._memory.toggle_pause(client.nodes().now):
                     client.pause_trigger_group(jobs.GROUP)
-                    self._tell("held", "you paused all triggers")
+                    self._emit("held", "you paused all triggers")
                 else:
                     client.resume_trigger_group(jobs.GROUP)
-                    self._tell("resumed", "you resumed all triggers")
+                    self._emit("resumed", "you resumed all triggers")
             case "w":
                 keys = sorted(record.key for record in scene.triggers)
                 # Show the trigger after the shown one, and none after the last.
@@ -253,7 +253,7 @@ class Demo:
         self._memory.see_kill(name, scene.running, scene.now)
         jobs_lost = {one.job for one in self._memory.interrupted.values() if one.node == name}
         job = jobs.LONG_EXPORT.name if jobs.LONG_EXPORT.name in jobs_lost else next(iter(sorted(jobs_lost)), None)
-        self._tell("node_killed", f"killed {name} (pid {pid}) with SIGKILL {when}", node=name, pid=pid, job=job)
+        self._emit("node_killed", f"killed {name} (pid {pid}) with SIGKILL {when}", node=name, pid=pid, job=job)
         window = jobs.SETTINGS["failure_window"]
         self._audience.event("node_silent", f"{name} is silent: {window} to its removal by the others", node=name)
 
@@ -261,7 +261,7 @@ class Demo:
         triggers = jobs.schedule_burst(client, now, self._burst_size)
         self._planned += triggers
         self._memory.burst_due = triggers[0].start_time
-        self._tell("burst", f"{len(triggers)} thumbnails are due at the same instant", size=len(triggers))
+        self._emit("burst", f"{len(triggers)} thumbnails are due at the same instant", size=len(triggers))
 
     # --- what is told
 
@@ -295,12 +295,12 @@ class Demo:
             self._memory.removed[name] = scene.now
             took = (scene.now - scene.killed[name]).total_seconds()
             text = f"the others removed {name} {took:.1f} s after its death and released its claims"
-            self._tell("node_removed", text, node=name)
+            self._emit("node_removed", text, node=name)
         for record in scene.running:
             executing = record.recovering and record.state == FiredState.EXECUTING
             if executing and record.fire_id not in self._seen_recovering:
                 self._seen_recovering.add(record.fire_id)
-                self._tell(
+                self._emit(
                     "recovering",
                     f"{record.instance_id} runs {record.job_key.name} again",
                     node=record.instance_id,
@@ -310,14 +310,14 @@ class Demo:
 
     def _report_burst(self) -> None:
         burst = self._memory.burst(self._burst_size)
-        if burst is None or burst.count < burst.size or self._burst_told:
+        if burst is None or burst.count < burst.size or self._burst_reported:
             return
-        self._burst_told = True
+        self._burst_reported = True
         shares = ", ".join(f"{node} {count}" for node, count in burst.done.items())
         text = f"the burst is over: {burst.size} thumbnails in {burst.seconds:.1f} s ({shares}), each once"
-        self._tell("burst_ended", text, seconds=burst.seconds, nodes=dict(burst.done))
+        self._emit("burst_ended", text, seconds=burst.seconds, nodes=dict(burst.done))
 
-    def _settle(self, client: Scheduler, cluster: Cluster) -> None:
+    def _wait_until_idle(self, client: Scheduler, cluster: Cluster) -> None:
         """Wait until nothing runs and no recovery or retry is pending."""
         deadline = self._clock.monotonic() + SETTLE_SECONDS
         while self._clock.monotonic() < deadline:

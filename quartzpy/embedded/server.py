@@ -110,7 +110,7 @@ class EmbeddedPostgres:
         return self._root / "port"
 
     @property
-    def _kept(self) -> Path:
+    def _keep_marker(self) -> Path:
         return self._root / "kept"
 
     def _password(self) -> str:
@@ -150,8 +150,8 @@ class EmbeddedPostgres:
                 if not runs:
                     self._initialise()
                     self._start_server()
-                if not runs or self._kept.exists():
-                    self._kept.unlink(missing_ok=True)
+                if not runs or self._keep_marker.exists():
+                    self._keep_marker.unlink(missing_ok=True)
                     self._watch()
             except BaseException:
                 self._give_up_lease()
@@ -159,7 +159,7 @@ class EmbeddedPostgres:
 
     def keep_running(self) -> None:
         """Keep the server running after its users have ended, until another user starts and stops it."""
-        self._kept.touch()
+        self._keep_marker.touch()
 
     def stop(self) -> None:
         """Leave the server; it stops with its last user."""
@@ -167,7 +167,7 @@ class EmbeddedPostgres:
             return
         with self._start_lock():
             self._give_up_lease()
-            if self._kept.exists():
+            if self._keep_marker.exists():
                 return
             lease = os.open(self._root / "lease.lock", os.O_RDWR)
             try:

@@ -1,4 +1,4 @@
-"""`quartzpy doctor`: find problems in the database of a scheduler, advise on them, and repair what is safe."""
+"""`quartzpy doctor`: find problems in the database of a scheduler, recommend a cure, and make the safe repairs."""
 
 from __future__ import annotations
 

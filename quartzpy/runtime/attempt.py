@@ -176,7 +176,7 @@ class Attempt(EndingExecution):
         if job is None:
             return None
         try:
-            return self.runner.context_for(self, job)
+            return self.runner.context_for(self, self.fired, self.epoch.node.instance_id, job)
         except BaseException as error:
             self._error = error
             return None

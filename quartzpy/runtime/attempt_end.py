@@ -6,7 +6,6 @@ import asyncio
 import logging
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from quartzpy.captured_logs import LogCapture
 from quartzpy.errors import JobCancelledError, JobExecutionError, JobSnoozedError, JobTimeoutError
@@ -14,15 +13,12 @@ from quartzpy.job_data import encode_value
 from quartzpy.retry import policy_from_text
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.error_text import MAX_ERROR_LENGTH, can_be_written, describe
-from quartzpy.runtime.execution import Execution
+from quartzpy.runtime.execution import Execution, Executor
+from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.states import CompletionInstruction, Outcome
 from quartzpy.store.protocol import Completion, FiredTrigger
 from quartzpy.triggers.completion import CompletedExecution
 from quartzpy.triggers.trigger import any_kind_chooses
-
-if TYPE_CHECKING:
-    from quartzpy.runtime.executors import Executor
-    from quartzpy.runtime.job_runner import JobRunner
 
 logger = logging.getLogger("quartzpy.runtime.attempt")
 

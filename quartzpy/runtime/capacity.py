@@ -27,7 +27,7 @@ class Capacity:
         self._placed: frozenset[DispatchKey] = frozenset()
         self._role = role
         self._known_types: frozenset[str] = frozenset()
-        self._others_do_housekeeping = False
+        self._others_perform_maintenance = False
         self.runs_jobs = role is not Role.SCHEDULER
         """True if this node runs jobs, and not only schedules them."""
         self.capabilities = Capabilities(
@@ -36,7 +36,7 @@ class Capacity:
             frozenset(labels),
             groups,
             workers=executors.workers() if self.runs_jobs else {},
-            keeps_house=role is not Role.WORKER,
+            performs_maintenance=role is not Role.WORKER,
         )
 
     # --- dispatch keys
@@ -90,17 +90,17 @@ class Capacity:
 
     def note_peers(self, peers: Iterable[Capabilities]) -> None:
         """Record the capabilities of the other nodes. A worker does the housekeeping only if none of them does."""
-        self._others_do_housekeeping = any(peer.keeps_house for peer in peers)
+        self._others_perform_maintenance = any(peer.performs_maintenance for peer in peers)
 
     @property
-    def keeps_house(self) -> bool:
+    def performs_maintenance(self) -> bool:
         """True if this node handles misfires, deletes old history and repairs rows."""
-        return self._role is not Role.WORKER or not self._others_do_housekeeping
+        return self._role is not Role.WORKER or not self._others_perform_maintenance
 
     @property
     def misfire_keys(self) -> tuple[DispatchKey, ...]:
         """The dispatch keys whose misfires this node handles: all known ones if the node runs no jobs."""
-        if not self.keeps_house:
+        if not self.performs_maintenance:
             return ()
         return self._dispatch_keys if self.runs_jobs else self._all_keys
 
@@ -111,7 +111,7 @@ class Capacity:
 
         While jobs are short, an executor takes more executions than it has free workers. An execution group never does.
         """
-        free = self._executors.room()
+        free = self._executors.headroom()
         with self._lock:
             running = self._running.copy()
             dispatch_keys, capabilities = self._dispatch_keys, self.capabilities

@@ -9,7 +9,7 @@ gets a full window to check in again, so a starved observer decides late rather 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from quartzpy.clock import Clock
@@ -24,6 +24,9 @@ from quartzpy.store.records import NodeRecord
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
+PURGE_REST = 1.0
+"""The rest, in seconds, between two batches while there is more history to delete. A node can delete more rows than it
+can write, and each statement stays short."""
 ENDED_TRIGGERS_KEPT = timedelta(days=7)
 """The time for which ended triggers are kept if the history is kept for ever."""
 REPAIR_EVERY = 3_600.0
@@ -46,7 +49,7 @@ class ClusterManager(EpochService):
         recovered: Callable[[RecoveryOutcome], None],
         lease_lost: Callable[[Epoch], None],
         rejoin: Callable[[], None],
-        keeps_house: Callable[[], bool],
+        performs_maintenance: Callable[[], bool],
     ) -> None:
         super().__init__(name, epoch=epoch, lease_lost=lease_lost, watch=watch)
         self.period = max(self.period, config.checkin_interval.total_seconds())
@@ -58,12 +61,13 @@ class ClusterManager(EpochService):
         self._checked_in = checked_in
         self._recovered = recovered
         self._rejoin = rejoin
-        self._keeps_house = keeps_house
+        self._performs_maintenance = performs_maintenance
         self._peers = PeerWatch(config.checkin_interval, config.failure_window)
         self._turn = threading.Lock()
         self._dead: list[NodeRecord] = []
         self._has_answer = False
         self._purged_at = self._repaired_at = clock.monotonic()
+        self._has_more_to_purge = False
 
     # --- called by the check-in thread
 
@@ -87,14 +91,26 @@ class ClusterManager(EpochService):
     # --- the loop
 
     def run_as(self, epoch: Epoch) -> float:
-        """Recover the work of nodes that the last check-in showed to be dead, and do the housekeeping."""
+        """Recover the work of nodes that the last check-in showed to be dead, and do the housekeeping.
+
+        Return the seconds until the next pass, unless a check-in wakes this thread before.
+        """
         if epoch.lost:
             return self._try_rejoin()
         with self._turn:
             dead, has_answer = self._dead, self._has_answer
             self._dead, self._has_answer = [], False
-        if not has_answer:
+        if has_answer:
+            self._recover(epoch, dead)
+            self._checked_in()
+        elif not self._has_more_to_purge:
             return self.period
+        if not self._performs_maintenance():
+            return self.period
+        self._repair(self._clock.monotonic())
+        return self._purge(self._clock.monotonic())
+
+    def _recover(self, epoch: Epoch, dead: Sequence[NodeRecord]) -> None:
         for peer in dead:
             self._logger.warning(
                 "node %s (epoch %d, host %s, pid %d) is dead: its last check-in was at %s; recovering its work",
@@ -107,11 +123,6 @@ class ClusterManager(EpochService):
         outcome = self._store.recover(epoch.node, dead, max_node_deaths=self._config.max_node_deaths)
         if outcome.changed_anything:
             self._recovered(outcome)
-        self._checked_in()
-        if self._keeps_house():
-            self._purge(self._clock.monotonic())
-            self._repair(self._clock.monotonic())
-        return self.period
 
     def _try_rejoin(self) -> float:
         try:
@@ -134,11 +145,12 @@ class ClusterManager(EpochService):
         if repairs.total:
             self._logger.warning("inconsistent rows were repaired: %s", repairs)
 
-    def _purge(self, at: float) -> None:
-        if at - self._purged_at < PURGE_EVERY:
-            return
-        self._purged_at = at
+    def _purge(self, at: float) -> float:
+        """Regularly delete a batch of old history. Return the seconds until the next pass."""
+        if not self._has_more_to_purge and at - self._purged_at < PURGE_EVERY:
+            return self.period
+        self._purged_at, self._has_more_to_purge = at, False
         keep = self._config.history_retention
         purged = self._store.purge_history(keep, limit=PURGE_ROWS, ended_triggers=keep or ENDED_TRIGGERS_KEPT)
-        if purged >= PURGE_ROWS:
-            self._purged_at = at - PURGE_EVERY
+        self._has_more_to_purge = purged >= PURGE_ROWS
+        return PURGE_REST if self._has_more_to_purge else self.period

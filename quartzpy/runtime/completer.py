@@ -54,7 +54,6 @@ class Completer(Service):
         store_time: StoreTime,
         unblocked: Callable[[datetime], None],
         takes_more: Callable[[], bool],
-        epoch_lost: Callable[[Execution], None],
         watch: StoreWatch | None = None,
         recorded_some: Callable[[], None] = lambda: None,
         paused: Callable[[JobKey], None] = lambda key: None,
@@ -65,7 +64,6 @@ class Completer(Service):
         self._store_time = store_time
         self._unblocked = unblocked
         self._takes_more = takes_more
-        self._epoch_lost = epoch_lost
         self._recorded_some = recorded_some
         self._paused = paused
         self._queue: deque[_Item] = deque()

@@ -124,7 +124,7 @@ class Engine:
             deadlines=self._deadlines,
             listeners=listeners,
             store=store,
-            unblocked=self._unblocked,
+            unblocked=self.scheduling_changed,
             scheduler=scheduler,
             ended=self._ended,
             freed=self._freed,
@@ -137,9 +137,8 @@ class Engine:
         self._completer = Completer(
             f"{name}-completer",
             **common,
-            unblocked=self._unblocked,
+            unblocked=self.scheduling_changed,
             takes_more=lambda: not (self._leaving or self._scheduler.in_standby),
-            epoch_lost=lambda execution: self._on_epoch_lost(execution.epoch),
             watch=watch,
             recorded_some=self._announcer.announce,
             paused=self._paused,
@@ -177,7 +176,7 @@ class Engine:
             checked_in=self._checked_in,
             recovered=self._recovered,
             rejoin=self._rejoin,
-            keeps_house=lambda: self._capacity.keeps_house,
+            performs_maintenance=lambda: self._capacity.performs_maintenance,
         )
         self._notifications = NotificationListener(
             f"{name}-notifications", store=store, on_notification=self._on_notification, watch=watch
@@ -309,9 +308,6 @@ class Engine:
             for attempt in self._executors.remove(asked):
                 attempt.cancel_before_start()
             self._runner.interrupt(lambda execution: execution.fired.fire_id in asked)
-
-    def _unblocked(self, earliest: datetime) -> None:
-        self.scheduling_changed(earliest)
 
     def _paused(self, key: JobKey) -> None:
         logger.warning("job %s is paused: too many executions in a row have failed (pause_after_failures)", key)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from quartzpy.cancellation import Cancellation
 from quartzpy.captured_logs import LogLines
+from quartzpy.config import ExecutorKind
 from quartzpy.context import JobExecutionContext
+from quartzpy.job import Job
 from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.worker_pool import WorkerPool
 from quartzpy.store.protocol import FiredTrigger
-
-if TYPE_CHECKING:
-    from quartzpy.runtime.executors import Executor
 
 CUT_OFF_AFTER = 0.2
 """The time, in seconds, that an `async def` job has to end after a request to stop, before it is cancelled.
@@ -25,6 +26,26 @@ class Stoppable(Protocol):
     def cancel_after(self, seconds: float) -> None:
         """Cancel the job after `seconds` unless it ends before. It may be called repeatedly, and after the end."""
         ...
+
+
+class JobProcesses(Protocol):
+    """Child processes that run the jobs of an executor; `ProcessWorkers` implements it."""
+
+    def proxy_for(self, execution: Execution) -> Job: ...
+
+    def keep_running(self) -> None: ...
+
+    def close(self, timeout: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Executor:
+    """A worker pool of a node. With `processes`, its threads only wait for jobs in child processes."""
+
+    name: str
+    kind: ExecutorKind
+    pool: WorkerPool
+    processes: JobProcesses | None
 
 
 class Execution:

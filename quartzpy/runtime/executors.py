@@ -5,27 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from quartzpy.config import ExecutorConfig, ExecutorKind
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+from quartzpy.runtime.attempt import Attempt
+from quartzpy.runtime.execution import Executor, JobProcesses
 from quartzpy.runtime.worker_pool import WorkerPool
-
-if TYPE_CHECKING:
-    from quartzpy.runtime.attempt import Attempt
-    from quartzpy.runtime.process_workers import ProcessWorkers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Executor:
-    """A worker pool of a node. With `processes`, its threads only wait for jobs in child processes."""
-
-    name: str
-    kind: ExecutorKind
-    pool: WorkerPool
-    processes: ProcessWorkers | None
 
 
 class Executors:
@@ -36,7 +23,7 @@ class Executors:
         workers: int,
         others: Mapping[str, ExecutorConfig],
         thread_name: str,
-        new_processes: Callable[[str, ExecutorConfig], ProcessWorkers],
+        new_processes: Callable[[str, ExecutorConfig], JobProcesses],
         *,
         most_ahead: int = 0,
         clock: Callable[[], float] = time.monotonic,
@@ -76,9 +63,9 @@ class Executors:
             if executor.processes is not None:
                 executor.processes.keep_running()
 
-    def room(self) -> dict[str, int]:
+    def headroom(self) -> dict[str, int]:
         """Return the number of executions that each executor can take now."""
-        return {name: executor.pool.room for name, executor in self._all.items()}
+        return {name: executor.pool.headroom for name, executor in self._all.items()}
 
     def is_worth_filling(self, at_most: int) -> bool:
         """Return whether an executor has room for so many executions that it is worth to fetch them now."""

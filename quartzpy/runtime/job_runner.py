@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from quartzpy.captured_logs import DEFAULT_LIMIT, LevelWarnings, LogCapture, LogLines
 from quartzpy.config import ExecutorKind
@@ -23,6 +23,7 @@ from quartzpy.listeners import Listeners
 from quartzpy.log_levels import level_number
 from quartzpy.middleware import Middleware
 from quartzpy.progress import Progress
+from quartzpy.running_execution import RunningExecution
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.error_text import describe
@@ -30,10 +31,7 @@ from quartzpy.runtime.event_loop import LoopWork
 from quartzpy.runtime.execution import Execution
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import Completion, JobStore
-
-if TYPE_CHECKING:
-    from quartzpy.runtime.attempt import Attempt
+from quartzpy.store.protocol import Completion, FiredTrigger, JobStore
 
 logger = logging.getLogger(__name__)
 
@@ -259,13 +257,15 @@ class JobRunner:
             )
         return job
 
-    def context_for(self, attempt: Attempt, job: Job) -> JobExecutionContext:
+    def context_for(
+        self, execution: RunningExecution, fired: FiredTrigger, instance_id: str, job: Job
+    ) -> JobExecutionContext:
         return JobExecutionContext(
-            attempt.fired,
-            attempt,
+            fired,
+            execution,
             scheduler=self._scheduler,
             job_instance=job,
             # Not taken from the instance, which may be a proxy for a job in another process.
-            data_type=self._job_types.data_type(attempt.fired.job_type),
-            instance_id=attempt.epoch.node.instance_id,
+            data_type=self._job_types.data_type(fired.job_type),
+            instance_id=instance_id,
         )

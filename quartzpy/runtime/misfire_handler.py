@@ -23,11 +23,19 @@ from quartzpy.runtime.service import EpochService
 from quartzpy.runtime.store_time import StoreTime
 from quartzpy.store.protocol import DispatchKey, JobStore
 
-BACKLOG_REST = 0.05
-"""The rest, in seconds, between two batches of a backlog. Without it, the node that holds the lock tends to win it
-again."""
+BACKLOG_REST = 0.003, 0.05
+"""The shortest and the longest rest, in seconds, between two batches of a backlog: who waits for the lock gets it."""
+REST_SHARE = 1 / 6
+"""The rest between two batches of a backlog, as a share of the time of a batch: on a busy machine a batch takes longer,
+and what is due meanwhile needs more of the time."""
 LONGEST_REST = 15.0
 """The longest rest, in seconds, between two passes, even if the misfire threshold is longer."""
+
+
+def rest_in_backlog(spent: float) -> float:
+    """Return the seconds to rest after a batch of a backlog that took `spent` seconds."""
+    shortest, longest = BACKLOG_REST
+    return min(max(spent * REST_SHARE, shortest), longest)
 
 
 class MisfireHandler(EpochService):
@@ -82,7 +90,8 @@ class MisfireHandler(EpochService):
             self._listeners.post(TriggerMisfired(key, tuple(missed)))
         for key in outcome.finalized if self._listeners else ():
             self._listeners.post(TriggerFinalized(key))
+        spent = self._clock.monotonic() - began
         if outcome.more:
-            return BACKLOG_REST
+            return rest_in_backlog(spent)
         # Passes start at a fixed rate, so that a slow pass does not delay the detection of the next misfires.
-        return max(rest - (self._clock.monotonic() - began), BACKLOG_REST)
+        return max(rest - spent, BACKLOG_REST[1])

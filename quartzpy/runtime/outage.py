@@ -49,10 +49,6 @@ class Outage:
         self._failures = 0
         self._is_without_connection = False
 
-    @property
-    def ongoing(self) -> bool:
-        return self._failures > 0
-
     def failed(self, error: BaseException) -> float:
         """Record a failure. Return the seconds to wait before the next attempt."""
         self._failures += 1

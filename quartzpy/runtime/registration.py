@@ -53,7 +53,7 @@ class Registration:
                 raise
             if self._has_ended(holder):
                 asked_at = self._clock.monotonic()
-                node = self._register(gone=holder.epoch)
+                node = self._register(ended_epoch=holder.epoch)
             else:
                 return self._wait_for_silence(holder, refusal, capabilities)
         return self._new_epoch(node, asked_at, capabilities)
@@ -71,7 +71,7 @@ class Registration:
             holder = self._holder()
             if holder is not None and self._is_our_own(holder):
                 # It is our own registration, whose answer was lost.
-                node = self._register(gone=holder.epoch)
+                node = self._register(ended_epoch=holder.epoch)
             elif self._is_automatic:
                 self.instance_id = automatic_instance_id()
                 node = self._register()
@@ -79,7 +79,7 @@ class Registration:
                 raise
         return self._new_epoch(node, asked_at, capabilities)
 
-    def _register(self, gone: int | None = None) -> Node:
+    def _register(self, ended_epoch: int | None = None) -> Node:
         return self._store.register(
             self.instance_id,
             host=socket.gethostname(),
@@ -87,7 +87,7 @@ class Registration:
             checkin_interval=self._config.checkin_interval,
             window=self._config.failure_window,
             process=own_process(),
-            gone=gone,
+            ended_epoch=ended_epoch,
             max_node_deaths=self._config.max_node_deaths,
         )
 

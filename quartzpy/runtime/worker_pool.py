@@ -63,7 +63,7 @@ class WorkerPool:
             return max(0, self.size - self._occupied)
 
     @property
-    def room(self) -> int:
+    def headroom(self) -> int:
         """The number of tasks that may be submitted now: for the free slots, and ahead."""
         with self._lock:
             return max(0, self.size + self._pace.ahead(self._clock()) - self._occupied)
@@ -108,10 +108,10 @@ class WorkerPool:
         """
         with self._lock:
             limit = self.size + self._pace.ahead(self._clock())
-            wanted = max(1, min(limit // 2, at_most))
+            worthwhile = max(1, min(limit // 2, at_most))
             # Long jobs do not wait for each other: the first free slot counts.
-            self._wake_at = limit - wanted if self._pace.is_fast else self.size - 1
-            return limit - self._occupied >= wanted
+            self._wake_at = limit - worthwhile if self._pace.is_fast else self.size - 1
+            return limit - self._occupied >= worthwhile
 
     @property
     def has_waiting(self) -> bool:

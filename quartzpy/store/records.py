@@ -274,7 +274,7 @@ class MisfireRecord:
     """A misfire that was handled: a row of `misfires`.
 
     `scheduled_fire_time` is the fire that was found late. `missed` are the fire times that got no run of their own, at
-    most the first 1,000 of them; `has_more` is true if there were more. `made_up` is the number of missed fires that
+    most the first 1,000 of them; `has_more` is true if there were more. `caught_up` is the number of missed fires that
     run late, each by itself. `next_fire_time` is the trigger's new fire time, or None if it will not fire again.
     """
 
@@ -291,5 +291,5 @@ class MisfireRecord:
     scheduled_fire_time: datetime
     missed: tuple[datetime, ...]
     has_more: bool
-    made_up: int
+    caught_up: int
     next_fire_time: datetime | None

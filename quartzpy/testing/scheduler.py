@@ -14,7 +14,8 @@ from quartzpy.context import JobExecutionContext
 from quartzpy.errors import InvalidValueError
 from quartzpy.events import Event, JobPaused, JobSkipped, TriggerFinalized, TriggerMisfired
 from quartzpy.instants import Span, as_span
-from quartzpy.job import JobTypes, checked_defaults, job_types
+from quartzpy.job import JobTypes, job_types
+from quartzpy.job_defaults import checked_defaults
 from quartzpy.job_factory import JobFactory, new_instance
 from quartzpy.keys import JobKey
 from quartzpy.listeners import Listeners
@@ -269,7 +270,7 @@ class SchedulerHarness(SchedulingVerbs):
         for completion in unrecorded:
             completion.refill = refill_of(fired)
         for key in self._store.complete(self._node, unrecorded).paused:
-            self._tell(JobPaused(key))
+            self._emit(JobPaused(key))
         return [one for each in completions if (one := self._store.execution(each.fired.fire_id)) is not None]
 
     def _take(self, execution: Execution, completion: Completion | None) -> None:
@@ -320,11 +321,11 @@ class SchedulerHarness(SchedulingVerbs):
 
     def _usable_store(self) -> TransactionalStore:
         self._store.check_in(self._node)
-        wanted = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys()]
+        placements = [placement_from_text(dispatch_key.placement) for dispatch_key in self._dispatch_keys()]
         can = Capabilities(
             frozenset(self._job_types.names()),
-            frozenset(one.executor for one in wanted),
-            frozenset(label for one in wanted for label in one.requires),
+            frozenset(one.executor for one in placements),
+            frozenset(label for one in placements for label in one.requires),
         )
         self._store.publish(self._node, can)
         return self._store
@@ -338,5 +339,5 @@ class SchedulerHarness(SchedulingVerbs):
     def _inside(self, store: JobStore) -> SchedulingVerbs:
         return self
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self.listeners.emit(event)

@@ -21,14 +21,14 @@ class Misfire:
     """A handled misfire.
 
     `missed` lists the first `MOST_MISSED` fire times that get no execution of their own, and `has_more` is true if
-    there are others. `made_up` is the number of fire times that the trigger catches up on one by one.
+    there are others. `caught_up` is the number of fire times that the trigger catches up on one by one.
     """
 
     to: PreparedTrigger
     action: MisfireAction
     missed: tuple[datetime, ...]
     has_more: bool = False
-    made_up: int = 0
+    caught_up: int = 0
 
     @property
     def coalesces(self) -> bool:
@@ -58,14 +58,14 @@ def misfired(
         moved, progress, look_ahead(moved, progress, calendar) if going else UpcomingFireTimes(is_complete=True)
     )
     missed = _past(trigger, trigger.triggered(late, calendar) if coalesced else late, calendar, now)
-    made_up = 0
+    caught_up = 0
     following = progress.next_fire_time
     if instructed.catches_up and following is not None and following <= now:
-        made_up = sum(1 for _ in _past(trigger, progress, calendar, now))
+        caught_up = sum(1 for _ in _past(trigger, progress, calendar, now))
         missed = takewhile(lambda at: at < following, missed)
     listed = tuple(islice(missed, MOST_MISSED + 1))
-    action = _action(trigger, to, made_up, now)
-    return Misfire(to, action, listed[:MOST_MISSED], len(listed) > MOST_MISSED, made_up)
+    action = _action(trigger, to, caught_up, now)
+    return Misfire(to, action, listed[:MOST_MISSED], len(listed) > MOST_MISSED, caught_up)
 
 
 def _past(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None, now: datetime) -> Iterator[datetime]:
@@ -75,10 +75,10 @@ def _past(trigger: Trigger, progress: TriggerProgress, calendar: Calendar | None
         progress = trigger.triggered(progress, calendar)
 
 
-def _action(trigger: Trigger, to: PreparedTrigger, made_up: int, now: datetime) -> MisfireAction:
+def _action(trigger: Trigger, to: PreparedTrigger, caught_up: int, now: datetime) -> MisfireAction:
     if to.progress.next_fire_time is None:
         return MisfireAction.ENDED
-    if made_up:
+    if caught_up:
         return MisfireAction.CATCHING_UP
     if to.progress.next_fire_time > now:
         return MisfireAction.SKIPPED

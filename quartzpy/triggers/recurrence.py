@@ -12,7 +12,8 @@ from quartzpy.cron_expressions.transitions import Passes, zone_windows
 from quartzpy.errors import InvalidTriggerError
 from quartzpy.instants import as_instant, zone
 from quartzpy.keys import DEFAULT_GROUP
-from quartzpy.triggers.recurrence_rule import RecurrenceSet, recurrence_set, split_start
+from quartzpy.triggers.recurrence_parser import recurrence_set, split_start
+from quartzpy.triggers.recurrence_rule import RecurrenceSet
 from quartzpy.triggers.recurring import LOOK_AHEAD, RecurringTrigger
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -83,17 +83,6 @@ class SimpleTrigger(Trigger):
         if self.interval < shortest:
             raise InvalidTriggerError(f"interval: must be at least 1 ms (got {self.interval})")
 
-    def like(self, name: str, start_time: datetime) -> Self:
-        """Return a trigger without an end time that differs from this one only in its name and its start time.
-
-        The other values are not validated again, because very many similar triggers may be read at a time.
-
-        Raises:
-            InvalidKeyError, InvalidTriggerError: the name or the start time is wrong.
-        """
-        check_name(name, "trigger name")
-        return self._with(name=name, start_time=as_instant(start_time, "start_time"))
-
     def next_after(self, instant: datetime) -> datetime | None:
         return self._fire_time_after(instant, self.anchor)
 
@@ -286,3 +275,15 @@ class SimpleTrigger(Trigger):
             rescheduled_from=None if changed is None else (datetime.fromisoformat(changed[0]), changed[1]),
             **common,
         )
+
+
+def similar(pattern: SimpleTrigger, name: str, start_time: datetime) -> SimpleTrigger:
+    """Return a trigger without an end time that differs from `pattern` only in its name and its start time.
+
+    The other values are not validated again, because very many similar triggers may be read at a time.
+
+    Raises:
+        InvalidKeyError, InvalidTriggerError: the name or the start time is wrong.
+    """
+    check_name(name, "trigger name")
+    return pattern._with(name=name, start_time=as_instant(start_time, "start_time"))

@@ -12,17 +12,17 @@ The names of the steps are Quartz's (`computeFirstFireTime`, `triggered`, `updat
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Any, ClassVar, Self
 
 from quartzpy.calendars.calendar import Calendar
 from quartzpy.errors import InvalidKeyError, InvalidTriggerError, TriggerNeverFiresError, UnsupportedKindError
-from quartzpy.instants import Converted, Span, as_instant
+from quartzpy.instants import Converted, Span
 from quartzpy.keys import DEFAULT_GROUP, JobKey, TriggerKey, check_name
 from quartzpy.states import CompletionInstruction, Missed
 from quartzpy.texts import check_description
@@ -35,6 +35,8 @@ from quartzpy.triggers.checks import (
     checked_span,
 )
 from quartzpy.triggers.completion import CompletedExecution
+from quartzpy.triggers.fire_times import FireTimes
+from quartzpy.triggers.fire_times import TriggerProgress as TriggerProgress
 
 DEFAULT_PRIORITY = 5
 MAX_REPEAT_COUNT = 2**31 - 1
@@ -42,20 +44,6 @@ MAX_REPEAT_COUNT = 2**31 - 1
 _MICROSECOND = timedelta(microseconds=1)
 MOST_REFUSALS = 40_000
 """The number of fire times in a row that a calendar may exclude before the search ends: a daily one for 100 years."""
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerProgress:
-    """The state of a trigger in its schedule. `next_fire_time` is None when the trigger will not fire again."""
-
-    next_fire_time: datetime | None
-    previous_fire_time: datetime | None = None
-    times_triggered: int = 0
-
-    @property
-    def may_fire_again(self) -> bool:
-        """Return True if there is a next fire time."""
-        return self.next_fire_time is not None
 
 
 _KINDS: dict[str, type[Trigger]] = {}
@@ -83,7 +71,7 @@ def any_kind_chooses() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trigger(ABC):
+class Trigger(FireTimes):
     """Base class with the values that triggers of all kinds have.
 
     Without a `name` a trigger takes the name and group of its job when it is scheduled. Without a `start_time` it
@@ -222,28 +210,6 @@ class Trigger(ABC):
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly after `instant`, between start and end, without asking calendars."""
 
-    @abstractmethod
-    def included_from(self, instant: datetime, calendar: Calendar | None) -> datetime | None:
-        """Return the first fire time at or after `instant` that `calendar` includes; None if none is found."""
-
-    @abstractmethod
-    def started(self, calendar: Calendar | None = None) -> TriggerProgress:
-        """Return the progress before the first fire. The next fire time is the first that `calendar` includes."""
-
-    @abstractmethod
-    def triggered(self, progress: TriggerProgress, calendar: Calendar | None = None) -> TriggerProgress:
-        """Return the progress after the fire at `progress.next_fire_time`."""
-
-    def following(self, progress: TriggerProgress, calendar: Calendar | None, count: int) -> list[datetime]:
-        """Return the `count` fire times after `progress.next_fire_time`, or fewer if the schedule ends."""
-        instants: list[datetime] = []
-        while len(instants) < count:
-            progress = self.triggered(progress, calendar)
-            if progress.next_fire_time is None:
-                break
-            instants.append(progress.next_fire_time)
-        return instants
-
     def skipping_to(self, progress: TriggerProgress, following: datetime | None) -> TriggerProgress:
         """Return the progress of a trigger that skips all fires before `following`, or all that are left for None."""
         return replace(progress, next_fire_time=following)
@@ -341,46 +307,6 @@ class Trigger(ABC):
     @abstractmethod
     def from_schedule(cls, schedule: Mapping[str, Any], **common: Any) -> Self:
         """Return the trigger that `schedule()` was called on, with the common values given by name."""
-
-    def upcoming(
-        self, count: int = 10, start: datetime | None = None, calendar: Calendar | None = None
-    ) -> list[datetime]:
-        """Return the next `count` fire times after `start`, or fewer if the schedule ends.
-
-        `start` defaults to now. A trigger without a `start_time` is treated as scheduled at `start`. Only fire times
-        that `calendar` includes are returned. A trigger has only the name of its calendar; the scheduler returns the
-        calendar itself: `scheduler.get_calendar(trigger.calendar)`.
-
-        Raises:
-            InvalidTriggerError: `start` is not a datetime with a time zone.
-        """
-        # A preview decides nothing, so it may read the clock of this machine.
-        after = datetime.now(UTC) if start is None else as_instant(start, "start")  # noqa: TID251
-        first = after if self.start_time is None else after + _MICROSECOND
-        return list(islice(self.anchored(after).fire_times(first, calendar=calendar), count))
-
-    def fire_times(
-        self,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        calendar: Calendar | None = None,
-    ) -> Iterator[datetime]:
-        """Yield the fire times from `start` to `end`, both included, that `calendar` includes.
-
-        `start` defaults to the start of the schedule and `end` to its end, which may never come.
-
-        Raises:
-            InvalidTriggerError: the trigger has no `start_time` and `start` is not given either, or `start` or `end` is
-                not a datetime with a time zone.
-        """
-        until = None if end is None else as_instant(end, "end")
-        anchored = self if start is None else self.anchored(as_instant(start, "start"))
-        progress = anchored.started(calendar)
-        if start is not None and start > anchored.anchor:
-            progress = replace(progress, next_fire_time=anchored.included_from(as_instant(start, "start"), calendar))
-        while progress.next_fire_time is not None and (until is None or progress.next_fire_time <= until):
-            yield progress.next_fire_time
-            progress = anchored.triggered(progress, calendar)
 
     def ending_after(self, count: int, calendar: Calendar | None = None) -> Self:
         """Return this trigger with the end time that lets it fire `count` times.

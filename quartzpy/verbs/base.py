@@ -38,7 +38,7 @@ class Verbs(Hinted, ABC):
         """Wake this node, because a trigger may fire from `earliest` on. None means that no trigger may."""
 
     @abstractmethod
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         """Notify the listeners of an event."""
 
     @abstractmethod

@@ -73,7 +73,7 @@ class CalendarVerbs(Verbs):
             moved = store.move_triggers(moves)
             for move in moves:
                 if move.to.trigger.key in moved and move.to.progress.next_fire_time is None:
-                    self._tell(TriggerFinalized(move.to.trigger.key))
+                    self._emit(TriggerFinalized(move.to.trigger.key))
             if len(moved) == len(moves):
                 return
 

@@ -41,7 +41,7 @@ class ChangingVerbs(StoringVerbs):
         changed = self._usable_store().modify_job(key, change, keeps_data="data" not in changes)
         if changed is None:
             raise self._no_job(key)
-        self._tell(JobAdded(changed))
+        self._emit(JobAdded(changed))
         return changed
 
     def unschedule_job(self, key: TriggerRef, *, missing_ok: bool = False) -> bool:
@@ -62,10 +62,10 @@ class ChangingVerbs(StoringVerbs):
 
     def unschedule_jobs(self, keys: Collection[TriggerRef]) -> set[TriggerKey]:
         """Remove triggers, and jobs as `unschedule_job` does; return the keys of those that were stored."""
-        gone = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
-        for key in sorted(gone):
-            self._tell(JobUnscheduled(key))
-        return gone
+        removed = self._usable_store().delete_triggers(checked_keys(keys, TriggerKey))
+        for key in sorted(removed):
+            self._emit(JobUnscheduled(key))
+        return removed
 
     def reschedule_job(self, key: TriggerRef, trigger: TriggerForm) -> datetime:
         """Replace a stored trigger with a new one of the same job; return the new trigger's first fire time.
@@ -90,8 +90,8 @@ class ChangingVerbs(StoringVerbs):
         if earliest is None:
             raise self._no_trigger(key)
         self._changed(earliest)
-        self._tell(JobUnscheduled(key))
-        self._tell(JobScheduled(new))
+        self._emit(JobUnscheduled(key))
+        self._emit(JobScheduled(new))
         return earliest
 
     def delete_job(self, key: JobRef, *, missing_ok: bool = False) -> bool:
@@ -112,14 +112,14 @@ class ChangingVerbs(StoringVerbs):
 
     def delete_jobs(self, keys: Collection[JobRef]) -> set[JobKey]:
         """Remove jobs with all their triggers; return the keys of those that were stored."""
-        gone = self._usable_store().delete_jobs(checked_keys(keys, JobKey))
-        for key in sorted(gone):
-            for trigger in sorted(gone[key]):
-                self._tell(JobUnscheduled(trigger))
-            self._tell(JobDeleted(key))
-        return set(gone)
+        removed = self._usable_store().delete_jobs(checked_keys(keys, JobKey))
+        for key in sorted(removed):
+            for trigger in sorted(removed[key]):
+                self._emit(JobUnscheduled(trigger))
+            self._emit(JobDeleted(key))
+        return set(removed)
 
     def clear(self) -> None:
         """Remove all jobs, triggers, calendars and pauses of this scheduler. Running executions continue."""
         self._usable_store().clear()
-        self._tell(SchedulingDataCleared())
+        self._emit(SchedulingDataCleared())

@@ -41,7 +41,7 @@ class PausingVerbs(Verbs):
         key, note = checked_key(key, TriggerKey), _note(reason, by)
         self._require_trigger(key)
         self._usable_store().pause_triggers([key], note)
-        self._tell(TriggerPaused(key))
+        self._emit(TriggerPaused(key))
 
     def resume_trigger(self, key: TriggerRef, *, missed: str = Missed.MISFIRE) -> None:
         """Resume a trigger; `missed` decides how the fires that it missed are treated (see `Missed`).
@@ -54,7 +54,7 @@ class PausingVerbs(Verbs):
         key, treatment = checked_key(key, TriggerKey), missed_of(missed)
         self._require_trigger(key)
         self._resumed(self._usable_store().resume_triggers([key], treatment))
-        self._tell(TriggerResumed(key))
+        self._emit(TriggerResumed(key))
 
     def pause_job(self, key: JobRef, *, reason: str | None = None, by: str | None = None) -> None:
         """Pause all triggers that a job has now; `reason` and `by` as in `pause_trigger`.
@@ -67,7 +67,7 @@ class PausingVerbs(Verbs):
         key, note = checked_key(key, JobKey), _note(reason, by)
         self._require_job(key)
         self._usable_store().pause_jobs([key], note)
-        self._tell(JobPaused(key))
+        self._emit(JobPaused(key))
 
     def resume_job(self, key: JobRef, *, missed: str = Missed.MISFIRE) -> None:
         """Resume all triggers of a job; `missed` as in `resume_trigger`.
@@ -80,7 +80,7 @@ class PausingVerbs(Verbs):
         key, treatment = checked_key(key, JobKey), missed_of(missed)
         self._require_job(key)
         self._resumed(self._usable_store().resume_jobs([key], treatment))
-        self._tell(JobResumed(key))
+        self._emit(JobResumed(key))
 
     def pause_trigger_group(
         self, group: str | GroupMatcher, *, reason: str | None = None, by: str | None = None
@@ -92,7 +92,7 @@ class PausingVerbs(Verbs):
         """
         matcher, note = as_group_matcher(group), _note(reason, by)
         groups = self._usable_store().pause_trigger_groups(matcher, note)
-        self._tell(TriggersPaused(matcher))
+        self._emit(TriggersPaused(matcher))
         return groups
 
     def resume_trigger_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
@@ -101,7 +101,7 @@ class PausingVerbs(Verbs):
         store = self._usable_store()
         groups = _matched(matcher, store.trigger_group_names(), store.paused_trigger_groups())
         self._resumed(store.resume_trigger_groups(matcher, treatment))
-        self._tell(TriggersResumed(matcher))
+        self._emit(TriggersResumed(matcher))
         return groups
 
     def pause_job_group(
@@ -113,7 +113,7 @@ class PausingVerbs(Verbs):
         """
         matcher, note = as_group_matcher(group), _note(reason, by)
         groups = self._usable_store().pause_job_groups(matcher, note)
-        self._tell(JobsPaused(matcher))
+        self._emit(JobsPaused(matcher))
         return groups
 
     def resume_job_group(self, group: str | GroupMatcher, *, missed: str = Missed.MISFIRE) -> set[str]:
@@ -122,7 +122,7 @@ class PausingVerbs(Verbs):
         store = self._usable_store()
         groups = _matched(matcher, store.job_group_names(), store.paused_job_groups())
         self._resumed(store.resume_job_groups(matcher, treatment))
-        self._tell(JobsResumed(matcher))
+        self._emit(JobsResumed(matcher))
         return groups
 
     def pause_all(self, *, reason: str | None = None, by: str | None = None) -> set[str]:
@@ -134,7 +134,7 @@ class PausingVerbs(Verbs):
         store = self._usable_store()
         groups = set(store.trigger_group_names())
         store.pause_all(note)
-        self._tell(TriggersPaused(None))
+        self._emit(TriggersPaused(None))
         return groups
 
     def resume_all(self, *, missed: str = Missed.MISFIRE) -> set[str]:
@@ -146,7 +146,7 @@ class PausingVerbs(Verbs):
         store = self._usable_store()
         groups = set(store.trigger_group_names())
         self._resumed(store.resume_all(treatment))
-        self._tell(TriggersResumed(None))
+        self._emit(TriggersResumed(None))
         return groups
 
     def _resumed(self, earliest: datetime | None) -> None:
@@ -190,7 +190,7 @@ class PausingVerbs(Verbs):
         key = checked_key(key, JobKey)
         self._require_job(key)
         self._resumed(self._usable_store().set_job_mode(key, mode, missed))
-        self._tell(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
+        self._emit(JobResumed(key) if mode is JobMode.ENABLED else JobPaused(key))
 
     def enter_manual_mode(self) -> None:
         """Suspend all schedules in the whole cluster; `trigger_job` still works.
@@ -198,12 +198,12 @@ class PausingVerbs(Verbs):
         `resume_all` does not end it; `leave_manual_mode` does.
         """
         self._usable_store().set_manual(True)
-        self._tell(TriggersPaused(None))
+        self._emit(TriggersPaused(None))
 
     def leave_manual_mode(self, *, missed: str = Missed.SKIP) -> None:
         """End manual mode. Triggers that are paused otherwise remain paused; `missed` as for `enable_job`."""
         self._resumed(self._usable_store().set_manual(False, missed_of(missed)))
-        self._tell(TriggersResumed(None))
+        self._emit(TriggersResumed(None))
 
     @property
     def is_in_manual_mode(self) -> bool:

@@ -142,13 +142,13 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        wanted = JobQuery(
+        query = JobQuery(
             group=_matcher(group),
             contains=_text(contains, "contains"),
             job_type=_text(job_type, "job_type"),
             mode=_choice(mode, JobMode, "mode"),
         )
-        return self._query("jobs", wanted, lambda store: store.find_jobs)
+        return self._query("jobs", query, lambda store: store.find_jobs)
 
     def triggers(
         self,
@@ -186,7 +186,7 @@ class QueryVerbs(Verbs):
         """
         order = _choice(order_by, TriggerOrder, "order_by")
         assert order is not None
-        wanted = TriggerQuery(
+        query = TriggerQuery(
             job_key=None if job is None else checked_key(job, JobKey),
             group=_matcher(group),
             contains=_text(contains, "contains"),
@@ -198,7 +198,7 @@ class QueryVerbs(Verbs):
             until=_instant(until, "until"),
             order=order,
         )
-        return self._query(f"triggers by {order}", wanted, lambda store: store.find_triggers)
+        return self._query(f"triggers by {order}", query, lambda store: store.find_triggers)
 
     def executions(
         self,
@@ -236,7 +236,7 @@ class QueryVerbs(Verbs):
         if not isinstance(exhausted, bool):
             raise InvalidValueError(f"exhausted: must be True or False (got {quoted(exhausted)})")
         states = execution_states(state)
-        wanted = ExecutionQuery(
+        query = ExecutionQuery(
             states=states & {ExecutionState.FAILED} if exhausted else states,
             job_key=None if job is None else checked_key(job, JobKey),
             trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
@@ -247,7 +247,7 @@ class QueryVerbs(Verbs):
             until=_instant(until, "until"),
             exhausted=exhausted,
         )
-        return self._query("executions", wanted, lambda store: store.find_executions)
+        return self._query("executions", query, lambda store: store.find_executions)
 
     def misfires(
         self,
@@ -272,7 +272,7 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        wanted = MisfireQuery(
+        query = MisfireQuery(
             trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
             job_key=None if job is None else checked_key(job, JobKey),
             action=_choice(action, MisfireAction, "action"),
@@ -280,22 +280,22 @@ class QueryVerbs(Verbs):
             since=_instant(since, "since"),
             until=_instant(until, "until"),
         )
-        return self._query("misfires", wanted, lambda store: store.find_misfires)
+        return self._query("misfires", query, lambda store: store.find_misfires)
 
     def _query(
         self,
         name: str,
-        wanted: Any,
+        query: Any,
         find: Callable[[JobStore], Callable[[Any, int | None, Position | None], list[_Record]]],
     ) -> Query[_Record]:
         # If the scheduler is closed or its store cannot be reached, the error is raised here, not at the first record.
         self._usable_store()
         return Query(
             name,
-            lambda limit, after: find(self._usable_store())(wanted, limit, after),
-            wanted.position,
-            wanted.shape,
-            lambda: self._usable_store().count(wanted),
+            lambda limit, after: find(self._usable_store())(query, limit, after),
+            query.position,
+            query.shape,
+            lambda: self._usable_store().count(query),
         )
 
     def outdated_jobs(self) -> list[OutdatedJob]:

@@ -91,7 +91,7 @@ class SkippingVerbs(Verbs):
             )
             if store.move_triggers([TriggerMove(record, moved_to(there, progress, calendar), releases_claim=True)]):
                 if at is None:
-                    self._tell(TriggerFinalized(key))
+                    self._emit(TriggerFinalized(key))
                 self._changed(at)
                 return at
         raise IllegalStateChangeError(f"trigger {key} fires too often to skip fires of it; pause it instead")

@@ -55,7 +55,7 @@ class StoringVerbs(Verbs):
         if not job.durable and not store_non_durable_while_awaiting_scheduling:
             raise InvalidJobError(f"job {job.key} has no trigger and is not durable; pass durable=True")
         self._usable_store().store_jobs([JobEntry(job)], replace=replace)
-        self._tell(JobAdded(job))
+        self._emit(JobAdded(job))
 
     def _checked_job(self, job: object) -> JobDetail:
         """Return a job with the scheduler's defaults for values that were not passed to it."""
@@ -91,15 +91,15 @@ class StoringVerbs(Verbs):
         ]
         earliest = self._usable_store().store_jobs(entries, replace=replace)
         self._changed(earliest)
-        self._tell_of_stored(pairs)
+        self._emit_stored(pairs)
         return earliest if earliest is not None else self._usable_store().now(), everything
 
-    def _tell_of_stored(self, pairs: Pairs) -> None:
+    def _emit_stored(self, pairs: Pairs) -> None:
         for job, triggers in pairs:
             if job is not None:
-                self._tell(JobAdded(job))
+                self._emit(JobAdded(job))
             for trigger in triggers:
-                self._tell(JobScheduled(trigger))
+                self._emit(JobScheduled(trigger))
 
     def _check_pairs(self, pairs: Pairs) -> None:
         for job, triggers in pairs:

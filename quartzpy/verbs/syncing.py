@@ -54,23 +54,23 @@ class SyncVerbs(StoringVerbs):
         treatment = Existing.of(existing)
         own_version = version_text(version)
         pairs = definitions.items() if isinstance(definitions, Mapping) else definitions
-        wanted: Definitions = self._bound_pairs(_as_pairs(pairs))
-        check_definitions(wanted)
+        declared: Definitions = self._bound_pairs(_as_pairs(pairs))
+        check_definitions(declared)
         # All pairs are checked: an unchanged trigger may lack data that its job no longer provides.
-        self._check_pairs(wanted)
+        self._check_pairs(declared)
         events: list[Event] = []
 
         def work(store: JobStore) -> SyncPlan:
             inside = cast(SyncVerbs, self._inside(store))
             events.clear()
-            stored = inside._stored_of(wanted, owner)
+            stored = inside._stored_of(declared, owner)
             if own_version is not None and stored.version is not None and outdated(own_version, stored.version):
                 logger.warning(
                     "sync of owner %s: version %s changes nothing, for version %s has declared its jobs",
                     *(owner, own_version, stored.version),
                 )
                 return SyncPlan((), 0, (), outdated_by=stored.version)
-            found = plan(wanted, stored, prune=prune, existing=treatment)
+            found = plan(declared, stored, prune=prune, existing=treatment)
             if not apply:
                 return found
             if announce is not None:
@@ -83,15 +83,15 @@ class SyncVerbs(StoringVerbs):
         done = self._usable_store().exclusively(work)
         if apply and done:
             self._changed(self._clock.now())
-            self._tell_of_stored(done.store)
+            self._emit_stored(done.store)
             for event in events:
-                self._tell(event)
+                self._emit(event)
         return done
 
-    def _stored_of(self, wanted: Definitions, owner: str) -> Stored:
+    def _stored_of(self, declared: Definitions, owner: str) -> Stored:
         store = self._usable_store()
-        jobs = store.jobs([job.key for job, _ in wanted])
-        records = store.triggers([trigger.key for _, declared in wanted for trigger in declared])
+        jobs = store.jobs([job.key for job, _ in declared])
+        records = store.triggers([trigger.key for _, triggers in declared for trigger in triggers])
         owned = store.owned(owner)
         return Stored(jobs, records, frozenset(owned.jobs), frozenset(owned.triggers), owned.version)
 
@@ -109,9 +109,9 @@ class SyncVerbs(StoringVerbs):
                 version=version,
             )
         events: list[Event] = []
-        gone = [key for key in found.keys("-", "trigger") if isinstance(key, TriggerKey)]
-        if gone:
-            events += [JobUnscheduled(key) for key in sorted(store.delete_triggers(gone))]
+        removed_triggers = [key for key in found.keys("-", "trigger") if isinstance(key, TriggerKey)]
+        if removed_triggers:
+            events += [JobUnscheduled(key) for key in sorted(store.delete_triggers(removed_triggers))]
         jobs = [key for key in found.keys("-", "job") if isinstance(key, JobKey)]
         removed = store.delete_jobs(jobs) if jobs else {}
         for key in jobs:

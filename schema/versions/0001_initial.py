@@ -221,7 +221,7 @@ def upgrade() -> None:
         sa.Column("scheduled_time", Instant, nullable=False),
         sa.Column("missed", ARRAY(Instant), nullable=False),
         sa.Column("has_more", sa.Boolean(), nullable=False),
-        sa.Column("made_up", sa.BigInteger(), nullable=False),
+        sa.Column("caught_up", sa.BigInteger(), nullable=False),
         sa.Column("next_fire_time", Instant, nullable=True),
         sa.CheckConstraint(
             "action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED')",

@@ -298,7 +298,8 @@ def test_a_table_fits_the_terminal(
 
 def test_a_pipe_that_is_closed_early_is_no_error(postgres_dsn: str, make_client: Callable[[str], Scheduler]) -> None:
     client = make_client("piped")
-    client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger(f"t{n}") for n in range(500)])
+    later = datetime.now(UTC) + timedelta(hours=1)
+    client.schedule_job(JobDetail(Quick, "job"), [SimpleTrigger(f"t{n}", start_time=later) for n in range(500)])
     command = f"{sys.executable} -m quartzpy triggers --name piped --dsn '{postgres_dsn}' | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("TRIGGER")

@@ -169,7 +169,7 @@ class Cluster(RuleBasedStateMachine):
         """A node starts; the one of that name, if it was running, is known to have ended."""
         old = next((record for record in self.store.list_nodes().nodes if record.instance_id == name), None)
         with self._recovery():
-            node = self.harness.node(name, gone=None if old is None else old.epoch)
+            node = self.harness.node(name, ended_epoch=None if old is None else old.epoch)
         self.nodes[name] = Virtual(node)
 
     @rule(name=a_node)

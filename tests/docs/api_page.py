@@ -228,8 +228,9 @@ def _def(function: Any) -> str:
 def members(cls: type[Any]) -> Iterator[tuple[str, Any]]:
     """Public methods and properties in the order of the source, without those that a documented base brings."""
     documented = {each.value for each in public_names() if inspect.isclass(each.value)} - {cls}
+    brought = {name for base in cls.__mro__ if base in documented for name, _ in _own_members(base)}
     for name, value in _own_members(cls):
-        if not any(name in vars(base) for base in cls.__mro__ if base in documented):
+        if name not in brought:
             yield name, value
 
 

@@ -273,6 +273,6 @@ def test_the_lines_of_an_async_job_in_a_process_are_kept(processes: Scheduler) -
 
 
 def test_the_lines_of_a_process_that_is_killed_are_kept(processes: Scheduler) -> None:
-    run(processes, process_jobs.Logging, executor="cpu", data={"hangs": True}, timeout=timedelta(seconds=1))
+    run(processes, process_jobs.Logging, executor="cpu", data={"hangs": True}, timeout=timedelta(seconds=4))
     assert outcomes(processes) == [Outcome.FAILED]
     assert messages(processes) == EXPECTED

@@ -217,14 +217,14 @@ def test_a_worker_leaves_misfires_to_others_while_there_are_any(make_scheduler: 
     other.start()
     worker.start()
     capacity = worker._node._capacity  # type: ignore[union-attr]
-    eventually(lambda: not capacity.keeps_house, "the worker keeps house beside the other")
+    eventually(lambda: not capacity.performs_maintenance, "the worker keeps house beside the other")
     assert capacity.misfire_keys == ()
     # Nobody has the executor: it is late, and stays so.
     late = SimpleTrigger("late", interval=timedelta(hours=1), repeat_count=3)
     other.schedule_job(JobDetail(jobs.Recorded, "job", requires=["gpu"]), late)
     eventually(lambda: by == ["s"], "the other did not handle it")
     other.shutdown()
-    eventually(lambda: capacity.keeps_house, "the worker does not take over")
+    eventually(lambda: capacity.performs_maintenance, "the worker does not take over")
     worker.schedule_job(JobDetail(jobs.Recorded, "runs"), SimpleTrigger("t"))
     assert jobs.next_run().instance_id == "w"
 

@@ -42,7 +42,10 @@ def test_the_newest_takes_the_place_of_what_runs(make_scheduler: Callable[..., S
     first, second = jobs.next_run(), jobs.next_run()
     assert first.scheduled_fire_time == start
     assert first.cancelled
-    assert second.scheduled_fire_time == start + TENTH
+    # On a busy machine, several fires may have come due meanwhile: the newest one runs.
+    late = second.scheduled_fire_time - start
+    assert late > timedelta()
+    assert not late % TENTH
     assert scheduler.wait_until_recorded(2, SOON)
     outcomes = {execution.outcome for execution in scheduler.executions()}
     assert outcomes == {Outcome.CANCELLED}

@@ -93,7 +93,7 @@ def test_catching_up_after_an_outage_of_two_hours_is_bounded(harness: SchedulerH
     assert {one.fire_time for one in late} == {START + 120 * MINUTE}
     [misfire] = harness.misfires(trigger=trigger.key)
     assert [at - START for at in misfire.missed] == [n * MINUTE for n in range(1, 111)]
-    assert (misfire.made_up, misfire.instance_id) == (10, "testing")
+    assert (misfire.caught_up, misfire.instance_id) == (10, "testing")
     assert any(
         "110 fires were skipped, and 10 missed fires will still run." in said for said in harness.why(trigger.key)
     )

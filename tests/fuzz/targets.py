@@ -20,7 +20,7 @@ from quartzpy.declarations import load_definitions
 from quartzpy.retry import RetryPolicy
 from quartzpy.store.sql import rows
 from quartzpy.triggers.recurrence import RecurrenceTrigger
-from quartzpy.triggers.recurrence_rule import recurrence_set
+from quartzpy.triggers.recurrence_parser import recurrence_set
 from tests.fuzz import corpus
 from tests.fuzz.mutation import mutated
 from tests.fuzz.runner import Target

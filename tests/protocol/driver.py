@@ -25,7 +25,7 @@ from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS
 from quartzpy.listeners import Listeners
 from quartzpy.placement import DEFAULT_EXECUTOR
 from quartzpy.runtime.attempt import Attempt
-from quartzpy.runtime.executors import Executor
+from quartzpy.runtime.execution import Executor
 from quartzpy.runtime.node import SchedulerNode
 from quartzpy.runtime.worker_pool import Task, WorkerPool
 from quartzpy.store.protocol import FiredTrigger, JobStore, Node

@@ -19,8 +19,7 @@ from quartzpy.runtime.attempt import Attempt
 from quartzpy.runtime.deadlines import Deadlines
 from quartzpy.runtime.epoch import Epoch
 from quartzpy.runtime.event_loop import EventLoopThread
-from quartzpy.runtime.execution import Execution
-from quartzpy.runtime.executors import Executor
+from quartzpy.runtime.execution import Execution, Executor
 from quartzpy.runtime.job_runner import JobRunner
 from quartzpy.runtime.process_workers import ProcessWorkers
 from quartzpy.runtime.store_time import StoreTime

@@ -65,7 +65,7 @@ def fast_pool(size: int, clock: Clock, ended: int = 800) -> WorkerPool:
 def test_no_more_tasks_have_a_slot_than_the_pool_has_even_if_they_leave_their_thread() -> None:
     # As with async jobs: the task ends at once, and its slot is released later.
     pool = fast_pool(2, Clock())
-    assert pool.room > 5
+    assert pool.headroom > 5
     began = threading.Semaphore(0)
     pool.submit([began.release] * 5)
     assert began.acquire(timeout=5)
@@ -112,10 +112,10 @@ def test_what_waits_behind_a_job_that_turned_out_to_be_long_is_taken_back() -> N
     assert pool.take_back(PATIENCE) == [], "the job that runs is not taken back"
     for _ in waiting:
         pool.release()
-    assert pool.room == 0, "nothing more is fired ahead, or the same fire would come back"
+    assert pool.headroom == 0, "nothing more is fired ahead, or the same fire would come back"
     go_on.set()
     assert pool.wait_until_idle(5)
-    assert pool.room == 1
+    assert pool.headroom == 1
     pool.close()
 
 

@@ -680,4 +680,4 @@ def test_a_program_that_exits_without_closing_exits_at_once_and_records_nothing(
         """,
     )
     process = started(tmp_path, "program.py")
-    assert process.communicate(timeout=10) == ("None\n", "")
+    assert process.communicate(timeout=30) == ("None\n", "")

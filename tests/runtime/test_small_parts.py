@@ -11,6 +11,7 @@ from quartzpy.cancellation import Cancellation
 from quartzpy.clock import SystemClock
 from quartzpy.errors import LeaseLostError, StoreUnavailableError
 from quartzpy.runtime.epoch import Epoch, is_held_here
+from quartzpy.runtime.misfire_handler import rest_in_backlog
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.outage import Outage, StoreWatch
 from quartzpy.runtime.service import EpochService, Service
@@ -229,3 +230,8 @@ def test_the_listener_for_notifications_stops_at_once(monkeypatch: pytest.Monkey
     assert waiting.wait(10)
     listener.stop()
     assert listener.join(30)
+
+
+@pytest.mark.parametrize(("spent", "rest"), [(0.0, 0.003), (0.021, 0.0035), (0.12, 0.02), (2.0, 0.05)])
+def test_a_slow_batch_of_misfires_is_followed_by_a_longer_rest(spent: float, rest: float) -> None:
+    assert rest_in_backlog(spent) == pytest.approx(rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,21 @@ def test_only_a_few_batches_are_prepared_at_a_time(store: SqlJobStore) -> None:
     store.store_jobs([entry(many, counted)], replace=False)
     assert len(store.triggers_of_job(JOB.key)) == len(many)
     assert most <= 3 * CHUNK, "the batch in use, the one that is ready and the one that is being prepared"
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_long_pause_between_batches_does_not_end_the_transaction(make_store: Callable[..., SqlJobStore]) -> None:
+    store = make_store(lock_timeout="100ms")
+    several = triggers(4 * CHUNK)
+
+    def slowly(trigger: Trigger) -> PreparedTrigger:
+        if trigger.key == several[2 * CHUNK].key:
+            # The server counts how long the connection is idle.
+            time.sleep(0.5)
+        return plainly(trigger)
+
+    store.store_jobs([entry(several, slowly)], replace=False)
+    assert len(store.triggers_of_job(JOB.key)) == len(several)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -49,7 +49,6 @@ def completer_of(store: SqlJobStore) -> Completer:
         clock=CLOCK,
         store_time=StoreTime(CLOCK),
         unblocked=lambda earliest: None,
-        epoch_lost=lambda execution: None,
         takes_more=lambda: True,
     )
 

@@ -372,7 +372,7 @@ def test_a_misfire_that_another_node_handles_meanwhile_is_handled_once(
     monkeypatch.setattr(store._session, "locked", too_late)
     assert misfire(store, node) == 0
     [noted] = store.find_misfires(MisfireQuery(), 9)
-    assert (noted.instance_id, noted.made_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)
+    assert (noted.instance_id, noted.caught_up, noted.next_fire_time) == ("rival", 4, trigger.start_time)
 
 
 def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_when_it_comes_back(

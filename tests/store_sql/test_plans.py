@@ -102,7 +102,7 @@ def of_rows(connection: psycopg.Connection[Any]) -> dict[str, Any]:
         "revisions": none,
         "missed": empty,
         "more": yes,
-        "made_up": zeros,
+        "caught_up": zeros,
         "actions": actions,
         "coalesces": yes,
         "at": instants[0],
@@ -185,7 +185,7 @@ UPDATE qrtz_triggers SET job_name = 'j0005', job_group = 'pages' WHERE sched_nam
 UPDATE qrtz_executions SET outcome = 'FAILED' WHERE sched_name = 'plans' AND fire_id % 1000 = 0;
 UPDATE qrtz_executions SET retry_at = now() WHERE sched_name = 'plans' AND fire_id % 3000 = 0;
 INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
-    handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up)
+    handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up)
 SELECT n, CASE n % 2 WHEN 0 THEN 'plans' ELSE 'another' END, 'DEFAULT', 't' || n % 100, 1, 'DEFAULT', 'known', 'node',
        now(), 'smart', 'SKIPPED', now(), '{}', false, 0
   FROM generate_series(1, 6000) AS n;

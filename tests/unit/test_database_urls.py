@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from quartzpy.config import SchedulerConfig, checked_schema
+from quartzpy.config import SchedulerConfig
 from quartzpy.errors import SettingsError
 from quartzpy.store.sql.conninfo import connect_arguments
 from quartzpy.store.sql.database import parse_dsn, scrubbed
+from quartzpy.table_names import checked_schema
 
 CANARY = "c4n4ry"
 

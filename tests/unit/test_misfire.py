@@ -39,14 +39,14 @@ def test_a_node_down_for_two_hours_catches_up_on_the_last_ten_minutes() -> None:
     trigger = minutely(catch_up_max=10)
     missed = first_fire_times(trigger, 120)
     misfire = misfired(trigger, trigger.started(), None, now=START + 2 * HOUR - SECOND)
-    assert (misfire.action, misfire.made_up, misfire.has_more) == (MisfireAction.CATCHING_UP, 10, False)
+    assert (misfire.action, misfire.caught_up, misfire.has_more) == (MisfireAction.CATCHING_UP, 10, False)
     assert misfire.to.progress.next_fire_time == missed[110]
     assert misfire.missed == tuple(missed[:110])
     assert misfire.to.upcoming.instants == tuple(missed[111:119])
 
 
 @pytest.mark.parametrize(
-    ("bounds", "first", "made_up"),
+    ("bounds", "first", "caught_up"),
     [
         ({"catch_up_max": 1}, 4, 1),
         ({"catch_up_max": 4}, 1, 4),
@@ -62,21 +62,21 @@ def test_a_node_down_for_two_hours_catches_up_on_the_last_ten_minutes() -> None:
         ({"catch_up_max": 4, "catch_up_within": 90 * SECOND}, 3, 2),
     ],
 )
-def test_both_bounds_hold(bounds: dict[str, Any], first: int, made_up: int) -> None:
+def test_both_bounds_hold(bounds: dict[str, Any], first: int, caught_up: int) -> None:
     """Late since 4.5 minutes: five instants were missed, the sixth is to come."""
     trigger = minutely(**bounds)
     instants = first_fire_times(trigger, 6)
     misfire = misfired(trigger, trigger.started(), None, now=START + 270 * SECOND)
-    assert (misfire.to.progress.next_fire_time, misfire.made_up) == (instants[first], made_up)
+    assert (misfire.to.progress.next_fire_time, misfire.caught_up) == (instants[first], caught_up)
     assert misfire.missed == tuple(instants[:first])
-    assert misfire.action == ("CATCHING_UP" if made_up else "SKIPPED")
+    assert misfire.action == ("CATCHING_UP" if caught_up else "SKIPPED")
 
 
 def test_a_fire_due_right_now_is_caught_up() -> None:
     trigger = minutely(catch_up_max=1)
     now = START + 5 * MINUTE
     misfire = misfired(trigger, trigger.started(), None, now=now)
-    assert (misfire.to.progress.next_fire_time, misfire.action, misfire.made_up) == (now, "CATCHING_UP", 1)
+    assert (misfire.to.progress.next_fire_time, misfire.action, misfire.caught_up) == (now, "CATCHING_UP", 1)
     assert not misfire.coalesces
 
 
@@ -90,14 +90,14 @@ def test_a_fire_time_that_a_new_calendar_does_not_include_is_a_missed_one_still(
     trigger = minutely(catch_up_max=3)
     no_noon = CronCalendar("* * 12 * * ?")
     misfire = misfired(trigger, TriggerProgress(START), no_noon, now=START + HOUR + MINUTE)
-    assert (misfire.to.progress.next_fire_time, misfire.made_up) == (START, 3)
+    assert (misfire.to.progress.next_fire_time, misfire.caught_up) == (START, 3)
 
 
 def test_a_simple_trigger_counts_what_it_lets_go() -> None:
     trigger = SimpleTrigger("t", start_time=START, interval=MINUTE, repeat_count=9, misfire="fire_all", catch_up_max=2)
     misfire = misfired(trigger, trigger.started(), None, now=START + 5 * MINUTE)
     progress = misfire.to.progress
-    assert (progress.next_fire_time, progress.times_triggered, misfire.made_up) == (START + 4 * MINUTE, 4, 2)
+    assert (progress.next_fire_time, progress.times_triggered, misfire.caught_up) == (START + 4 * MINUTE, 4, 2)
     assert trigger.following(progress, None, 20) == [START + n * MINUTE for n in range(5, 10)]
 
 
@@ -154,7 +154,7 @@ def test_what_was_missed_is_remembered_whatever_the_instruction(trigger: Trigger
     misfire = misfired(trigger, trigger.started(), None, now=START + 4 * MINUTE + SECOND)
     assert (misfire.action, misfire.coalesces) == (action, coalesces)
     assert misfire.missed == tuple(first_fire_times(trigger, 5))
-    assert (misfire.made_up, misfire.has_more) == (0, False)
+    assert (misfire.caught_up, misfire.has_more) == (0, False)
 
 
 def test_exactly_as_many_as_are_remembered_are_no_more() -> None:
@@ -233,7 +233,7 @@ def test_every_missed_fire_is_either_kept_or_skipped(
     let_go = missed[: len(missed) - len(kept)]
     assert list(misfire.missed) == let_go[:MOST_MISSED]
     assert misfire.has_more == (len(let_go) > MOST_MISSED)
-    assert misfire.made_up == len(kept)
+    assert misfire.caught_up == len(kept)
     # From there on its schedule is as it was: what is kept, in order, then what is to come.
     rest = series[len(let_go) :]
     going = [misfire.to.progress.next_fire_time, *trigger.following(misfire.to.progress, calendar, len(rest))]

@@ -107,13 +107,13 @@ class ClusterStore(Protocol):
         checkin_interval: timedelta,
         window: timedelta,
         process: str = "",
-        gone: int | None = None,
+        ended_epoch: int | None = None,
         max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         """Begin a new epoch of the node, which may be declared dead after a silence of `window`.
 
         An older epoch of the same instance id is recovered first, as `recover` does and in the same transaction, where
-        it has been silent for its own window, or if the caller knows that it is `gone` because its process ended.
+        it has been silent for its own window, or is `ended_epoch`, whose process the caller knows to have ended.
 
         Raises:
             InstanceIdInUseError: a node with this id has checked in within its window.

@@ -211,11 +211,11 @@ def _purge_records(tables: Tables, before: datetime, limit: int) -> int:
             executions.append(record)
     tables.history = executions
     misfires = tables.misfires
-    gone = 0
-    while gone < limit and misfires and misfires[0].handled_at < before:
+    deleted = 0
+    while deleted < limit and misfires and misfires[0].handled_at < before:
         misfires.popleft()
-        gone += 1
-    return purged + gone
+        deleted += 1
+    return purged + deleted
 
 
 def _purge_ended(tables: Tables, before: datetime) -> None:

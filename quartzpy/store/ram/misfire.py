@@ -63,7 +63,7 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
             (row.coalesced_fire_times + misfire.missed)[:MOST_MISSED] if misfire.coalesces else ()
         )
         row.bare = replace(misfire.to.trigger, data=None)
-        until = now if misfire.made_up else None
+        until = now if misfire.caught_up else None
         tables.move(
             row,
             TriggerState.WAITING,
@@ -84,7 +84,7 @@ def _misfire(tables: Tables, node: Node, row: TriggerRow, now: datetime) -> Misf
             scheduled_fire_time=late,
             missed=misfire.missed,
             has_more=misfire.has_more,
-            made_up=misfire.made_up,
+            caught_up=misfire.caught_up,
             next_fire_time=progress.next_fire_time,
         )
     )

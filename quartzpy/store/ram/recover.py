@@ -30,13 +30,13 @@ def register(
     checkin_interval: timedelta,
     window: timedelta,
     process: str,
-    gone: int | None,
+    ended_epoch: int | None,
     max_node_deaths: int,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
     now = tables.now()
     other = tables.nodes.get(instance_id)
-    if other is not None and other.epoch != gone and other.last_checkin >= now - other.failure_window:
+    if other is not None and other.epoch != ended_epoch and other.last_checkin >= now - other.failure_window:
         raise refusals.instance_id_in_use(other)
     node = Node(instance_id, tables.next_epoch())
     tables.nodes[instance_id] = NodeRecord(

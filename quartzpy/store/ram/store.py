@@ -152,7 +152,7 @@ class RamJobStore(RamSchedulingStore, RamQueryStore):
         checkin_interval: timedelta,
         window: timedelta,
         process: str = "",
-        gone: int | None = None,
+        ended_epoch: int | None = None,
         max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         with self._lock:
@@ -164,7 +164,7 @@ class RamJobStore(RamSchedulingStore, RamQueryStore):
                 checkin_interval=checkin_interval,
                 window=window,
                 process=process,
-                gone=gone,
+                ended_epoch=ended_epoch,
                 max_node_deaths=max_node_deaths,
             )
 

@@ -42,7 +42,7 @@ UPDATE $scheduler_state SET capabilities = %(capabilities)s::jsonb
 REPLACE_SILENT = """
 DELETE FROM $scheduler_state
  WHERE sched_name = %(sched)s AND instance_id = %(instance)s
-   AND (last_checkin < $now - failure_window OR epoch = %(gone)s::bigint)
+   AND (last_checkin < $now - failure_window OR epoch = %(ended_epoch)s::bigint)
 """
 
 # No row: another node uses the id.

@@ -19,11 +19,11 @@ from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SchemaError
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.naming import renamed, renamed_sql, tables_of, version_table
 from quartzpy.store.sql.tables import metadata
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 
 if TYPE_CHECKING:
     from alembic.config import Config

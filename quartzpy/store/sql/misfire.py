@@ -25,7 +25,7 @@ from quartzpy.store.sql.misfire_rule import USUAL_RULE
 from quartzpy.store.sql.session import SqlSession, require_epoch
 from quartzpy.texts import storable_text
 from quartzpy.triggers.misfire import MOST_MISSED, Misfire, misfired
-from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.simple import SimpleTrigger, similar
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 logger = logging.getLogger(__name__)
@@ -67,9 +67,9 @@ moves AS (
                          %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
                          %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
                          %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
-                         %(made_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
+                         %(caught_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
         AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, coalesces)
+             start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
 ),
 -- The triggers that have not changed since they were read; rows that another transaction has locked are left.
 late AS MATERIALIZED (
@@ -96,8 +96,8 @@ moved AS (
            upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{{}}') || l.missed::timestamptz[])[:{MOST_MISSED}] END,
-           misfire_rule = CASE WHEN l.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
-           catch_up_until = CASE WHEN l.made_up > 0 THEN %(at)s::timestamptz END
+           misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE {USUAL_RULE} END,
+           catch_up_until = CASE WHEN l.caught_up > 0 THEN %(at)s::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
     RETURNING l.*
@@ -113,9 +113,9 @@ finalized AS (
 -- The record of the misfires.
 recorded AS (
     INSERT INTO $misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
-        handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up, next_fire_time)
+        handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up, next_fire_time)
     SELECT nextval('$fire_ids'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
-           %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, made_up,
+           %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, caught_up,
            next_fire_time
       FROM (SELECT * FROM moved UNION ALL SELECT * FROM finalized) AS handled
 )
@@ -276,7 +276,7 @@ def _move(
             at=at,
             missed=[one.missed for one in misfires],
             more=[one.has_more for one in misfires],
-            made_up=[one.made_up for one in misfires],
+            caught_up=[one.caught_up for one in misfires],
             actions=[one.action for one in misfires],
             coalesces=[one.coalesces for one in misfires],
         ),
@@ -308,7 +308,7 @@ def _trigger(row: tuple[Any, ...], patterns: dict[tuple[Any, ...], SimpleTrigger
     others[-1] = None
     equal = (group, job_group, job_name, kind, schedule, description, *others)
     if end_time is None and (pattern := patterns.get(equal)) is not None:
-        return pattern.like(name, start_time)
+        return similar(pattern, name, start_time)
     trigger = rows.trigger(name, group, job_group, job_name, kind, schedule, description, start_time, end_time, *others)
     if end_time is None and type(trigger) is SimpleTrigger:
         patterns[equal] = trigger

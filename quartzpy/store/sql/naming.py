@@ -11,8 +11,8 @@ import re
 from sqlalchemy import ForeignKeyConstraint, MetaData, Table
 from sqlalchemy.sql import quoted_name
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.store.sql.tables import metadata
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX
 
 _IN_SQL = re.compile(rf"(?<![A-Za-z0-9_]){DEFAULT_TABLE_PREFIX}")
 

@@ -129,7 +129,7 @@ SELECT *
 """
 _MISFIRES = f"""
 SELECT id, trigger_group, trigger_name, job_group, job_name, instance_id, handled_at, misfire_instruction, action,
-       scheduled_time, missed, has_more, made_up, next_fire_time
+       scheduled_time, missed, has_more, caught_up, next_fire_time
   FROM $misfires WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY id DESC {_LIMIT}
 """
 
@@ -368,7 +368,7 @@ def misfires(
 
 def _misfire(row: Sequence[Any]) -> MisfireRecord:
     number, group, name, job_group, job_name, instance_id, handled_at, instruction, action, *rest = row
-    scheduled, missed, has_more, made_up, following = rest
+    scheduled, missed, has_more, caught_up, following = rest
     return MisfireRecord(
         misfire_id=number,
         trigger_key=TriggerKey(name, group),
@@ -380,7 +380,7 @@ def _misfire(row: Sequence[Any]) -> MisfireRecord:
         scheduled_fire_time=scheduled,
         missed=tuple(missed),
         has_more=has_more,
-        made_up=made_up,
+        caught_up=caught_up,
         next_fire_time=following,
     )
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.store.sql.naming import renamed, version_table
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX
 
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _READ = ("SELECT",)

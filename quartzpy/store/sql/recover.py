@@ -286,7 +286,7 @@ def register(
     checkin_interval: timedelta,
     window: timedelta,
     process: str,
-    gone: int | None,
+    ended_epoch: int | None,
     max_node_deaths: int,
 ) -> Node:
     """Begin an epoch; see `JobStore.register`."""
@@ -295,7 +295,7 @@ def register(
     )
     _, _, registered, _, _, nodes = session.locked(
         session.lock(LockName.TRIGGER_ACCESS),
-        session.send(REPLACE_SILENT, instance=instance_id, gone=gone),
+        session.send(REPLACE_SILENT, instance=instance_id, ended_epoch=ended_epoch),
         session.send(
             REGISTER,
             instance=instance_id,

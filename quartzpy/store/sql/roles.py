@@ -10,11 +10,11 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 from quartzpy.errors import SettingsError
 from quartzpy.store.sql.database import parse_dsn, translate
 from quartzpy.store.sql.naming import renamed
 from quartzpy.store.sql.privileges import SEQUENCES, TABLES, Use
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX, checked_schema, checked_table_prefix
 
 OWNER = "owner"
 DEFAULT_NAMES: Mapping[str, str] = {

@@ -313,6 +313,11 @@ CLEAR = (
 )
 
 
+# Between the batches of a bulk store the connection may be idle for seconds, for example while Python collects garbage
+# among millions of objects. It holds no lock then that another step waits for.
+ALLOW_PAUSES = "SELECT set_config('idle_in_transaction_session_timeout', %(limit)s::text, true)"
+
+
 class _NotOrdinaryError(JobStoreError):
     """The condition of `STILL_ORDINARY` is no longer true; nothing was stored."""
 
@@ -406,6 +411,8 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
     ordinary = True
 
     def work(transaction: Transaction) -> datetime | None:
+        if len(given) > CHUNK and session.decides_at_once:
+            transaction.send(session.send(ALLOW_PAUSES, limit=f"{session.connections.seconds * 1000:.0f}ms"))
         changed: list[JobKey] = []
         for keeps_data in (False, True):
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]

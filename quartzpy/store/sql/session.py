@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import pq
 
-from quartzpy.config import DEFAULT_TABLE_PREFIX
 from quartzpy.store import refusals
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.connections import Connections
@@ -23,6 +22,7 @@ from quartzpy.store.sql.locks import LOCK, MAKE, LockName
 from quartzpy.store.sql.naming import renamed, scoped
 from quartzpy.store.sql.statement import Statement, prepare
 from quartzpy.store.sql.tables import epochs, fire_ids, metadata
+from quartzpy.table_names import DEFAULT_TABLE_PREFIX
 
 logger = logging.getLogger(__name__)
 

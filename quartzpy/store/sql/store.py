@@ -236,7 +236,7 @@ class SqlJobStore:
         checkin_interval: timedelta,
         window: timedelta,
         process: str = "",
-        gone: int | None = None,
+        ended_epoch: int | None = None,
         max_node_deaths: int = MAX_NODE_DEATHS,
     ) -> Node:
         self._check_server()
@@ -248,7 +248,7 @@ class SqlJobStore:
             checkin_interval=checkin_interval,
             window=window,
             process=process,
-            gone=gone,
+            ended_epoch=ended_epoch,
             max_node_deaths=max_node_deaths,
         )
 

@@ -489,7 +489,7 @@ misfires = Table(
     Column("missed", ARRAY(Instant), nullable=False),
     Column("has_more", Boolean, nullable=False),
     # The number of missed fires that run late, each by itself.
-    Column("made_up", BigInteger, nullable=False),
+    Column("caught_up", BigInteger, nullable=False),
     # The trigger's new fire time; NULL if it will not fire again.
     Column("next_fire_time", Instant),
     # the latest misfires, and purging the oldest

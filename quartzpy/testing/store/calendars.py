@@ -77,7 +77,9 @@ def test_a_calendar_of_an_application_whose_class_has_no_kind_is_refused(store: 
     class Nameless(LeapDayCalendar):
         pass
 
-    with pytest.raises(InvalidCalendarError, match="Nameless cannot be stored, because the class has no kind"):
+    with pytest.raises(
+        InvalidCalendarError, match="Nameless cannot be stored, because the class does not define its own kind"
+    ):
         store.put_calendar(NAME, Nameless(2))
     assert store.store.calendar_names() == []
 

@@ -65,7 +65,7 @@ def test_after_two_hours_the_last_ten_minutes_are_caught_up_and_the_rest_is_reco
     node = handled(store, minutely())
     now = store.clock.now()
     noted = latest(store)
-    assert (noted.action, noted.made_up, noted.has_more) == ("CATCHING_UP", 10, False)
+    assert (noted.action, noted.caught_up, noted.has_more) == ("CATCHING_UP", 10, False)
     assert list(noted.missed) == minutes(*range(110))
     assert (noted.handled_at, noted.next_fire_time, noted.misfire) == (now, *minutes(110), "fire_all")
     assert record(store).catch_up_until == now
@@ -112,7 +112,7 @@ def test_a_backlog_within_the_limits_of_catching_up_does_not_move(store: Harness
     store.schedule(job(), minutely())
     store.clock.advance(5 * MINUTE)
     assert store.misfire(node).earliest == START
-    assert (latest(store).missed, latest(store).made_up) == ((), 6)
+    assert (latest(store).missed, latest(store).caught_up) == ((), 6)
     assert run_out(store, node) == minutes(*range(6))
 
 
@@ -126,7 +126,7 @@ def test_fires_that_are_too_old_are_skipped(store: Harness) -> None:
 
 def test_if_all_missed_fires_are_too_old_the_schedule_continues(store: Harness) -> None:
     node = handled(store, minutely(catch_up_within=30 * SECOND))
-    assert (latest(store).action, latest(store).made_up) == ("SKIPPED", 0)
+    assert (latest(store).action, latest(store).caught_up) == ("SKIPPED", 0)
     assert (record(store).catch_up_until, record(store).progress.next_fire_time) == (None, *minutes(120))
     assert not store.fire_due(node)
 
@@ -156,7 +156,7 @@ def test_a_second_outage_keeps_the_fires_to_catch_up_and_decides_on_the_later_on
     assert not store.misfire(node).misfired
     assert run_out(store, node) == minutes(117, 118, 119)
     assert store.misfire(node).misfired
-    assert (latest(store).scheduled_fire_time, latest(store).made_up) == (*minutes(120), 4)
+    assert (latest(store).scheduled_fire_time, latest(store).caught_up) == (*minutes(120), 4)
     assert run_out(store, node) == minutes(176, 177, 178, 179)
 
 

@@ -98,7 +98,7 @@ def test_an_epoch_that_has_certainly_ended_is_replaced_at_once(store: Harness) -
     old = store.node("a")
     store.schedule(job(requests_recovery=True), every(60))
     store.fire_one(old)
-    new = store.node("a", gone=old.epoch)
+    new = store.node("a", ended_epoch=old.epoch)
     [again] = store.fire_due(new)
     assert again.trigger_key.group == "RECOVERING_JOBS"
     with pytest.raises(LeaseLostError):
@@ -108,7 +108,7 @@ def test_an_epoch_that_has_certainly_ended_is_replaced_at_once(store: Harness) -
 def test_another_epoch_than_the_one_that_is_gone_is_not_replaced(store: Harness) -> None:
     node = store.node("a")
     with pytest.raises(InstanceIdInUseError):
-        store.node("a", gone=node.epoch + 1000)
+        store.node("a", ended_epoch=node.epoch + 1000)
     store.store.check_in(node)
 
 

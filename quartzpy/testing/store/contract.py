@@ -31,10 +31,13 @@ from quartzpy.testing.store import (
     progress,
     rate_limits,
     recover,
+    refilling,
     removing,
+    replacing,
     resuming,
     retry,
     scheduling,
+    serial_jobs,
     skipping,
     slots,
 )
@@ -71,10 +74,13 @@ PARTS: tuple[ModuleType, ...] = (
     progress,
     rate_limits,
     recover,
+    refilling,
     removing,
+    replacing,
     resuming,
     retry,
     scheduling,
+    serial_jobs,
 )
 """The modules of the kit, each with the tests of one feature."""
 

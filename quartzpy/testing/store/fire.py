@@ -263,7 +263,7 @@ def test_a_new_epoch_of_the_same_id_cannot_fire_the_old_ones_claims(store: Harne
     a = store.node("a")
     store.schedule(job(), every(10, start=at(1)))
     claim = claimed(store, a)
-    new = store.node("a", gone=a.epoch)
+    new = store.node("a", ended_epoch=a.epoch)
     store.clock.advance(SECOND)
     assert not store.fire(new, [claim]).fired
     with pytest.raises(LeaseLostError):

@@ -145,9 +145,9 @@ class Harness(ABC):
 
     # --- nodes
 
-    def node(self, instance_id: str = "a", *, window: timedelta = WINDOW, gone: int | None = None) -> Node:
+    def node(self, instance_id: str = "a", *, window: timedelta = WINDOW, ended_epoch: int | None = None) -> Node:
         return self.store.register(
-            instance_id, host="host", pid=4711, checkin_interval=CHECKIN, window=window, gone=gone
+            instance_id, host="host", pid=4711, checkin_interval=CHECKIN, window=window, ended_epoch=ended_epoch
         )
 
     def recover(self, survivor: Node, *dead: Node) -> RecoveryOutcome:

@@ -93,7 +93,7 @@ def test_each_handled_misfire_is_recorded(store: Harness) -> None:
             scheduled_fire_time=START,
             missed=(START, START + HOUR, START + 2 * HOUR),
             has_more=False,
-            made_up=0,
+            caught_up=0,
             next_fire_time=at(9000),
         )
     )

@@ -126,12 +126,12 @@ def test_the_limit_is_a_setting(store: Harness) -> None:
 
 def test_a_node_that_is_started_again_at_once_each_time_counts_too(store: Harness) -> None:
     store.schedule(job(requests_recovery=True), once())
-    gone: int | None = None
+    ended_epoch: int | None = None
     for _ in range(3):
-        node = store.node("a", gone=gone)
+        node = store.node("a", ended_epoch=ended_epoch)
         store.fire_one(node)
-        gone = node.epoch
-    node = store.node("a", gone=gone)
+        ended_epoch = node.epoch
+    node = store.node("a", ended_epoch=ended_epoch)
     assert not store.fire_due(node)
     store.store.recover(node, [])
     assert [str(record.state) for record in store.store.find_triggers(TriggerQuery(), 10)] == ["ERROR"]

@@ -248,7 +248,7 @@ def test_a_node_that_checked_in_meanwhile_is_not_recovered(store: Harness) -> No
 def test_a_new_epoch_of_a_dead_node_is_not_recovered_for_the_old_one(store: Harness) -> None:
     a, b = store.node("a"), store.node("b")
     judged = [record for record in store.store.list_nodes().nodes if record.instance_id == "a"]
-    new = store.node("a", gone=a.epoch)
+    new = store.node("a", ended_epoch=a.epoch)
     assert not store.store.recover(b, judged).changed_anything
     store.store.check_in(new)
 

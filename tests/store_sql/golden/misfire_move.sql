@@ -10,9 +10,9 @@ moves AS (
                          %(seen)s::timestamptz[], %(next)s::timestamptz[], %(previous)s::timestamptz[],
                          %(times)s::bigint[], %(starts)s::timestamptz[], %(schedules)s::text[], %(upcoming)s::text[],
                          %(complete)s::bool[], %(revisions)s::bigint[], %(missed)s::text[], %(more)s::bool[],
-                         %(made_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
+                         %(caught_up)s::bigint[], %(actions)s::text[], %(coalesces)s::bool[])
         AS m(row, trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, times_triggered,
-             start_time, schedule, upcoming, is_complete, revision, missed, has_more, made_up, action, coalesces)
+             start_time, schedule, upcoming, is_complete, revision, missed, has_more, caught_up, action, coalesces)
 ),
 -- The triggers that have not changed since they were read; rows that another transaction has locked are left.
 late AS MATERIALIZED (
@@ -39,13 +39,13 @@ moved AS (
            upcoming = l.upcoming::timestamptz[], upcoming_is_complete = l.is_complete,
            coalesced_fire_times = CASE WHEN l.coalesces
                          THEN (coalesce(t.coalesced_fire_times, '{}') || l.missed::timestamptz[])[:1000] END,
-           misfire_rule = CASE WHEN l.made_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE 
+           misfire_rule = CASE WHEN l.caught_up > 0 AND t.rate_limit IS NULL THEN 'IGNORE' ELSE 
 CASE WHEN t.rate_limit IS NOT NULL THEN 'RATE_LIMIT'
      WHEN t.misfire_rule NOT IN ('SKIP', 'ONCE', 'NEW', 'HELD') THEN t.misfire_rule
      WHEN t.misfire_instruction = 'ignore' THEN 'IGNORE'
      WHEN t.misfire_threshold IS NULL THEN 'SCHEDULER' ELSE 'OWN' END
  END,
-           catch_up_until = CASE WHEN l.made_up > 0 THEN %(at)s::timestamptz END
+           catch_up_until = CASE WHEN l.caught_up > 0 THEN %(at)s::timestamptz END
       FROM late l
      WHERE t.ctid = l.row AND l.next_fire_time IS NOT NULL
     RETURNING l.*
@@ -61,9 +61,9 @@ finalized AS (
 -- The record of the misfires.
 recorded AS (
     INSERT INTO qrtz_misfires (id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, instance_id,
-        handled_at, misfire_instruction, action, scheduled_time, missed, has_more, made_up, next_fire_time)
+        handled_at, misfire_instruction, action, scheduled_time, missed, has_more, caught_up, next_fire_time)
     SELECT nextval('qrtz_fire_ids'), %(sched)s, trigger_group, trigger_name, generation, job_group, job_name, %(instance)s,
-           %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, made_up,
+           %(at)s::timestamptz, misfire_instruction, action, seen, missed::timestamptz[], has_more, caught_up,
            next_fire_time
       FROM (SELECT * FROM moved UNION ALL SELECT * FROM finalized) AS handled
 )

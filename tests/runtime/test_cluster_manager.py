@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import timedelta
+from typing import cast
+
+import pytest
+
+from quartzpy.config import SchedulerConfig
+from quartzpy.errors import StoreUnavailableError
+from quartzpy.runtime.cluster_manager import PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
+from quartzpy.runtime.epoch import Epoch
+from quartzpy.runtime.outage import StoreWatch
+from quartzpy.store.protocol import CheckIn, JobStore, Node, RecoveryOutcome, Repairs
+from tests.runtime.test_small_parts import ManualClock
+
+
+class OldHistory:
+    """A store with so many old executions."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.limits: list[int] = []
+        self.is_down = False
+
+    def recover(self, node: Node, dead: Collection[object], *, max_node_deaths: int) -> RecoveryOutcome:
+        return RecoveryOutcome()
+
+    def repair(self) -> Repairs:
+        return Repairs()
+
+    def purge_history(self, older_than: timedelta, *, limit: int, ended_triggers: timedelta) -> int:
+        if self.is_down:
+            raise StoreUnavailableError("down")
+        self.limits.append(limit)
+        purged = min(self.rows, limit)
+        self.rows -= purged
+        return purged
+
+
+def manager(store: OldHistory, clock: ManualClock, *, keeps_house: bool = True) -> tuple[ClusterManager, Epoch]:
+    epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
+    return (
+        ClusterManager(
+            "cluster-manager",
+            store=cast("JobStore", store),
+            clock=clock,
+            config=SchedulerConfig(),
+            epoch=lambda: epoch,
+            watch=StoreWatch(logging.getLogger("test"), "node", clock, lambda: None),
+            checked_in=lambda: None,
+            recovered=lambda outcome: None,
+            lease_lost=lambda epoch: None,
+            rejoin=lambda: None,
+            keeps_house=lambda: keeps_house,
+        ),
+        epoch,
+    )
+
+
+def check_in(managed: ClusterManager, epoch: Epoch, clock: ManualClock) -> None:
+    managed.check_in_answered(CheckIn(clock.now(), ()), epoch, clock.monotonic())
+
+
+def test_old_history_is_deleted_in_batches_without_waiting_for_the_next_check_in() -> None:
+    clock, store = ManualClock(), OldHistory(3 * PURGE_ROWS + 5)
+    managed, epoch = manager(store, clock)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    rests = [managed.run_once() for _ in range(4)]
+    assert rests == [PURGE_REST] * 3 + [managed.period]
+    assert store.rows == 0
+    assert store.limits == [PURGE_ROWS] * 4, "each statement stays short"
+    managed.run_once()
+    check_in(managed, epoch, clock)
+    managed.run_once()
+    assert len(store.limits) == 4, "the next round begins after a minute"
+
+
+def test_a_node_that_does_no_housekeeping_deletes_no_history() -> None:
+    clock, store = ManualClock(), OldHistory(5)
+    managed, epoch = manager(store, clock, keeps_house=False)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == managed.period
+    assert store.rows == 5
+
+
+def test_a_batch_that_fails_is_not_repeated_at_once() -> None:
+    clock, store = ManualClock(), OldHistory(2 * PURGE_ROWS)
+    managed, epoch = manager(store, clock)
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    assert managed.run_once() == PURGE_REST
+    store.is_down = True
+    with pytest.raises(StoreUnavailableError):
+        managed.run_once()
+    store.is_down = False
+    assert managed.run_once() == managed.period
+    clock.seconds += PURGE_EVERY
+    check_in(managed, epoch, clock)
+    managed.run_once()
+    assert store.rows == 0

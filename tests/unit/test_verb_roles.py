@@ -1,0 +1,22 @@
+"""Each verb belongs to one role; see decision 29."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from quartzpy.verbs.base import Verbs
+from quartzpy.verbs.scheduling import SchedulingVerbs
+
+
+def test_no_two_roles_define_the_same_name() -> None:
+    roles = [role for role in SchedulingVerbs.__mro__ if role.__module__.startswith("quartzpy.verbs")]
+    abstract = {name for role in roles for name in role.__dict__.get("__abstractmethods__", ())}
+    defined = Counter(
+        name
+        for role in roles
+        if role is not Verbs
+        for name in role.__dict__
+        if not name.startswith("__") and name not in abstract and name != "_abc_impl"
+    )
+    assert len(roles) > 8
+    assert [name for name, times in defined.items() if times > 1 or name in Verbs.__dict__] == []
