@@ -124,7 +124,7 @@ CURES = (
             ),
         ),
         (
-            "tests/contract/test_modes.py"
+            "tests/contract/test_contract.py"
             "::test_the_end_of_a_mode_resumes_nothing_that_was_paused_otherwise[postgresql-job-pause-trigger]",
         ),
     ),

@@ -30,6 +30,13 @@ def test_a_sabotage_finds_the_guard_that_it_removes(sabotage: Sabotage) -> None:
     assert all("::" in test for test in sabotage.caught_by)
 
 
+@pytest.mark.timeout(2 * trial.RUN_SECONDS)
+def test_each_test_that_is_to_miss_a_guard_exists() -> None:
+    """A test that was renamed or moved would fail a trial only in the runs that try all sabotages."""
+    named = sorted({*trial.ORDINARY, *(test for one in SABOTAGES.values() for test in one.caught_by)})
+    trial.collect(named)
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

@@ -77,3 +77,18 @@ def run(tests: Sequence[str], sabotage: Sabotage | None, dsn: str) -> Trial:
     last = next((line for line in reversed(done.stdout.splitlines()) if _COUNT.search(line)), "")
     counts = {kind.rstrip("s") if kind != "passed" else kind: int(number) for number, kind in _COUNT.findall(last)}
     return Trial(done.returncode, counts, time.monotonic() - began, done.stdout[-6_000:] + done.stderr[-2_000:])
+
+
+def collect(tests: Sequence[str]) -> None:
+    """Check that tests exist, without running them; raises AssertionError that tells which do not."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", *tests],
+        cwd=ROOT,
+        env={name: at for name, at in os.environ.items() if not name.startswith("PYTEST_")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
