@@ -412,7 +412,8 @@ def store_jobs(session: SqlSession, entries: Sequence[JobEntry], *, replace: boo
 
     def work(transaction: Transaction) -> datetime | None:
         if len(given) > CHUNK and session.decides_at_once:
-            transaction.send(session.send(ALLOW_PAUSES, limit=f"{session.connections.seconds * 1000:.0f}ms"))
+            limit = f"{session.connections.seconds * 1000:.0f}ms"
+            transaction.send_with_next(session.send(ALLOW_PAUSES, limit=limit), lambda _: None)
         changed: list[JobKey] = []
         for keeps_data in (False, True):
             jobs = [entry.job for entry in entries if entry.job is not None and entry.keeps_data is keeps_data]
