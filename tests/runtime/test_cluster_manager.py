@@ -39,7 +39,9 @@ class OldHistory:
         return purged
 
 
-def manager(store: OldHistory, clock: ManualClock, *, keeps_house: bool = True) -> tuple[ClusterManager, Epoch]:
+def manager(
+    store: OldHistory, clock: ManualClock, *, performs_maintenance: bool = True
+) -> tuple[ClusterManager, Epoch]:
     epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
     return (
         ClusterManager(
@@ -53,7 +55,7 @@ def manager(store: OldHistory, clock: ManualClock, *, keeps_house: bool = True) 
             recovered=lambda outcome: None,
             lease_lost=lambda epoch: None,
             rejoin=lambda: None,
-            keeps_house=lambda: keeps_house,
+            performs_maintenance=lambda: performs_maintenance,
         ),
         epoch,
     )
@@ -80,7 +82,7 @@ def test_old_history_is_deleted_in_batches_without_waiting_for_the_next_check_in
 
 def test_a_node_that_does_no_housekeeping_deletes_no_history() -> None:
     clock, store = ManualClock(), OldHistory(5)
-    managed, epoch = manager(store, clock, keeps_house=False)
+    managed, epoch = manager(store, clock, performs_maintenance=False)
     clock.seconds += PURGE_EVERY
     check_in(managed, epoch, clock)
     assert managed.run_once() == managed.period

@@ -54,7 +54,8 @@ def test_a_storm_of_misfires_is_handled_in_slices_and_leaves_nothing_in_memory()
         lease_lost=lambda epoch: None,
     )
     passes = 1
-    while handler.run_once() == BACKLOG_REST and store.left:
+    _, longest = BACKLOG_REST
+    while handler.run_once() <= longest and store.left:
         passes += 1
     assert store.largest == SchedulerConfig().misfire_batch_size
     assert passes == 20_000 / store.largest

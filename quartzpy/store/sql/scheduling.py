@@ -179,8 +179,9 @@ _KEEP_PROGRESS = ", ".join(
 
 # A trigger whose schedule did not change keeps its progress, its pause and its misfires; it keeps its generation, too,
 # which is below that of all others here. Rows that exist are not returned where they may not be replaced: fewer rows
-# come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. All
-# programs take the rows in the same order, so that two that store the same do not deadlock.
+# come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. Each is
+# looked up by LATERAL, so that a plan that was made while the table was empty does not read all jobs. All programs take
+# the rows in the same order, so that two that store the same do not deadlock.
 _KEY = key_of("w.data::jsonb", "j")
 STORE_TRIGGERS = f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
@@ -206,10 +207,12 @@ SELECT %(sched)s, nextval('$fire_ids'), w.trigger_group, w.trigger_name, w.job_g
        AS w(trigger_group, trigger_name, job_group, job_name, description, kind, schedule, next_fire_time,
             prev_fire_time, upcoming, is_complete, times, start_time, end_time, priority, misfire, rule, threshold,
             calendar, data, hash)
-  JOIN $job_details j ON j.sched_name = %(sched)s AND j.job_group = w.job_group AND j.job_name = w.job_name
+ CROSS JOIN LATERAL (
+    SELECT * FROM $job_details o
+     WHERE o.sched_name = %(sched)s AND o.job_group = w.job_group AND o.job_name = w.job_name
+       FOR KEY SHARE) AS j
  WHERE before.generation > 0
  ORDER BY w.trigger_group, w.trigger_name
-   FOR KEY SHARE OF j
     ON CONFLICT (sched_name, trigger_group, trigger_name) DO UPDATE
    SET {_KEEP_PROGRESS},
        schedule = CASE WHEN {SAME_SCHEDULE} THEN {_KEPT_SCHEDULE} ELSE excluded.schedule END,
