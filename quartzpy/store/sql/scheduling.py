@@ -179,9 +179,9 @@ _KEEP_PROGRESS = ", ".join(
 
 # A trigger whose schedule did not change keeps its progress, its pause and its misfires; it keeps its generation, too,
 # which is below that of all others here. Rows that exist are not returned where they may not be replaced: fewer rows
-# come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. Each is
-# looked up by LATERAL, so that a plan that was made while the table was empty does not read all jobs. All programs take
-# the rows in the same order, so that two that store the same do not deadlock.
+# come back than were sent. The jobs' rows are held as their foreign key will hold them, but before they are read. Each
+# is looked up by LATERAL, so that a plan that was made while the table was empty does not read all jobs. All programs
+# take the rows in the same order, so that two that store the same do not deadlock.
 _KEY = key_of("w.data::jsonb", "j")
 STORE_TRIGGERS = f"""
 WITH before AS MATERIALIZED (SELECT nextval('$fire_ids') AS generation)
