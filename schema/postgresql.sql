@@ -10,6 +10,27 @@ CREATE SEQUENCE qrtz_fire_ids AS BIGINT;
 
 CREATE SEQUENCE qrtz_epochs AS BIGINT;
 
+CREATE TABLE qrtz_audit (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    ended_at TIMESTAMP WITH TIME ZONE,
+    actor VARCHAR(200) NOT NULL,
+    role VARCHAR(16) NOT NULL,
+    action VARCHAR(40) NOT NULL,
+    subject VARCHAR(500) NOT NULL,
+    reason TEXT NOT NULL,
+    state VARCHAR(16) NOT NULL,
+    count BIGINT NOT NULL,
+    before JSONB,
+    after JSONB,
+    error TEXT,
+    CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED'))
+);
+
+CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
+
 CREATE TABLE qrtz_calendars (
     sched_name VARCHAR(200) NOT NULL,
     calendar_name VARCHAR(200) NOT NULL,
@@ -190,7 +211,10 @@ CREATE TABLE qrtz_scheduler_state (
     process TEXT DEFAULT '' NOT NULL,
     capabilities JSONB DEFAULT '{}' NOT NULL,
     facts JSONB DEFAULT '{}' NOT NULL,
-    CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
+    mode VARCHAR(16) DEFAULT 'RUNNING' NOT NULL,
+    mode_since TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id),
+    CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode IN ('RUNNING', 'STANDBY', 'DRAINING'))
 )
  WITH (fillfactor = 50);
 
