@@ -71,7 +71,7 @@ class Target:
         """
         if URL not in self.values:
             raise SettingsError(
-                f"no database is selected: give --url, set {environment_variable(URL)}, or write url = \"...\" in a"
+                f'no database is selected: give --url, set {environment_variable(URL)}, or write url = "..." in a'
                 f" file {CONFIG_FILE} in this directory or above it"
             )
         return str(self.values[URL])
