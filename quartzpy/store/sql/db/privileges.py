@@ -53,6 +53,8 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     # An action on many subjects updates its row as it proceeds; only nodes delete old rows.
     "qrtz_audit": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT", "UPDATE"), Use.READER: _READ},
 }
+VIEW: Mapping[Use, tuple[str, ...]] = {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ}
+"""The privileges on each view. Nothing checks them, because the scheduler reads no view."""
 SEQUENCES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_fire_ids": {Use.NODE: ("USAGE",), Use.CLIENT: ("USAGE",), Use.READER: ()},
     "qrtz_epochs": {Use.NODE: ("USAGE",), Use.CLIENT: (), Use.READER: ()},
