@@ -74,7 +74,7 @@ def _last_line(error: str | None) -> str | None:
 @shared_options
 def triggers(target: Target, limit: int, json_output: bool) -> None:
     """List triggers with their schedules, states and fire times."""
-    from quartzpy.cli.schedules import schedule_text, zone_text
+    from quartzpy.operations.schedules import schedule_text, zone_text
 
     columns = (
         *("trigger", "job", "kind", "schedule", "zone", "calendar", "state"),
@@ -127,7 +127,7 @@ def _overdue(scheduler: Scheduler, records: Sequence[TriggerRecord]) -> str | No
 
 
 def _in_words(now: datetime, since: datetime) -> str:
-    from quartzpy.cli.schedules import short
+    from quartzpy.operations.schedules import short
 
     return short(timedelta(seconds=int((now - since).total_seconds())))
 

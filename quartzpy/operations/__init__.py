@@ -1,0 +1,37 @@
+"""What operators read and do: the models behind the command line, the web page and the JSON API."""
+
+from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
+from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.incidents import Incident, Remedy
+from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
+from quartzpy.operations.operations import Operations
+from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.schedules import PlannedTime
+from quartzpy.operations.triggers import TriggerSummary, TriggerView
+
+__all__ = [
+    "Actor",
+    "Cluster",
+    "Difference",
+    "ExecutionSummary",
+    "ExecutionView",
+    "Incident",
+    "JobSummary",
+    "JobView",
+    "LateTrigger",
+    "MinuteLateness",
+    "MinuteThroughput",
+    "MisfireView",
+    "NodeState",
+    "NodeView",
+    "Operations",
+    "Overview",
+    "PlannedRun",
+    "PlannedTime",
+    "Remedy",
+    "Role",
+    "RunningView",
+    "TriggerSummary",
+    "TriggerView",
+]

@@ -6,9 +6,12 @@ import json
 import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from quartzpy.keys import Key
+from quartzpy.scheduling.paging import Page
 from quartzpy.texts import visible
 
 READABLE = 20
@@ -88,6 +91,34 @@ def as_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def json_line(event: Mapping[str, Any]) -> str:
     return json.dumps(event, default=json_value)
+
+
+def to_json(model: Any) -> Any:
+    """Convert a read model to values that JSON supports: the form of `--json` and of the JSON API.
+
+    Instants become ISO 8601 text in UTC, spans become seconds, keys become {"group": ..., "name": ...}, and pages
+    become {"items": [...], "next_cursor": ...}.
+    """
+    match model:
+        case None | bool() | int() | float():
+            return model
+        case str():
+            return str(model)
+        case Key():
+            return {"group": model.group, "name": model.name}
+        case datetime():
+            return model.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case timedelta():
+            return model.total_seconds()
+        case Page():
+            return {"items": [to_json(one) for one in model], "next_cursor": model.next_cursor}
+        case Mapping():
+            return {str(key): to_json(value) for key, value in model.items()}
+        case list() | tuple() | set() | frozenset():
+            return [to_json(one) for one in model]
+    if is_dataclass(model) and not isinstance(model, type):
+        return {one.name: to_json(getattr(model, one.name)) for one in fields(model)}
+    return str(model)
 
 
 def json_value(value: Any) -> Any:

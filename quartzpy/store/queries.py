@@ -48,6 +48,8 @@ class JobQuery:
     """A part of the name; upper and lower case differ."""
     job_type: str | None = None
     mode: JobMode | None = None
+    job_key: JobKey | None = None
+    """The key of the only job."""
 
     @property
     def shape(self) -> Shape:

@@ -15,8 +15,8 @@ from quartzpy import (
     RecurrenceTrigger,
     SimpleTrigger,
 )
-from quartzpy.cli.schedules import schedule_text, short, zone_text
 from quartzpy.operations.render import local_zone, table
+from quartzpy.operations.schedules import schedule_text, short, zone_text
 from quartzpy.triggers.trigger import Trigger
 
 COLUMNS = ("name", "state", "note", "error")

@@ -40,7 +40,8 @@ def jobs(tables: Tables, query: JobQuery, limit: int | None, after: Position | N
 
 def _job_matches(row: JobRow, query: JobQuery) -> bool:
     return (
-        _in_group(row.key, query.group)
+        query.job_key in (None, row.key)
+        and _in_group(row.key, query.group)
         and _contains(row.key, query.contains)
         and query.job_type in (None, row.job_type)
         and query.mode in (None, row.mode)

@@ -164,6 +164,7 @@ def _literals(names: Iterable[str]) -> str:
 
 def jobs_text(query: JobQuery, after: Position | None) -> str:
     conditions = [
+        query.job_key and "job_group = %(job_group)s AND job_name = %(job_name)s",
         _group(query.group, "job_group"),
         query.contains and _CONTAINS.format(column="job_name"),
         query.job_type and "job_type = %(job_type)s",
@@ -176,6 +177,8 @@ def jobs_text(query: JobQuery, after: Position | None) -> str:
 def _values_of_jobs(query: JobQuery, after: Position | None) -> dict[str, Any]:
     group, name = after or (None, None)
     return {
+        "job_group": query.job_key and query.job_key.group,
+        "job_name": query.job_key and query.job_key.name,
         "group": _value(query.group),
         "contains": query.contains,
         "job_type": query.job_type,

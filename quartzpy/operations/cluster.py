@@ -1,0 +1,142 @@
+"""The nodes of the cluster, judged by the predicate by which they recover each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from quartzpy.operations.source import Source
+from quartzpy.store.records import NodeRecord, RunningRecord
+
+
+class NodeState(StrEnum):
+    """The state of a node, by the age of its last check-in."""
+
+    ALIVE = "alive"
+    LATE = "late"
+    """It has missed two check-ins."""
+    DEAD = "dead"
+    """Its last check-in is older than its failure window: the other nodes recover its work."""
+
+
+def state_of(node: NodeRecord, now: datetime) -> NodeState:
+    """Return the state of a node. The other nodes also watch a silent one for its window before they recover it."""
+    age = now - node.last_checkin
+    if age > node.failure_window:
+        return NodeState.DEAD
+    return NodeState.LATE if age > 2 * node.checkin_interval else NodeState.ALIVE
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node of the cluster."""
+
+    node: str
+    """Its instance id."""
+    state: NodeState
+    mode: str
+    """"running"; "standby" and "draining" if an operator has asked for it."""
+    host: str
+    pid: int
+    epoch: int
+    """Increases with each start of a node."""
+    version: str | None
+    """The release of quartzpy; None if the node has not published it yet."""
+    started_at: datetime
+    last_checkin: datetime
+    checkin_age: timedelta
+    checkin_interval: timedelta
+    failure_window: timedelta
+    clock_ahead: timedelta | None
+    """How far its clock is ahead of the store's; negative if it is behind."""
+    claimed: int
+    executing: int
+    workers: int
+    """The number of workers of all its executors."""
+    load: float | None
+    """The busy workers as a fraction of all, from 0 to 1; None if it has none."""
+    executors: Mapping[str, int]
+    """The number of workers by executor."""
+    labels: tuple[str, ...]
+    group_limits: Mapping[str, int]
+    """Its limits of execution groups."""
+    job_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting or fact in which the nodes differ, though it should be the same on all of them."""
+
+    subject: str
+    values: Mapping[str, tuple[str, ...]]
+    """The nodes that have it, by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The nodes of the cluster, sorted by instance id, and the settings in which they differ."""
+
+    now: datetime
+    nodes: tuple[NodeView, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def alive(self) -> int:
+        """The number of nodes that are alive."""
+        return sum(node.state is NodeState.ALIVE for node in self.nodes)
+
+
+def cluster(source: Source) -> Cluster:
+    store = source.store
+    answer = store.list_nodes()
+    return of_records(answer.now, answer.nodes, store.list_running())
+
+
+def of_records(now: datetime, nodes: Sequence[NodeRecord], running: Sequence[RunningRecord]) -> Cluster:
+    """Return the cluster that these records describe."""
+    busy = Counter((row.instance_id, row.state) for row in running)
+    return Cluster(now, tuple(_node(node, now, busy) for node in nodes), _differences(nodes))
+
+
+def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int]) -> NodeView:
+    can = node.capabilities
+    workers = sum(can.workers.values())
+    executing = busy.get((node.instance_id, "EXECUTING"), 0)
+    return NodeView(
+        node=node.instance_id,
+        state=state_of(node, now),
+        mode="running",
+        host=node.host,
+        pid=node.pid,
+        epoch=node.epoch,
+        version=None,
+        started_at=node.started_at,
+        last_checkin=node.last_checkin,
+        checkin_age=max(timedelta(), now - node.last_checkin),
+        checkin_interval=node.checkin_interval,
+        failure_window=node.failure_window,
+        clock_ahead=None,
+        claimed=busy.get((node.instance_id, "ACQUIRED"), 0),
+        executing=executing,
+        workers=workers,
+        load=min(1.0, executing / workers) if workers else None,
+        executors=dict(can.workers),
+        labels=tuple(sorted(can.labels)),
+        group_limits=dict(can.groups),
+        job_types=tuple(sorted(can.job_types)),
+    )
+
+
+def _differences(nodes: Sequence[NodeRecord]) -> tuple[Difference, ...]:
+    found = []
+    for subject in ("checkin_interval", "failure_window"):
+        values: dict[str, tuple[str, ...]] = {}
+        for node in nodes:
+            value = str(getattr(node, subject))
+            values[value] = (*values.get(value, ()), node.instance_id)
+        if len(values) > 1:
+            found.append(Difference(subject, values))
+    return tuple(found)

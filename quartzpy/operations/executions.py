@@ -1,0 +1,288 @@
+"""Executions: what ran, what runs now, and why it took as long as it did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.errors import ExecutionNotFoundError
+from quartzpy.job_data import decode, decode_value
+from quartzpy.keys import RECOVERING_JOBS, RETRYING_JOBS, JobKey, TriggerKey
+from quartzpy.operations.source import Source, attempt, last_line
+from quartzpy.states import ExecutionState, Outcome
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import ExecutionQuery
+from quartzpy.store.records import ExecutionRecord, MisfireRecord, RunningRecord
+
+MOST_ATTEMPTS = 50
+"""The largest number of attempts that are shown of one execution."""
+_REPEATED = re.compile(r"(?:retry_\d+|recover_.*)_(\d{1,19})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSummary:
+    """An execution at any stage, as a row of a list. A value that is not known yet is None."""
+
+    fire_id: int | None
+    state: ExecutionState
+    trigger: TriggerKey
+    job: JobKey
+    job_type: str
+    node: str | None
+    attempt: int
+    scheduled_fire_time: datetime
+    fire_time: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    retry_at: datetime | None
+    """The instant of the next attempt, if the execution failed and is retried."""
+    waited: timedelta | None
+    """The time from the scheduled instant to the fire, in which no node had fired the trigger."""
+    queued: timedelta | None
+    """The time from the fire to the start of the job, in which the node's workers were busy."""
+    ran: timedelta | None
+    """The time from the start of the job to its end."""
+    error: str | None
+    """The last line of the traceback."""
+    recovering: bool = False
+    """True if the execution repeats one whose node died."""
+
+
+def summary(record: ExecutionRecord) -> ExecutionSummary:
+    return ExecutionSummary(
+        fire_id=record.fire_id,
+        state=record.state,
+        trigger=record.trigger_key,
+        job=record.job_key,
+        job_type=record.job_type,
+        node=record.instance_id,
+        attempt=record.attempt,
+        scheduled_fire_time=record.scheduled_fire_time,
+        fire_time=record.fire_time,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        retry_at=record.retry_at,
+        waited=_span(record.scheduled_fire_time, record.fire_time),
+        queued=_span(record.fire_time, record.started_at),
+        ran=_span(record.started_at, record.ended_at),
+        error=last_line(record.error),
+        recovering=record.recovering,
+    )
+
+
+def _span(since: datetime | None, until: datetime | None) -> timedelta | None:
+    # The clocks of the database and of the node may differ a little, and a trigger may fire a moment early.
+    return None if since is None or until is None else max(timedelta(), until - since)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningView:
+    """A claim or a running execution."""
+
+    fire_id: int
+    state: ExecutionState
+    """ENQUEUED for a claim, PROCESSING for a running execution."""
+    trigger: TriggerKey
+    job: JobKey
+    node: str
+    attempt: int
+    scheduled_fire_time: datetime
+    fire_time: datetime | None
+    """None while it is only claimed."""
+    elapsed: timedelta | None
+    """The time since the fire; None while it is only claimed."""
+    cancel_requested: bool
+    progress: float | None
+    progress_message: str | None
+    recovering: bool
+
+
+def running_view(record: RunningRecord, now: datetime) -> RunningView:
+    fired = record.state == "EXECUTING"
+    return RunningView(
+        fire_id=record.fire_id,
+        state=ExecutionState.PROCESSING if fired else ExecutionState.ENQUEUED,
+        trigger=record.trigger_key,
+        job=record.job_key,
+        node=record.instance_id,
+        attempt=record.attempt,
+        scheduled_fire_time=record.scheduled_fire_time,
+        fire_time=record.fire_time if fired else None,
+        elapsed=max(timedelta(), now - record.fire_time) if fired else None,
+        cancel_requested=record.cancel_requested,
+        progress=record.progress,
+        progress_message=record.progress_message,
+        recovering=record.recovering,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionView:
+    """One execution with all that is known about it."""
+
+    execution: ExecutionSummary
+    traceback: str | None
+    log: str | None
+    """The captured log lines; they are stored when the execution ends."""
+    data: Mapping[str, Any]
+    """The trigger's data at the fire, with secrets hidden."""
+    result: Any
+    """The return value of the job, with secrets hidden."""
+    elapsed: timedelta | None
+    """The time since the fire of an execution that is still running."""
+    cancel_requested: bool
+    progress: float | None
+    progress_message: str | None
+    attempts: tuple[ExecutionSummary, ...]
+    """All attempts that are known of the same fire, retries and recoveries included, in order."""
+    why: tuple[str, ...]
+    """Sentences that explain the state of the execution and where its time went."""
+    unreadable: str | None = None
+
+
+def view(source: Source, fire_id: int) -> ExecutionView:
+    store = source.store
+    record = store.execution(fire_id)
+    if record is None:
+        raise ExecutionNotFoundError(f"execution {fire_id} is not known, or no longer in the history")
+    now = store.now()
+    running = next((row for row in store.list_running() if row.fire_id == fire_id), None)
+    data, bad_data = attempt(lambda: decode(record.trigger_data_text))
+    result, bad_result = attempt(lambda: None if record.result_text is None else decode_value(record.result_text))
+    elapsed = None
+    if record.state is ExecutionState.PROCESSING and record.fire_time is not None:
+        elapsed = max(timedelta(), now - record.fire_time)
+    return ExecutionView(
+        execution=summary(record),
+        traceback=record.error,
+        log=record.log_text,
+        data=source.shown(data),
+        result=source.redaction.of(result),
+        elapsed=elapsed,
+        cancel_requested=running is not None and running.cancel_requested,
+        progress=None if running is None else running.progress,
+        progress_message=None if running is None else running.progress_message,
+        attempts=tuple(map(summary, _attempts(store, record))),
+        why=tuple(_why(record, elapsed)),
+        unreadable=bad_data or bad_result,
+    )
+
+
+def _attempts(store: JobStore, record: ExecutionRecord) -> list[ExecutionRecord]:
+    """Return the attempts before and after an execution, itself included, in order.
+
+    The trigger of a retry or a recovery is named after the execution that it repeats, so each step is one look-up.
+    """
+    chain = [record]
+    while len(chain) < MOST_ATTEMPTS and (before := _repeated(store, chain[0])) is not None:
+        chain.insert(0, before)
+    while len(chain) < MOST_ATTEMPTS and (after := _repetition(store, chain[-1])) is not None:
+        chain.append(after)
+    return chain
+
+
+def _repeated(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
+    if record.trigger_key.group not in (RETRYING_JOBS, RECOVERING_JOBS):
+        return None
+    found = _REPEATED.fullmatch(record.trigger_key.name)
+    return None if found is None else store.execution(int(found[1]))
+
+
+def _repetition(store: JobStore, record: ExecutionRecord) -> ExecutionRecord | None:
+    if record.retry_at is not None:
+        key = TriggerKey(f"retry_{record.attempt}_{record.fire_id}", RETRYING_JOBS)
+    elif record.outcome is Outcome.TERMINATED and record.instance_id is not None:
+        key = TriggerKey(f"recover_{record.instance_id[:150]}_{record.fire_id}", RECOVERING_JOBS)
+    else:
+        return None
+    query = ExecutionQuery(states=frozenset(ExecutionState), trigger_key=key)
+    return next(iter(store.find_executions(query, 1)), None)
+
+
+def _why(record: ExecutionRecord, elapsed: timedelta | None) -> list[str]:
+    said = []
+    waited = _span(record.scheduled_fire_time, record.fire_time)
+    queued = _span(record.fire_time, record.started_at)
+    ran = _span(record.started_at, record.ended_at)
+    node = record.instance_id
+    match record.state:
+        case ExecutionState.SCHEDULED:
+            said.append("It has not been fired yet.")
+        case ExecutionState.ENQUEUED:
+            said.append(f"Node {node} has claimed it, and fires it at its scheduled instant.")
+        case ExecutionState.PROCESSING:
+            said.append(f"Node {node} fired it {_seconds(elapsed)} ago, and it has not ended.")
+        case ExecutionState.FAILED:
+            said.append(f"It failed: {last_line(record.error) or 'no error was recorded'}.")
+            said.append(
+                f"The next attempt is at {record.retry_at.isoformat()}."
+                if record.retry_at
+                else "No retry follows: its retry policy is exhausted, or it has none."
+            )
+        case ExecutionState.TERMINATED:
+            said.append(f"Node {node} was shut down or died before it ended.")
+        case ExecutionState.SKIPPED:
+            said.append("It did not run: its job was at its limit, or a listener vetoed it.")
+        case ExecutionState.CANCELLED:
+            said.append("It was asked to stop, and stopped.")
+        case ExecutionState.SNOOZED:
+            at = "" if record.retry_at is None else f" It continues at {record.retry_at.isoformat()}."
+            said.append(f"The job asked to run again later.{at}")
+        case ExecutionState.SUCCEEDED:
+            said.append("It succeeded.")
+    if waited is not None and waited >= timedelta(seconds=1):
+        said.append(f"It was fired {_seconds(waited)} after its scheduled instant.")
+    if queued is not None and queued >= timedelta(seconds=1):
+        said.append(f"It then waited {_seconds(queued)} for a worker of node {node}.")
+    if ran is not None:
+        said.append(f"It ran for {_seconds(ran)}.")
+    return said
+
+
+def _seconds(span: timedelta | None) -> str:
+    return "an unknown time" if span is None else f"{span.total_seconds():.3g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class MisfireView:
+    """A misfire that was handled: a fire that no node made in time."""
+
+    misfire_id: int
+    trigger: TriggerKey
+    job: JobKey
+    node: str
+    handled_at: datetime
+    scheduled_fire_time: datetime
+    late: timedelta
+    """The time from the scheduled instant to its handling."""
+    instruction: str
+    """The misfire instruction of the trigger."""
+    action: str
+    """The result of the instruction; see `MisfireAction`."""
+    missed: tuple[datetime, ...] = field(default=())
+    """The fire times without a run of their own."""
+    has_more: bool = False
+    """True if more fire times were missed than `missed` holds."""
+    caught_up: int = 0
+    next_fire_time: datetime | None = None
+
+
+def misfire_view(record: MisfireRecord) -> MisfireView:
+    return MisfireView(
+        misfire_id=record.misfire_id,
+        trigger=record.trigger_key,
+        job=record.job_key,
+        node=record.instance_id,
+        handled_at=record.handled_at,
+        scheduled_fire_time=record.scheduled_fire_time,
+        late=record.handled_at - record.scheduled_fire_time,
+        instruction=record.misfire,
+        action=record.action,
+        missed=record.missed,
+        has_more=record.has_more,
+        caught_up=record.caught_up,
+        next_fire_time=record.next_fire_time,
+    )

@@ -1,0 +1,175 @@
+"""Jobs: their rules, their triggers, and how their last runs went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.jobs.continuation import as_continuations
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
+from quartzpy.operations.executions import summary as execution_summary
+from quartzpy.operations.schedules import short
+from quartzpy.operations.source import Source, attempt
+from quartzpy.operations.triggers import TriggerSummary, next_times_of
+from quartzpy.operations.triggers import summary as trigger_summary
+from quartzpy.states import JobMode, TriggerState
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import ExecutionQuery, JobQuery, TriggerOrder, TriggerQuery
+from quartzpy.store.records import ExecutionRecord, JobRecord, TriggerRecord
+
+MOST_TRIGGERS = 100
+"""The largest number of triggers that the view of a job shows."""
+LAST_RUNS = 60
+NEXT_RUNS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job, as a row of a list."""
+
+    key: JobKey
+    display_name: str | None
+    job_type: str
+    mode: JobMode
+    trigger_count: int
+    next_fire_time: datetime | None
+    previous_fire_time: datetime | None
+    description: str | None = None
+    durable: bool | None = None
+    max_concurrent: int | None = None
+    requests_recovery: bool | None = None
+    timeout: timedelta | None = None
+    unreadable: str | None = None
+    """The reason why this process cannot decode the job; None if it can."""
+
+
+def summary(record: JobRecord) -> JobSummary:
+    job, problem = attempt(lambda: record.job)
+    return JobSummary(
+        key=record.key,
+        display_name=record.display_name,
+        job_type=record.job_type,
+        mode=record.mode,
+        trigger_count=record.trigger_count,
+        next_fire_time=record.next_fire_time,
+        previous_fire_time=record.previous_fire_time,
+        description=None if job is None else job.description,
+        durable=None if job is None else job.durable,
+        max_concurrent=None if job is None else job.max_concurrent,
+        requests_recovery=None if job is None else job.requests_recovery,
+        timeout=None if job is None else job.timeout,
+        unreadable=problem,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A fire that is to come."""
+
+    at: datetime
+    trigger: TriggerKey
+    job: JobKey
+    local: str
+    """The wall-clock time in the zone of the schedule."""
+    zone: str
+    clock_change: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job with all that is known about it."""
+
+    job: JobSummary
+    overlap_policy: str | None
+    concurrency_key: str | None
+    rate_limit: str | None
+    retry: str | None
+    """The retry policy in words."""
+    pause_after_failures: int | None
+    persist_data: bool | None
+    capture_logs: str | None
+    executor: str | None
+    execution_group: str | None
+    requires: tuple[str, ...]
+    continuations: tuple[JobKey, ...]
+    """The jobs that run after this one."""
+    data: Mapping[str, Any]
+    """The job's data, with secrets hidden."""
+    triggers: tuple[TriggerSummary, ...]
+    """Its triggers, at most the first 100 by key; `job.trigger_count` counts all of them."""
+    next_runs: tuple[PlannedRun, ...]
+    running: tuple[RunningView, ...]
+    last_runs: tuple[ExecutionSummary, ...]
+    """Its last executions, the latest first."""
+    outcomes: Mapping[str, int]
+    """The number of `last_runs` by outcome."""
+
+
+def view(source: Source, key: JobKey) -> JobView:
+    store = source.store
+    record = next(iter(store.find_jobs(JobQuery(job_key=key), 1)), None)
+    if record is None:
+        raise source.scheduler._no_job(key)
+    job, _ = attempt(lambda: record.job)
+    now = store.now()
+    triggers = store.find_triggers(TriggerQuery(job_key=key), MOST_TRIGGERS)
+    last = last_runs(store, key, LAST_RUNS)
+    return JobView(
+        job=summary(record),
+        **_rules(job),
+        data=source.shown(_mapping(job)),
+        triggers=tuple(trigger_summary(one, now) for one in triggers),
+        next_runs=tuple(_next_runs(store, key, now)),
+        running=tuple(running_view(row, now) for row in store.list_running() if row.job_key == key),
+        last_runs=tuple(map(execution_summary, last)),
+        outcomes=dict(Counter(str(one.state) for one in last)),
+    )
+
+
+def _mapping(job: JobDetail | None) -> dict[str, Any]:
+    found, _ = attempt(lambda: {} if job is None else dict(job.data or {}))
+    return found or {}
+
+
+def _rules(job: JobDetail | None) -> dict[str, Any]:
+    if job is None:
+        names = ("overlap_policy", "concurrency_key", "rate_limit", "retry", "pause_after_failures", "persist_data")
+        unknown = dict.fromkeys((*names, "capture_logs", "executor", "execution_group"))
+        return {**unknown, "requires": (), "continuations": ()}
+    retry = job.retry
+    return {
+        "overlap_policy": str(job.overlap_policy),
+        "concurrency_key": job.concurrency_key,
+        "rate_limit": None if job.rate_limit is None else str(job.rate_limit),
+        "retry": None if retry is None else f"{retry.attempts} attempts, the second after {short(retry.delay)}",
+        "pause_after_failures": job.pause_after_failures,
+        "persist_data": job.persist_data,
+        "capture_logs": job.capture_logs,
+        "executor": job.executor,
+        "execution_group": job.execution_group,
+        "requires": tuple(job.requires),
+        "continuations": tuple(one.key for one in as_continuations(job.continuations)),
+    }
+
+
+def last_runs(store: JobStore, key: JobKey, limit: int) -> list[ExecutionRecord]:
+    return store.find_executions(ExecutionQuery(job_key=key), limit)
+
+
+def _next_runs(store: JobStore, key: JobKey, now: datetime) -> list[PlannedRun]:
+    query = TriggerQuery(job_key=key, states=frozenset({TriggerState.WAITING}), order=TriggerOrder.NEXT_FIRE_TIME)
+    runs = [run for record in store.find_triggers(query, NEXT_RUNS) for run in runs_of(store, record, NEXT_RUNS, now)]
+    return sorted(runs, key=lambda run: (run.at, run.trigger))[:NEXT_RUNS]
+
+
+def runs_of(store: JobStore, record: TriggerRecord, count: int, now: datetime) -> list[PlannedRun]:
+    """Return the next runs by one trigger."""
+    return [
+        PlannedRun(one.at, record.key, record.job_key, one.local, one.zone, one.clock_change)
+        for one in next_times_of(store, record, count, now)
+    ]

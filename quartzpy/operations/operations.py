@@ -1,0 +1,170 @@
+"""`Operations`: what operators read of a scheduler, for the command line, the web page, the JSON API and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.errors import InvalidValueError
+from quartzpy.instants import as_instant
+from quartzpy.keys import JobKey, TriggerKey, checked_key
+from quartzpy.operations import cluster, executions, jobs, overview, triggers
+from quartzpy.operations.actor import Actor, local_user
+from quartzpy.operations.cluster import Cluster
+from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
+from quartzpy.operations.overview import Overview
+from quartzpy.operations.redaction import SECRETS, Redaction
+from quartzpy.operations.source import Source, page_of
+from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
+from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
+from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
+
+MOST_UPCOMING = 1000
+
+
+class Operations:
+    """The read models of a scheduler for operators.
+
+    The scheduler need not be started: one that is not is a client of the cluster. Each method reads the store anew, and
+    returns frozen values with instants in UTC. A row that this process cannot decode is returned with the reason in
+    `unreadable`, and never prevents the others from being shown.
+    """
+
+    def __init__(
+        self,
+        scheduler: BaseScheduler,
+        *,
+        actor: Actor | None = None,
+        redact: Sequence[str] = SECRETS,
+        read_only: bool = False,
+    ) -> None:
+        """Describe the operations of `actor` on a scheduler.
+
+        Args:
+            scheduler: the scheduler; its store may be of any kind.
+            actor: who operates it. By default the user of this process, as an administrator.
+            redact: patterns of keys ("*token*") whose values in job data are hidden.
+            read_only: refuse all actions.
+        """
+        self._scheduler = scheduler
+        self.actor = actor or local_user()
+        self.read_only = read_only
+        self._redact = tuple(redact)
+        self._source = Source(scheduler, Redaction(self._redact))
+
+    @property
+    def scheduler(self) -> BaseScheduler:
+        """The scheduler."""
+        return self._scheduler
+
+    def acting_as(self, actor: Actor) -> Operations:
+        """Return the same operations for another actor."""
+        return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only)
+
+    def now(self) -> datetime:
+        """Return the time of the store, by which everything is decided."""
+        return self._source.store.now()
+
+    def overview(self) -> Overview:
+        """Return the state of the whole cluster: what runs, what is late and why, what failed, and what comes next."""
+        return overview.overview(self._source)
+
+    def jobs(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[JobSummary]:
+        """Return a page of jobs, by key. The filters are those of `Scheduler.jobs`.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        return page_of(self._scheduler.jobs(**filters).page(limit, after), jobs.summary)
+
+    def job(self, key: JobKey | str) -> JobView:
+        """Return one job with its triggers, next runs and last runs.
+
+        Raises:
+            JobNotFoundError: the job is not stored.
+        """
+        return jobs.view(self._source, checked_key(key, JobKey))
+
+    def triggers(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[TriggerSummary]:
+        """Return a page of triggers. The filters and orders are those of `Scheduler.triggers`.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        now = self.now()
+        page = self._scheduler.triggers(**filters).page(limit, after)
+        return page_of(page, lambda record: triggers.summary(record, now))
+
+    def trigger(self, key: TriggerKey | str, *, next_times: int = NEXT_TIMES) -> TriggerView:
+        """Return one trigger with its next fire times, its last executions, and why it does not fire.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored.
+        """
+        return triggers.view(self._source, checked_key(key, TriggerKey), next_times=next_times)
+
+    def why(self, key: TriggerKey | str) -> tuple[str, ...]:
+        """Explain why a trigger has not fired, or when it will; see `Scheduler.why`.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored, and the history has no execution of it.
+        """
+        return tuple(triggers.why(self._source, checked_key(key, TriggerKey)))
+
+    def executions(
+        self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any
+    ) -> Page[ExecutionSummary]:
+        """Return a page of executions, the latest first. The filters are those of `Scheduler.executions`.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        return page_of(self._scheduler.executions(**filters).page(limit, after), executions.summary)
+
+    def execution(self, fire_id: FireRef) -> ExecutionView:
+        """Return one execution with its times, attempts, error, log lines and progress.
+
+        Raises:
+            ExecutionNotFoundError: the execution is not known, or no longer in the history.
+            InvalidValueError: no execution can have this id.
+        """
+        return executions.view(self._source, checked_fire_id(fire_id))
+
+    def misfires(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[MisfireView]:
+        """Return a page of misfires, the latest first. The filters are those of `Scheduler.misfires`.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        return page_of(self._scheduler.misfires(**filters).page(limit, after), executions.misfire_view)
+
+    def running(self) -> tuple[RunningView, ...]:
+        """Return the claims and the running executions of the whole cluster, by fire time."""
+        now = self.now()
+        return tuple(executions.running_view(record, now) for record in self._source.store.list_running())
+
+    def upcoming(self, *, until: datetime | timedelta | None = None, limit: int = DEFAULT_LIMIT) -> list[PlannedRun]:
+        """Return the fires that are to come, several of one trigger included, the soonest first.
+
+        Args:
+            until: an instant, or a span from now; by default one hour.
+            limit: the largest number of fires.
+
+        Raises:
+            InvalidValueError: `until` is not an instant with a time zone or a span, or the limit is not from 1 to 1000.
+        """
+        if type(limit) is not int or not 1 <= limit <= MOST_UPCOMING:
+            raise InvalidValueError(f"limit: must be a whole number from 1 to {MOST_UPCOMING} (got {limit!r})")
+        now = self.now()
+        if until is None or isinstance(until, timedelta):
+            end = now + (until or overview.HORIZON)
+        else:
+            end = as_instant(until, "until", InvalidValueError)
+        return overview.agenda(self._source.store, now, end, limit)
+
+    def cluster(self) -> Cluster:
+        """Return the nodes, judged by the predicate by which they recover each other, and how they differ."""
+        return cluster.cluster(self._source)

@@ -1,0 +1,72 @@
+"""The scheduler that the read models describe, and the helpers that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from quartzpy.config.config import SchedulerConfig
+from quartzpy.operations.redaction import Redaction
+from quartzpy.scheduling.paging import Page
+from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.store.protocol import JobStore
+from quartzpy.texts import reason
+
+_T = TypeVar("_T")
+_Record = TypeVar("_Record")
+_View = TypeVar("_View")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A scheduler, which need not be started, and the rules by which its data is shown."""
+
+    scheduler: BaseScheduler
+    redaction: Redaction
+
+    @property
+    def store(self) -> JobStore:
+        # The read models use queries that are not among the scheduler's verbs.
+        return self.scheduler._usable_store()
+
+    @property
+    def config(self) -> SchedulerConfig:
+        return self.scheduler.config
+
+    def shown(self, data: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return job data with its secrets hidden."""
+        redacted: dict[str, Any] = self.redaction.of(data or {})
+        return redacted
+
+
+def unreadable(error: Exception) -> str:
+    """Return the text that replaces a value which this process cannot decode."""
+    return f"unreadable: {reason(error)}"
+
+
+def attempt(read: Callable[[], _T]) -> tuple[_T | None, str | None]:
+    """Return the value that `read` returns, or the reason why it cannot be read.
+
+    A row may have been written by another release or by hand: such a row must never prevent the others from being
+    shown.
+    """
+    try:
+        return read(), None
+    except Exception as error:
+        return None, unreadable(error)
+
+
+def page_of(page: Page[_Record], view: Callable[[_Record], _View]) -> Page[_View]:
+    """Return a page of views of a page of records."""
+    return Page([view(record) for record in page], page.next_cursor)
+
+
+def last_line(error: str | None) -> str | None:
+    """Return the last line of a traceback, which has the error itself."""
+    return None if error is None else error.strip().rpartition("\n")[2]
+
+
+def all_of(views: Iterable[_View | None]) -> tuple[_View, ...]:
+    """Return the views that are not None."""
+    return tuple(view for view in views if view is not None)

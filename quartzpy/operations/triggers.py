@@ -1,0 +1,186 @@
+"""Triggers: their states, schedules and fire times, and why they do not fire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.executions import ExecutionSummary, MisfireView, misfire_view
+from quartzpy.operations.executions import summary as execution_summary
+from quartzpy.operations.schedules import PlannedTime, in_words, planned, schedule_text, zone_text
+from quartzpy.operations.source import Source, attempt, last_line, unreadable
+from quartzpy.states import PublicState, TriggerState
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import ExecutionQuery, MisfireQuery
+from quartzpy.store.records import ExecutionRecord, TriggerRecord
+from quartzpy.triggers.trigger import Trigger
+
+OVERDUE = timedelta(seconds=10)
+"""The delay after its fire time from which a waiting trigger counts as late."""
+NEXT_TIMES = 10
+LAST_EXECUTIONS = 20
+LAST_MISFIRES = 10
+_NO_FIRE = (TriggerState.ERROR, TriggerState.COMPLETE)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSummary:
+    """A trigger, as a row of a list."""
+
+    key: TriggerKey
+    job: JobKey
+    job_type: str
+    kind: str
+    state: TriggerState
+    public_state: PublicState
+    """The state in Quartz's terms."""
+    schedule: str
+    """The schedule in its own notation: "0 0 2 ? * MON-FRI". `unreadable` says why it could not be read."""
+    words: str
+    """The schedule in words: "at 02:00, Monday to Friday"."""
+    zone: str | None
+    """The time zone of the schedule; None if the schedule does not depend on one."""
+    calendar: str | None
+    priority: int
+    description: str | None
+    misfire: str | None
+    """The misfire instruction."""
+    next_fire_time: datetime | None
+    previous_fire_time: datetime | None
+    times_triggered: int
+    late: timedelta | None
+    """How long a waiting trigger has been due, if that is more than 10 seconds; None otherwise."""
+    error: str | None
+    """The last line of the reason why the trigger is in ERROR."""
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    unreadable: str | None = None
+    """The reason why this process cannot decode the trigger; None if it can."""
+
+
+def summary(record: TriggerRecord, now: datetime) -> TriggerSummary:
+    trigger, problem = attempt(lambda: record.trigger)
+    return TriggerSummary(
+        key=record.key,
+        job=record.job_key,
+        job_type=record.job_type,
+        kind=record.kind,
+        state=record.state,
+        public_state=record.public_state,
+        schedule=problem or "" if trigger is None else schedule_text(trigger),
+        words=problem or "" if trigger is None else in_words(trigger),
+        zone=None if trigger is None else zone_text(trigger),
+        calendar=record.calendar,
+        priority=record.priority,
+        description=record.description,
+        misfire=None if trigger is None else trigger.misfire,
+        next_fire_time=record.next_fire_time,
+        previous_fire_time=record.previous_fire_time,
+        times_triggered=record.times_triggered,
+        late=late_by(record, now),
+        error=last_line(record.error),
+        paused_at=record.paused_at,
+        paused_by=record.paused_by,
+        pause_reason=record.pause_reason,
+        unreadable=problem,
+    )
+
+
+def late_by(record: TriggerRecord, now: datetime) -> timedelta | None:
+    """Return how long a waiting trigger has been due; None if it is not late. A rate limit makes no trigger late."""
+    at = record.next_fire_time
+    if record.state is not TriggerState.WAITING or at is None:
+        return None
+    late = now - max(at, record.rate_limited_until or at)
+    return late if late > OVERDUE else None
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerView:
+    """One trigger with all that is known about it."""
+
+    trigger: TriggerSummary
+    job_display_name: str | None
+    start_time: datetime | None
+    end_time: datetime | None
+    misfire_threshold: timedelta | None
+    rate_limited_until: datetime | None
+    catch_up_until: datetime | None
+    definition: Mapping[str, Any]
+    """The values of the schedule as they are stored."""
+    data: Mapping[str, Any]
+    """The trigger's data, with secrets hidden."""
+    error: str | None
+    """The whole reason why the trigger is in ERROR."""
+    next_times: tuple[PlannedTime, ...]
+    why: tuple[str, ...]
+    last_executions: tuple[ExecutionSummary, ...]
+    misfires: tuple[MisfireView, ...]
+
+
+def view(source: Source, key: TriggerKey, *, next_times: int = NEXT_TIMES) -> TriggerView:
+    store = source.store
+    record = store.trigger(key)
+    if record is None:
+        raise source.scheduler._no_trigger(key)
+    now = store.now()
+    trigger, _ = attempt(lambda: record.trigger)
+    job, _ = attempt(lambda: store.job(record.job_key))
+    data, _ = attempt(lambda: dict(trigger.data or {}) if trigger is not None else {})
+    return TriggerView(
+        trigger=summary(record, now),
+        job_display_name=None if job is None else job.display_name,
+        start_time=None if trigger is None else trigger.start_time,
+        end_time=None if trigger is None else trigger.end_time,
+        misfire_threshold=None if trigger is None else trigger.misfire_threshold,
+        rate_limited_until=record.rate_limited_until,
+        catch_up_until=record.catch_up_until,
+        definition={} if trigger is None else trigger.schedule(),
+        data=source.shown(data),
+        error=record.error,
+        next_times=tuple(next_times_of(store, record, next_times, now)),
+        why=tuple(why(source, key)),
+        last_executions=tuple(map(execution_summary, last_executions(store, key, LAST_EXECUTIONS))),
+        misfires=tuple(map(misfire_view, store.find_misfires(MisfireQuery(trigger_key=key), LAST_MISFIRES))),
+    )
+
+
+def last_executions(store: JobStore, key: TriggerKey, limit: int) -> Sequence[ExecutionRecord]:
+    return store.find_executions(ExecutionQuery(trigger_key=key), limit)
+
+
+def why(source: Source, key: TriggerKey) -> Sequence[str]:
+    """Explain why a trigger has not fired, or when it will; see `Scheduler.why`."""
+    try:
+        return source.scheduler.why(key)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        # A row that cannot be decoded has no explanation, but it must not prevent the others from being shown.
+        return [unreadable(error)]
+
+
+def next_times_of(store: JobStore, record: TriggerRecord, count: int, now: datetime) -> list[PlannedTime]:
+    """Return the next fire times of a trigger by the wall clock of its zone; none if it will not fire by itself."""
+    at = record.next_fire_time
+    if at is None or record.state in _NO_FIRE or count < 1:
+        return []
+    trigger, _ = attempt(lambda: record.trigger)
+    if trigger is None:
+        return planned([at], None)
+    instants, _ = attempt(lambda: fire_times(record, trigger, _calendar(store, trigger), count))
+    return planned(instants or [at], zone_text(trigger), since=now)
+
+
+def fire_times(record: TriggerRecord, trigger: Trigger, calendar: Calendar | None, count: int) -> list[datetime]:
+    """Return the next `count` fire times of a trigger that has a next one."""
+    at = record.next_fire_time
+    assert at is not None
+    return [at, *trigger.following(record.progress, calendar, count - 1)]
+
+
+def _calendar(store: JobStore, trigger: Trigger) -> Calendar | None:
+    return None if trigger.calendar is None else store.calendars([trigger.calendar])[trigger.calendar].calendar

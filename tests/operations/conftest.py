@@ -1,0 +1,17 @@
+"""A store whose time a test moves, on each kind of store, and the operations on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from quartzpy import Scheduler
+from quartzpy.operations import Operations
+from tests.contract.conftest import sql_backends as sql_backends
+from tests.contract.conftest import store as store
+from tests.contract.harness import Harness
+
+
+@pytest.fixture
+def operations(store: Harness) -> Operations:
+    """Operations of a client, which is not started."""
+    return Operations(Scheduler(store.store, name="contract"))

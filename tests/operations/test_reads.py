@@ -1,0 +1,165 @@
+"""The read models of jobs, triggers, executions, misfires, nodes, and of the whole."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy.errors import ExecutionNotFoundError, InvalidValueError, JobNotFoundError, TriggerNotFoundError
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations import NodeState, Operations
+from quartzpy.operations.render import to_json
+from quartzpy.placement import Capabilities
+from quartzpy.states import ExecutionState, Outcome, TriggerState
+from quartzpy.triggers.cron import CronTrigger
+from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
+
+
+def test_jobs_are_listed_page_by_page(store: Harness, operations: Operations) -> None:
+    for name in "abc":
+        store.schedule(job(name, display_name=f"Job {name}"), once(name, at(60)))
+    first = operations.jobs(limit=2)
+    assert [one.key.name for one in first] == ["a", "b"]
+    assert [one.key.name for one in operations.jobs(limit=2, after=first.next_cursor)] == ["c"]
+    assert first[0].display_name == "Job a" and first[0].next_fire_time == at(60)
+    assert [one.key.name for one in operations.jobs(contains="b")] == ["b"]
+
+
+def test_a_job_has_its_triggers_runs_and_data_without_secrets(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    data = {"region": "eu", "db_password": "hunter2", "nested": [{"API_TOKEN": "x", "n": 1}]}
+    store.schedule(serial(data=data), every(60, "often"), once("later", at(90)))
+    store.complete(node, store.fire_one(node), outcome=Outcome.FAILED, error="Traceback\nValueError: no")
+    view = operations.job(JobKey("job"))
+    assert view.data == {
+        "region": "eu",
+        "db_password": "[redacted]",
+        "nested": [{"API_TOKEN": "[redacted]", "n": 1}],
+    }
+    assert [one.key.name for one in view.triggers] == ["later", "often"]
+    assert [(run.at, run.trigger.name) for run in view.next_runs[:3]] == [
+        (at(60), "often"),
+        (at(90), "later"),
+        (at(120), "often"),
+    ]
+    assert view.outcomes == {"FAILED": 1} and view.last_runs[0].error == "ValueError: no"
+
+
+def test_what_is_not_stored_is_refused(operations: Operations) -> None:
+    with pytest.raises(JobNotFoundError, match="job DEFAULT.none is not stored"):
+        operations.job(JobKey("none"))
+    with pytest.raises(TriggerNotFoundError, match="trigger DEFAULT.none is not stored"):
+        operations.trigger(TriggerKey("none"))
+    with pytest.raises(ExecutionNotFoundError, match="execution 7 is not known"):
+        operations.execution(7)
+
+
+def test_a_trigger_shows_its_times_by_the_clock_of_its_zone_and_marks_changes_of_it(
+    store: Harness, operations: Operations
+) -> None:
+    # In 2026 Berlin's clocks move on 29 March.
+    store.clock.set(datetime(2026, 3, 27, 12, tzinfo=UTC))
+    store.schedule(job(), CronTrigger("0 0 9 * * ?", "nine", time_zone="Europe/Berlin"))
+    view = operations.trigger(key("nine"), next_times=3)
+    assert [one.local for one in view.next_times] == [
+        "2026-03-28 09:00:00+01:00",
+        "2026-03-29 09:00:00+02:00",
+        "2026-03-30 09:00:00+02:00",
+    ]
+    changes = [one.clock_change for one in view.next_times]
+    assert changes == [None, "the clock moves from UTC+01:00 to UTC+02:00 before this fire", None]
+    assert view.trigger.words == "at 09:00 (Europe/Berlin)" and view.trigger.zone == "Europe/Berlin"
+    assert view.why[0].startswith("It will fire at")
+
+
+def test_a_late_trigger_is_late_and_one_in_error_says_why(store: Harness, operations: Operations) -> None:
+    store.schedule(job(), once("late"), once("broken", at(5)))
+    store.set_state(key("broken"), TriggerState.PAUSED)
+    store.clock.advance(MINUTE)
+    found = {one.key.name: one for one in operations.triggers()}
+    assert found["late"].late == MINUTE and found["broken"].late is None
+
+
+def test_an_execution_says_where_its_time_went(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(job(), once("first", data={"secret_key": "s"}))
+    store.clock.advance(5 * SECOND)
+    fired = store.fire_one(node)
+    store.clock.advance(2 * SECOND)
+    [running] = operations.running()
+    assert running.elapsed == 2 * SECOND and running.state is ExecutionState.PROCESSING
+    seen = operations.execution(fired.fire_id)
+    assert seen.elapsed == 2 * SECOND and seen.data == {"secret_key": "[redacted]"}
+    store.complete(node, fired)
+    ended = operations.execution(fired.fire_id).execution
+    assert (ended.waited, ended.queued, ended.ran) == (5 * SECOND, 2 * SECOND, timedelta())
+
+
+def test_the_attempts_of_an_execution_are_a_chain_from_any_of_them(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(job(), once("first"))
+    ids = []
+    for _ in range(3):
+        fired = store.fire_one(node)
+        ids.append(fired.fire_id)
+        store.store.complete(
+            node, [store.ended(fired, outcome=Outcome.FAILED, error="boom", retry_after=timedelta(seconds=10))]
+        )
+        store.clock.advance(11 * SECOND)
+    for fire_id in ids:
+        chain = operations.execution(fire_id).attempts
+        assert [one.fire_id for one in chain] == [*ids, None]
+        assert [one.attempt for one in chain] == [1, 2, 3, 4]
+        assert chain[-1].state is ExecutionState.SCHEDULED
+
+
+def test_nodes_are_judged_as_recovery_judges_them(store: Harness, operations: Operations) -> None:
+    node = store.node("a")
+    store.store.publish(node, Capabilities(frozenset({"report"}), workers={"default": 4}))
+    store.schedule(job(), once())
+    store.fire_one(node)
+    [seen] = operations.cluster().nodes
+    assert (seen.state, seen.executing, seen.workers, seen.load) == (NodeState.ALIVE, 1, 4, 0.25)
+    for seconds, state in ((11, NodeState.LATE), (21, NodeState.DEAD)):
+        store.clock.set(at(seconds))
+        assert operations.cluster().nodes[0].state is state
+
+
+def test_the_agenda_has_every_fire_within_the_hour(store: Harness, operations: Operations) -> None:
+    store.schedule(job("often"), every(1200, "often", start=at(60)))
+    store.schedule(job("once"), once("once", at(1800)), once("tomorrow", START + 24 * HOUR))
+    agenda = [(run.at, run.trigger.name) for run in operations.upcoming()]
+    assert agenda == [(at(60), "often"), (at(1260), "often"), (at(1800), "once"), (at(2460), "often")]
+    assert len(operations.upcoming(limit=2)) == 2
+    with pytest.raises(InvalidValueError, match="limit: must be a whole number from 1 to 1000"):
+        operations.upcoming(limit=0)
+
+
+def test_the_overview_names_what_is_wrong(store: Harness, operations: Operations) -> None:
+    store.node("gone")
+    store.schedule(job(), once("due"))
+    store.clock.advance(MINUTE)
+    seen = operations.overview()
+    assert [one.kind for one in seen.incidents] == ["no-node", "dead-node"]
+    [late] = seen.late
+    assert late.trigger == key("due") and late.late == MINUTE
+    assert "None of the 1 nodes has checked in recently." in late.why
+
+
+def test_every_model_becomes_json(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(job(data={"n": 1.5, "at": START, "span": HOUR}), every(60))
+    fired = store.fire_one(node)
+    for model in (
+        operations.overview(),
+        operations.jobs(),
+        operations.job(JobKey("job")),
+        operations.trigger(key("every")),
+        operations.execution(fired.fire_id),
+        operations.cluster(),
+    ):
+        assert json.loads(json.dumps(to_json(model), allow_nan=False))
+    assert to_json(operations.jobs())["items"][0]["key"] == {"group": "DEFAULT", "name": "job"}
+    assert to_json(START) == "2026-03-02T12:00:00Z"
