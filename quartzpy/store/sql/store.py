@@ -364,8 +364,12 @@ class SqlJobStore:
         limit: int,
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
-        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions)
+        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        return purge.cutoff(self._session, keep)
 
     # --- the actions of operators
 
