@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from quartzpy.cli.config import config
 from quartzpy.cli.cron import cron
 from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
@@ -26,7 +27,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, why, log):
+for command in (demo, node, db, config, doctor, cron, triggers, jobs, nodes, running, why, log):
     cli.add_command(command)
 
 

@@ -1,65 +1,101 @@
-"""The options that select the scheduler of a command: its database and its name."""
+"""The options that select the scheduler of a command: its database and its name.
+
+Each of them is a setting of `SchedulerConfig` (or `url`), which may also come from the environment or from a file; see
+`quartzpy.config.sources`.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from quartzpy.config.sources import (
+    CONFIG_FILE,
+    CONFIG_VARIABLE,
+    URL,
+    environment_variable,
+    find_config_file,
+    gather_settings,
+)
 from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX
 from quartzpy.errors import SchedulerNotFoundError, SettingsError
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
 
-URL_VARIABLE = "QUARTZPY_URL"
-URL_HELP = "The database: postgresql+psycopg://user@host/database"
 DEFAULT_NAME = "quartzpy"
 
 _Command = Callable[..., None]
 
-
-def url_option(*, required: bool = True, text: str = URL_HELP) -> Callable[[_Command], _Command]:
-    """Return the option that names the database."""
-    return click.option("--dsn", "--url", "dsn", envvar=URL_VARIABLE, show_envvar=True, required=required, help=text)
-
-
-def schema_option(command: _Command) -> _Command:
-    """Add the option that names the database schema."""
-    return click.option("--schema", envvar="QUARTZPY_SCHEMA", help="The database schema of the quartzpy tables.")(
-        command
-    )
-
-
-def prefix_option(command: _Command) -> _Command:
-    """Add the option that names the prefix of the tables."""
-    return click.option(
-        "--table-prefix",
-        envvar="QUARTZPY_TABLE_PREFIX",
-        default=DEFAULT_TABLE_PREFIX,
-        show_default=True,
-        help="The prefix of the names of the quartzpy tables.",
-    )(command)
+_FLAGS: dict[str, tuple[str, ...]] = {
+    URL: ("--url", "--dsn"),
+    "schema": ("--schema",),
+    "table_prefix": ("--table-prefix",),
+    "name": ("--name",),
+    "pooled": ("--pooled/--not-pooled",),
+}
+_HELP = {
+    URL: "The database: postgresql+psycopg://user@host/database",
+    "schema": "The database schema of the quartzpy tables.",
+    "table_prefix": f"The prefix of the names of the quartzpy tables. [default: {DEFAULT_TABLE_PREFIX}]",
+    "name": "The name of the scheduler. Optional if the database has only one.",
+    "pooled": "The URL is that of a pooler in transaction mode.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The scheduler that the options of a command select."""
+    """The scheduler that the options of a command, the environment and the configuration file select."""
 
-    dsn: str
-    name: str | None
-    schema: str | None
-    table_prefix: str
-    pooled: bool
+    values: dict[str, Any]
+    """The settings that any of these sources gives."""
+    origins: dict[str, str]
+    """The source of each of them, in words."""
+    config_file: Path | None
+
+    @property
+    def dsn(self) -> str:
+        """The URL of the database.
+
+        Raises:
+            SettingsError: no source gives one.
+        """
+        if URL not in self.values:
+            raise SettingsError(
+                f'no database is selected: give --url, set {environment_variable(URL)}, or write url = "..." in a'
+                f" file {CONFIG_FILE} in this directory or above it"
+            )
+        return str(self.values[URL])
+
+    @property
+    def has_dsn(self) -> bool:
+        return URL in self.values
+
+    @property
+    def name(self) -> str | None:
+        """The name of the scheduler, if a source gives one."""
+        return self.values.get("name")
+
+    @property
+    def schema(self) -> str | None:
+        return self.values.get("schema")
+
+    @property
+    def table_prefix(self) -> str:
+        return str(self.values.get("table_prefix", DEFAULT_TABLE_PREFIX))
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return the settings of the scheduler with this name."""
-        return {"name": name, "schema": self.schema, "table_prefix": self.table_prefix, "pooled": self.pooled}
+        return {setting: value for setting, value in self.values.items() if setting != URL} | {"name": name}
 
     def chosen_name(self) -> str:
         """Return the name that the user gave, or that of the only scheduler in the database.
@@ -103,26 +139,61 @@ class Target:
             scheduler.shutdown()
 
 
+def select_target(given: dict[str, Any], config: str | None = None, directory: str | None = None) -> Target:
+    """Return the target that options (by the names of their settings), the environment and a file select.
+
+    `config` is the path of the file; by default it is the one that QUARTZPY_CONFIG names, else the nearest
+    `quartzpy.toml` in `directory` (the current one by default) or above it.
+
+    Raises:
+        SettingsError: a source cannot be read, or a setting is wrong.
+    """
+    named = config or os.environ.get(CONFIG_VARIABLE)
+    path = Path(named) if named else find_config_file(directory or Path.cwd())
+    origins = {setting: _FLAGS[setting][0].partition("/")[0] for setting in given}
+    found = gather_settings(path, os.environ, given, origins)
+    return Target(found.values, found.origins, path)
+
+
 def scheduler_options(command: Callable[..., None]) -> _Command:
     """Add the options that select a scheduler and its database. The command receives them as a `Target`."""
+    return _with_target(command, (URL, "name", "schema", "table_prefix", "pooled"))
 
+
+def database_options(command: Callable[..., None]) -> _Command:
+    """Add the options that select a database and its tables. The command receives them as a `Target`."""
+    return _with_target(command, (URL, "schema", "table_prefix"))
+
+
+def table_options(command: Callable[..., None]) -> _Command:
+    """Add the options that name the tables, for a command that needs no database. It receives them as a `Target`."""
+    return _with_target(command, ("schema", "table_prefix"))
+
+
+def _with_target(command: Callable[..., None], settings: Sequence[str]) -> _Command:
     @wraps(command)
-    def collected(
-        *, dsn: str, name: str | None, schema: str | None, table_prefix: str, pooled: bool, **rest: Any
-    ) -> None:
-        command(Target(dsn, name, schema, table_prefix, pooled), **rest)
+    def collected(*arguments: Any, config: str | None, **rest: Any) -> None:
+        context = click.get_current_context()
+        options = {setting: rest.pop(setting) for setting in settings}
+        # Click has read the environment only for its help; `select_target` reads it and names it in its errors.
+        given = {
+            setting: value
+            for setting, value in options.items()
+            if context.get_parameter_source(setting) is ParameterSource.COMMANDLINE
+        }
+        command(select_target(given, config), *arguments, **rest)
 
-    given = click.option(
-        "--name",
-        envvar="QUARTZPY_NAME",
-        show_envvar=True,
-        help="The name of the scheduler. Optional if the database has only one.",
-    )
-    pooled_option = click.option(
-        "--pooled",
-        is_flag=True,
-        envvar="QUARTZPY_POOLED",
-        show_envvar=True,
-        help="The URL is that of a pooler in transaction mode.",
-    )
-    return url_option()(given(schema_option(prefix_option(pooled_option(collected)))))
+    decorated: Any = collected
+    config_help = f"The TOML file with the settings. [default: the nearest {CONFIG_FILE}]"
+    decorated = click.option("--config", envvar=CONFIG_VARIABLE, show_envvar=True, help=config_help)(decorated)
+    for setting in reversed(settings):
+        option = click.option(
+            *_FLAGS[setting],
+            setting,
+            envvar=environment_variable(setting),
+            show_envvar=True,
+            default=None,
+            help=_HELP[setting],
+        )
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]

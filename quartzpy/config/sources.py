@@ -2,7 +2,8 @@
 
 A keyword argument overrides the environment, the environment overrides the file, and the file overrides the defaults.
 The names and types are those of the fields of `SchedulerConfig`, plus `url` for the database. Only
-`Scheduler.from_config` reads these sources; `Scheduler(url, ...)` does not.
+`Scheduler.from_config` and the command line read these sources; `Scheduler(url, ...)` does not. The command line also
+finds the file `quartzpy.toml` by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from types import NoneType, UnionType
@@ -24,6 +25,8 @@ from quartzpy.texts import did_you_mean, quoted, reason
 
 PREFIX = "QUARTZPY_"
 CONFIG_VARIABLE = "QUARTZPY_CONFIG"
+CONFIG_FILE = "quartzpy.toml"
+"""The name of the file that `find_config_file` looks for."""
 URL = "url"
 
 _HINTS = get_type_hints(SchedulerConfig)
@@ -77,6 +80,8 @@ def settings_from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the settings in the table `[quartzpy]` of a file; in a pyproject.toml, the table is `[tool.quartzpy]`.
 
+    In a file that is named `quartzpy.toml`, the line `[quartzpy]` may be omitted.
+
     Values have the types of TOML; lengths of time are strings such as "5s", and "none" is None where None is allowed.
     `load_settings` checks ranges, after it has combined all sources.
 
@@ -96,6 +101,35 @@ def settings_from_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings that several sources gave, and the source of each."""
+
+    values: dict[str, Any]
+    """The settings by name, without the defaults; `url` is among them if a source has it."""
+    origins: dict[str, str]
+    """The source of each setting: the path of the file, an environment variable, or what the caller named it."""
+
+
+def find_config_file(start: str | os.PathLike[str]) -> Path | None:
+    """Return the nearest `quartzpy.toml` in a directory or one of its parents, or None if there is none.
+
+    Raises:
+        SettingsError: the file belongs to another user, who could direct the commands to a database of their own.
+    """
+    directory = Path(start).absolute()
+    for folder in (directory, *directory.parents):
+        path = folder / CONFIG_FILE
+        try:
+            owner = path.stat().st_uid
+        except OSError:
+            continue
+        if owner not in (0, os.getuid()):
+            raise SettingsError(f"{path} belongs to another user; name it explicitly to use it: --config {path}")
+        return path
+    return None
+
+
 def load_settings(
     path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None, **arguments: Any
 ) -> dict[str, Any]:
@@ -108,6 +142,20 @@ def load_settings(
         SettingsError: a source cannot be read, or the combined settings are invalid. The message says which source
             the invalid setting came from.
     """
+    return gather_settings(path, environ, arguments, dict.fromkeys(arguments, "a keyword argument")).values
+
+
+def gather_settings(
+    path: str | os.PathLike[str] | None,
+    environ: Mapping[str, str] | None,
+    arguments: Mapping[str, Any],
+    argument_origins: Mapping[str, str],
+) -> Settings:
+    """Return the settings as `load_settings` does, with the source of each. `argument_origins` names the arguments.
+
+    Raises:
+        SettingsError: as for `load_settings`.
+    """
     environ = os.environ if environ is None else environ
     path = path if path is not None else environ.get(CONFIG_VARIABLE) or None
     from_file = {} if path is None else settings_from_toml(path)
@@ -115,11 +163,11 @@ def load_settings(
     origins = (
         dict.fromkeys(from_file, str(path))
         | {setting: environment_variable(setting) for setting in from_environment}
-        | dict.fromkeys(arguments, "a keyword argument")
+        | {setting: argument_origins[setting] for setting in arguments}
     )
-    settings = from_file | from_environment | arguments
+    settings = {**from_file, **from_environment, **arguments}
     _validate(settings, origins)
-    return settings
+    return Settings(settings, origins)
 
 
 def _validate(settings: Mapping[str, Any], origins: Mapping[str, str]) -> None:
@@ -160,6 +208,8 @@ def _table(path: Path) -> dict[str, Any]:
         # int() raises ValueError as well, for a number with thousands of digits.
         raise SettingsError(f"{path} is not valid TOML: {reason(error)}") from error
     keys = ("tool", "quartzpy") if path.name == "pyproject.toml" else ("quartzpy",)
+    if path.name == CONFIG_FILE and not isinstance(found.get("quartzpy"), dict):
+        return dict(found)
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, dict):

@@ -48,8 +48,11 @@ history_retention = "none"
 job_modules = ["billing.jobs", "billing.reports"]
 ```
 
-In a `pyproject.toml` the table is `[tool.quartzpy]`. quartzpy does not search for files: without a path and without
-`QUARTZPY_CONFIG`, no file is read.
+In a `pyproject.toml` the table is `[tool.quartzpy]`, and in a file that is named `quartzpy.toml` the line `[quartzpy]`
+may be omitted. A program does not search for files: without a path and without `QUARTZPY_CONFIG`, no file is read. The
+[command line](command-line.md) reads the same sources, with its options in place of the keyword arguments; it also
+finds the nearest `quartzpy.toml` in the working directory or above it, and `quartzpy config` prints the source of each
+setting.
 
 In environment variables, lists are separated by commas (`QUARTZPY_JOB_MODULES=billing.jobs,billing.reports`), and so
 are tables (`QUARTZPY_EXECUTORS=cpu=processes:4,io=threads:20`; in TOML `executors.cpu = "processes:4"`). Booleans are

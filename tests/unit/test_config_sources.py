@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -14,6 +15,7 @@ from quartzpy.config import sources as config_sources
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.config.sources import (
     environment_variable,
+    find_config_file,
     load_settings,
     settings_from_environment,
     settings_from_toml,
@@ -288,9 +290,9 @@ def test_broken_toml_says_where(file: Path, content: bytes, message: str) -> Non
 @pytest.mark.parametrize(
     ("name", "content", "table"),
     [
-        ("quartzpy.toml", "workers = 4\n", "[quartzpy]"),
-        ("quartzpy.toml", "quartzpy = 4\n", "[quartzpy]"),
-        ("quartzpy.toml", "[tool.quartzpy]\nworkers = 4\n", "[quartzpy]"),
+        ("settings.toml", "workers = 4\n", "[quartzpy]"),
+        ("settings.toml", "quartzpy = 4\n", "[quartzpy]"),
+        ("settings.toml", "[tool.quartzpy]\nworkers = 4\n", "[quartzpy]"),
         ("pyproject.toml", "[quartzpy]\nworkers = 4\n", "[tool.quartzpy]"),
         ("pyproject.toml", "tool = 4\n", "[tool.quartzpy]"),
     ],
@@ -299,6 +301,36 @@ def test_a_file_without_the_table_is_refused(tmp_path: Path, name: str, content:
     path = tmp_path / name
     path.write_text(content)
     assert refusal(settings_from_toml, path) == f"{path} has no table {table}"
+
+
+@pytest.mark.parametrize("content", ["workers = 4\n", "[quartzpy]\nworkers = 4\n"])
+def test_quartzpy_toml_needs_no_table(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "quartzpy.toml"
+    path.write_text(content)
+    assert settings_from_toml(path) == {"workers": 4}
+    path.write_text("wokers = 4\n")
+    assert refusal(settings_from_toml, path) == f"{path}: wokers is not a setting; did you mean workers?"
+
+
+def test_the_nearest_file_is_found(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "a"):
+        (folder / "quartzpy.toml").write_text("")
+    assert find_config_file(below) == tmp_path / "a" / "quartzpy.toml"
+    assert find_config_file(tmp_path) == tmp_path / "quartzpy.toml"
+
+
+def test_a_file_of_another_user_is_not_used_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "quartzpy.toml"
+    path.write_text("workers = 4\n")
+    owner = path.stat().st_uid
+    if owner == 0:
+        os.chown(path, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert "belongs to another user" in refusal(find_config_file, tmp_path)
+    assert settings_from_toml(path) == {"workers": 4}
 
 
 def test_keywords_override_the_environment_the_file_and_the_defaults(file: Path) -> None:
