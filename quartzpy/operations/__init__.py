@@ -1,6 +1,7 @@
 """What operators read and do: the models behind the command line, the web page and the JSON API."""
 
 from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.incidents import Incident, Remedy
@@ -12,6 +13,7 @@ from quartzpy.operations.triggers import TriggerSummary, TriggerView
 
 __all__ = [
     "Actor",
+    "AuditEntry",
     "Cluster",
     "Difference",
     "ExecutionSummary",

@@ -76,6 +76,7 @@ from quartzpy.store.sql.db.servers import READ_ONLY
 from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.db.sources import Database, check_engine
 from quartzpy.store.sql.db.within import WithinSession
+from quartzpy.store.sql.operations.operations_store import SqlOperationsStore
 from quartzpy.store.sql.scheduler_names import scheduler_names
 from quartzpy.store.sql.steps import (
     acquire,
@@ -97,7 +98,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqlJobStore:
+class SqlJobStore(SqlOperationsStore):
     """Keeps a scheduler's jobs in PostgreSQL: at a URL, or behind an engine or a connect function of the caller.
 
     `now_sql` is the SQL expression for the time, which all decisions use.
@@ -555,6 +556,10 @@ class SqlJobStore:
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
+
+    def schema_version(self) -> str | None:
+        with self._connections.checked_out() as connection:
+            return migrations.stamped(connection, self._config.schema, self._config.table_prefix)
 
     def scheduler_names(self) -> list[str]:
         """Return the names of all schedulers in this database; this scheduler's name need not be among them.
