@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from quartzpy.cli.schedules import short
 from quartzpy.cli.target import Target, scheduler_options
 from quartzpy.config.config import ExecutorConfig, SchedulerConfig
 from quartzpy.config.sources import CONFIG_FILE, URL
 from quartzpy.operations.render import as_json, table
+from quartzpy.operations.schedules import short
 
 # Greedy: a password that contains an unescaped @ must not show its second half.
 _PASSWORD = re.compile(r"(://[^:/@]*):.*@")

@@ -10,6 +10,7 @@ from quartzpy.cli.target import Target, database_options, table_options
 from quartzpy.errors import AuthenticationError, SchemaError, SettingsError, StoreUnavailableError
 from quartzpy.instants import as_span
 
+
 @click.group()
 def db() -> None:
     """Create, upgrade and check the tables."""

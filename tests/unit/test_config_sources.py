@@ -321,9 +321,7 @@ def test_the_nearest_file_is_found(tmp_path: Path) -> None:
     assert find_config_file(tmp_path) == tmp_path / "quartzpy.toml"
 
 
-def test_a_file_of_another_user_is_not_used_unless_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_another_user_is_not_used_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "quartzpy.toml"
     path.write_text("workers = 4\n")
     owner = path.stat().st_uid
