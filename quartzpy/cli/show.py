@@ -313,7 +313,7 @@ def why(target: Target, output: _Output, trigger: str, group: str | None) -> Non
             trigger_key(scheduler, trigger, group)
             raise
         records = scheduler.triggers(job=job).page(_MOST_EXPLAINED)
-        found = {str(record.key): operations.why(record.key) for record in records}
+        found: dict[str, Sequence[str]] = {str(record.key): operations.why(record.key) for record in records}
         return found or {str(job): ("The job has no triggers.",)}
 
     output.show(read, _draw_reasons)
