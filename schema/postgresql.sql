@@ -10,6 +10,27 @@ CREATE SEQUENCE qrtz_fire_ids AS BIGINT;
 
 CREATE SEQUENCE qrtz_epochs AS BIGINT;
 
+CREATE TABLE qrtz_audit (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    ended_at TIMESTAMP WITH TIME ZONE,
+    actor VARCHAR(200) NOT NULL,
+    role VARCHAR(16) NOT NULL,
+    action VARCHAR(40) NOT NULL,
+    subject VARCHAR(500) NOT NULL,
+    reason TEXT NOT NULL,
+    state VARCHAR(16) NOT NULL,
+    count BIGINT NOT NULL,
+    before JSONB,
+    after JSONB,
+    error TEXT,
+    CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED'))
+);
+
+CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
+
 CREATE TABLE qrtz_calendars (
     sched_name VARCHAR(200) NOT NULL,
     calendar_name VARCHAR(200) NOT NULL,
@@ -190,7 +211,10 @@ CREATE TABLE qrtz_scheduler_state (
     process TEXT DEFAULT '' NOT NULL,
     capabilities JSONB DEFAULT '{}' NOT NULL,
     facts JSONB DEFAULT '{}' NOT NULL,
-    CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id)
+    mode VARCHAR(16) DEFAULT 'RUNNING' NOT NULL,
+    mode_since TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id),
+    CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode IN ('RUNNING', 'STANDBY', 'DRAINING'))
 )
  WITH (fillfactor = 50);
 
@@ -265,6 +289,156 @@ CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name) WHERE tri
 CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
 
 CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_group, job_name);
+
+CREATE VIEW qrtz_due_now AS
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+)
+SELECT due.sched_name, due.trigger_group, due.trigger_name, due.job_group, due.job_name, due.job_type, due.placement,
+       due.priority, due.next_fire_time, statement_timestamp() - due.next_fire_time AS due_for
+  FROM waiting w
+ CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+           AND t.next_fire_time <= statement_timestamp()
+           AND (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp()) OFFSET 0) AS due;
+
+CREATE VIEW qrtz_running AS
+SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
+       EXISTS (SELECT FROM qrtz_scheduler_state n
+                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch
+                  AND n.last_checkin >= statement_timestamp() - n.failure_window) AS node_is_alive,
+       f.scheduled_time, f.fired_time, f.fired_time - f.scheduled_time AS fired_late_by,
+       statement_timestamp() - f.fired_time AS running_for,
+       f.attempt, f.cancel_requested, f.progress, f.progress_message
+  FROM qrtz_fired_triggers f
+ WHERE f.state = 'EXECUTING';
+
+CREATE VIEW qrtz_late AS
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+),
+alive AS (
+    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM qrtz_scheduler_state n
+     WHERE n.last_checkin >= statement_timestamp() - n.failure_window
+),
+late AS (
+    SELECT of_key.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+           AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
+    UNION ALL
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until
+      FROM qrtz_triggers t
+     WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+       AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
+)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
+       t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
+            WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
+            WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
+                 THEN 'no live node knows its job type'
+            ELSE 'no worker that can run it is free' END AS reason
+  FROM late t;
+
+CREATE VIEW qrtz_errors AS
+SELECT 'TRIGGER' AS kind, t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
+       NULL::bigint AS fire_id, NULL::timestamptz AS ended_at, NULL::text AS outcome, NULL::text AS instance_id,
+       NULL::integer AS attempt, NULL::timestamptz AS retry_at, t.error
+  FROM qrtz_triggers t
+ WHERE t.trigger_state = 'ERROR'
+UNION ALL
+SELECT 'EXECUTION', e.sched_name, e.trigger_group, e.trigger_name, e.job_group, e.job_name,
+       e.fire_id, e.ended_at, e.outcome, e.instance_id, e.attempt, e.retry_at, e.error
+  FROM (SELECT DISTINCT l.sched_name FROM qrtz_locks l) AS scheduler
+ CROSS JOIN LATERAL (
+        SELECT x.trigger_group, x.trigger_name, x.job_group, x.job_name, x.sched_name, x.fire_id, x.ended_at, x.outcome,
+               x.instance_id, x.attempt, x.retry_at, x.error
+          FROM qrtz_executions x
+         WHERE x.sched_name = scheduler.sched_name AND x.ended_at >= statement_timestamp() - interval '24 hours'
+           AND x.outcome IN ('FAILED', 'TERMINATED') OFFSET 0) AS e;
+
+CREATE VIEW qrtz_next_24h AS
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+),
+coming AS (
+    SELECT of_key.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+           AND t.next_fire_time <= statement_timestamp() + interval '24 hours' OFFSET 0) AS of_key
+    UNION ALL
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete
+      FROM qrtz_triggers t WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
+       known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
+  FROM coming t
+ CROSS JOIN LATERAL unnest(t.next_fire_time || t.upcoming) WITH ORDINALITY AS known(fire_time, number)
+ WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours';
+
+CREATE VIEW qrtz_node_health AS
+SELECT n.sched_name, n.instance_id,
+       CASE WHEN n.last_checkin < statement_timestamp() - n.failure_window THEN 'DEAD'
+            WHEN n.last_checkin < statement_timestamp() - 3 * n.checkin_interval THEN 'OVERDUE'
+            ELSE 'ALIVE' END AS status,
+       n.host, n.pid, n.facts ->> 'release' AS release, n.started_at, n.last_checkin,
+       statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
+       (SELECT coalesce(sum(size::integer), 0)
+          FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead
+  FROM qrtz_scheduler_state n
+ CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
+           count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing
+      FROM qrtz_fired_triggers f
+     WHERE f.sched_name = n.sched_name AND f.epoch = n.epoch) AS held;
 
 INSERT INTO qrtz_alembic_version (version_num) VALUES ('0001') RETURNING qrtz_alembic_version.version_num;
 

@@ -26,6 +26,8 @@ LEAST_MEMORY = 128 * 2**20
 # The server counts milliseconds in 32 bits.
 _LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
+_FOR_EVER = ("history_retention", "audit_retention")
+"""The spans of time that may be None, for what is kept for ever."""
 
 
 def as_bytes(value: object, subject: str) -> int:
@@ -231,6 +233,9 @@ class SchedulerConfig:
     """The time for which ended executions, misfires and ended triggers are kept. None keeps executions and misfires
     for ever, and ended triggers for seven days."""
 
+    audit_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=365))
+    """The time for which the actions of operators are kept in the audit log. None keeps them for ever."""
+
     max_job_data_bytes: int = 65_536
     """The largest size of job data in bytes, as stored."""
 
@@ -277,7 +282,7 @@ class SchedulerConfig:
         assign = object.__setattr__
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if isinstance(setting.default, timedelta) and not (value is None and setting.name == "history_retention"):
+            if isinstance(setting.default, timedelta) and not (value is None and setting.name in _FOR_EVER):
                 span = as_span(value, setting.name, SettingsError, above_zero=True, longest=10 * _A_YEAR)
                 assign(self, setting.name, span)
             elif type(setting.default) is int and type(value) is not int:

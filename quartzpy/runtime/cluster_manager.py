@@ -151,6 +151,11 @@ class ClusterManager(EpochService):
             return self.period
         self._purged_at, self._has_more_to_purge = at, False
         keep = self._config.history_retention
-        purged = self._store.purge_history(keep, limit=PURGE_ROWS, ended_triggers=keep or ENDED_TRIGGERS_KEPT)
+        purged = self._store.purge_history(
+            keep,
+            limit=PURGE_ROWS,
+            ended_triggers=keep or ENDED_TRIGGERS_KEPT,
+            actions=self._config.audit_retention,
+        )
         self._has_more_to_purge = purged >= PURGE_ROWS
         return PURGE_REST if self._has_more_to_purge else self.period

@@ -15,6 +15,7 @@ Instant = sa.DateTime(timezone=True)
 
 SEQUENCES = ("qrtz_fire_ids", "qrtz_epochs")
 TABLES = (
+    "qrtz_audit",
     "qrtz_executions",
     "qrtz_locks",
     "qrtz_misfires",
@@ -28,12 +29,180 @@ TABLES = (
     "qrtz_job_details",
 )
 
+# A loose scan of the due index, because a range of fire times is only fast behind the columns that come before it.
+# OFFSET 0 in the queries that use it keeps the planner from joining in another order, which reads the whole index.
+WAITING_KEYS = """
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM {place}qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM {place}qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+)"""
+TRIGGER = """t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time"""
+OF_WAITING_KEY = """t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule"""
+VIEWS = {
+    "qrtz_due_now": WAITING_KEYS
+    + """
+SELECT due.sched_name, due.trigger_group, due.trigger_name, due.job_group, due.job_name, due.job_type, due.placement,
+       due.priority, due.next_fire_time, statement_timestamp() - due.next_fire_time AS due_for
+  FROM waiting w
+ CROSS JOIN LATERAL (
+        SELECT """
+    + TRIGGER
+    + """, t.placement, t.priority
+          FROM {place}qrtz_triggers t
+         WHERE """
+    + OF_WAITING_KEY
+    + """
+           AND t.next_fire_time <= statement_timestamp()
+           AND (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp()) OFFSET 0) AS due
+""",
+    "qrtz_running": """
+SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
+       EXISTS (SELECT FROM {place}qrtz_scheduler_state n
+                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch
+                  AND n.last_checkin >= statement_timestamp() - n.failure_window) AS node_is_alive,
+       f.scheduled_time, f.fired_time, f.fired_time - f.scheduled_time AS fired_late_by,
+       statement_timestamp() - f.fired_time AS running_for,
+       f.attempt, f.cancel_requested, f.progress, f.progress_message
+  FROM {place}qrtz_fired_triggers f
+ WHERE f.state = 'EXECUTING'
+""",
+    "qrtz_late": WAITING_KEYS
+    + """,
+alive AS (
+    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM {place}qrtz_scheduler_state n
+     WHERE n.last_checkin >= statement_timestamp() - n.failure_window
+),
+late AS (
+    SELECT of_key.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT """
+    + TRIGGER
+    + """, t.trigger_state, t.rate_limited_until
+          FROM {place}qrtz_triggers t
+         WHERE """
+    + OF_WAITING_KEY
+    + """
+           AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
+    UNION ALL
+    SELECT """
+    + TRIGGER
+    + """, t.trigger_state, t.rate_limited_until
+      FROM {place}qrtz_triggers t
+     WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+       AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
+)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
+       t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
+            WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
+            WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
+                 THEN 'no live node knows its job type'
+            ELSE 'no worker that can run it is free' END AS reason
+  FROM late t
+""",
+    "qrtz_errors": """
+SELECT 'TRIGGER' AS kind, t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
+       NULL::bigint AS fire_id, NULL::timestamptz AS ended_at, NULL::text AS outcome, NULL::text AS instance_id,
+       NULL::integer AS attempt, NULL::timestamptz AS retry_at, t.error
+  FROM {place}qrtz_triggers t
+ WHERE t.trigger_state = 'ERROR'
+UNION ALL
+SELECT 'EXECUTION', e.sched_name, e.trigger_group, e.trigger_name, e.job_group, e.job_name,
+       e.fire_id, e.ended_at, e.outcome, e.instance_id, e.attempt, e.retry_at, e.error
+  FROM (SELECT DISTINCT l.sched_name FROM {place}qrtz_locks l) AS scheduler
+ CROSS JOIN LATERAL (
+        SELECT x.trigger_group, x.trigger_name, x.job_group, x.job_name, x.sched_name, x.fire_id, x.ended_at, x.outcome,
+               x.instance_id, x.attempt, x.retry_at, x.error
+          FROM {place}qrtz_executions x
+         WHERE x.sched_name = scheduler.sched_name AND x.ended_at >= statement_timestamp() - interval '24 hours'
+           AND x.outcome IN ('FAILED', 'TERMINATED') OFFSET 0) AS e
+""",
+    "qrtz_next_24h": WAITING_KEYS
+    + """,
+coming AS (
+    SELECT of_key.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT """
+    + TRIGGER
+    + """, t.priority, t.upcoming, t.upcoming_is_complete
+          FROM {place}qrtz_triggers t
+         WHERE """
+    + OF_WAITING_KEY
+    + """
+           AND t.next_fire_time <= statement_timestamp() + interval '24 hours' OFFSET 0) AS of_key
+    UNION ALL
+    SELECT """
+    + TRIGGER
+    + """, t.priority, t.upcoming, t.upcoming_is_complete
+      FROM {place}qrtz_triggers t WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
+       known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
+  FROM coming t
+ CROSS JOIN LATERAL unnest(t.next_fire_time || t.upcoming) WITH ORDINALITY AS known(fire_time, number)
+ WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours'
+""",
+    "qrtz_node_health": """
+SELECT n.sched_name, n.instance_id,
+       CASE WHEN n.last_checkin < statement_timestamp() - n.failure_window THEN 'DEAD'
+            WHEN n.last_checkin < statement_timestamp() - 3 * n.checkin_interval THEN 'OVERDUE'
+            ELSE 'ALIVE' END AS status,
+       n.host, n.pid, n.facts ->> 'release' AS release, n.started_at, n.last_checkin,
+       statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
+       (SELECT coalesce(sum(size::integer), 0)
+          FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead
+  FROM {place}qrtz_scheduler_state n
+ CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
+           count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing
+      FROM {place}qrtz_fired_triggers f
+     WHERE f.sched_name = n.sched_name AND f.epoch = n.epoch) AS held
+""",
+}
+
 
 def upgrade() -> None:
     schema = context.config.attributes["schema"]
     prefix = f"{schema}." if schema else ""
     for name in SEQUENCES:
         op.execute(sa.schema.CreateSequence(sa.Sequence(name, schema=schema, data_type=sa.BigInteger)))
+    op.create_table(
+        "qrtz_audit",
+        sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("at", Instant, nullable=False),
+        sa.Column("ended_at", Instant, nullable=True),
+        sa.Column("actor", Name, nullable=False),
+        sa.Column("role", sa.String(length=16), nullable=False),
+        sa.Column("action", sa.String(length=40), nullable=False),
+        sa.Column("subject", sa.String(length=500), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("count", sa.BigInteger(), nullable=False),
+        sa.Column("before", JSONB(), nullable=True),
+        sa.Column("after", JSONB(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.CheckConstraint("state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED')", name="qrtz_audit_state_check"),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
+        schema=schema,
+    )
+    op.create_index("qrtz_audit_subject", "qrtz_audit", ["subject", "id"], unique=False, schema=schema)
     op.create_table(
         "qrtz_calendars",
         sa.Column("sched_name", Name, nullable=False),
@@ -290,6 +459,9 @@ def upgrade() -> None:
         sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
+        sa.Column("mode", sa.String(length=16), server_default=sa.text("'RUNNING'"), nullable=False),
+        sa.Column("mode_since", Instant, nullable=True),
+        sa.CheckConstraint("mode IN ('RUNNING', 'STANDBY', 'DRAINING')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
         schema=schema,
@@ -455,10 +627,19 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
     )
+    place = _place(schema)
+    for name, query in VIEWS.items():
+        op.execute(f"CREATE VIEW {place}{name} AS{query.format(place=place).rstrip()}")
+
+
+def _place(schema: str | None) -> str:
+    return f'"{schema}".' if schema else ""
 
 
 def downgrade() -> None:
     schema = context.config.attributes["schema"]
+    for view in VIEWS:
+        op.execute(f"DROP VIEW {_place(schema)}{view}")
     for table in TABLES:
         op.drop_table(table, schema=schema)
     for name in SEQUENCES:

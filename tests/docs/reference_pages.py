@@ -16,6 +16,7 @@ import quartzpy.events.events
 from quartzpy.cli.main import cli
 from quartzpy.events.events import Event
 from quartzpy.store.sql.db import tables
+from quartzpy.store.sql.db.views import VIEWS
 from tests.docs.api_page import NO_EDIT
 from tests.docs.markdown import cell
 
@@ -117,12 +118,24 @@ def database_tables() -> str:
         "",
         NO_EDIT.replace("docstrings", "tables")
         + "`quartzpy db sql` prints the statements that create these tables. Instants are `timestamptz`, states are\n"
-        "words, and data is JSON. Reading these tables with SQL is supported; writing to them is not.",
+        "words, and data is JSON. Reading these tables with SQL is supported; writing to them is not. The\n"
+        "[views](#views) for operators are at the end.",
         "",
     ]
     comments = column_comments()
     for table in sorted(tables.metadata.tables.values(), key=lambda each: each.name):
         lines += _table(table, comments)
+    lines += [
+        "## Views",
+        "",
+        "The views contain the rows of all schedulers; restrict `sched_name` to yours. Columns without a description\n"
+        "are those of the tables. Due and late are judged by the clock of the database.",
+        "",
+    ]
+    for name, view in sorted(VIEWS.items()):
+        lines += [f"### {name}", "", f"One row: {view.rows[0].lower()}{view.rows[1:]}", "", "| column | |", "|---|---|"]
+        lines += [f"| `{column}` | {cell(text)} |" for column, text in view.columns.items()]
+        lines += [""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -30,7 +30,7 @@ class OldHistory:
     def repair(self) -> Repairs:
         return Repairs()
 
-    def purge_history(self, older_than: timedelta, *, limit: int, ended_triggers: timedelta) -> int:
+    def purge_history(self, older_than: timedelta, *, limit: int, ended_triggers: timedelta, actions: timedelta) -> int:
         if self.is_down:
             raise StoreUnavailableError("down")
         self.limits.append(limit)

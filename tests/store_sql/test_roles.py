@@ -19,6 +19,7 @@ from quartzpy.errors import ExecutionNotFoundError, QuartzpyError, SchemaError
 from quartzpy.states import Outcome
 from quartzpy.store.sql import migrations, roles
 from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, Use
+from quartzpy.store.sql.db.views import VIEWS
 
 SOON = timedelta(seconds=30)
 LATER = datetime(2090, 1, 1, tzinfo=UTC)
@@ -115,6 +116,10 @@ def test_each_role_does_what_it_is_for_and_no_more(users: Users, schema: str | N
         assert node.wait_until_recorded(2, SOON)
         reader = Scheduler(users.dsn_of("reader"), schema=schema)
         everything_of_a_reader(reader)
+        with psycopg.connect(users.dsn_of("reader").replace("+psycopg", "")) as looking:
+            place = f'"{schema}".' if schema else ""
+            shown = [looking.execute(f"SELECT count(*) FROM {place}{view}".encode()).fetchone() for view in VIEWS]
+            assert all(shown)
         assert {record.outcome for record in reader.executions()} == {Outcome.SUCCEEDED, Outcome.FAILED}
         with pytest.raises(SchemaError, match=r"lacks .*INSERT.* on qrtz_paused_trigger_groups"):
             reader.pause_all()

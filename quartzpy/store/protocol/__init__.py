@@ -1,7 +1,8 @@
-"""The contract of a store: four protocols and the values that pass through them.
+"""The contract of a store: five protocols and the values that pass through them.
 
 `JobStore` is what a scheduler needs. It consists of `FiringStore` (the steps of a node), `ClusterStore` (the nodes and
-the store's own health), `SchedulingStore` (the changes that users make) and `QueryStore` (reading).
+the store's own health), `SchedulingStore` (the changes that users make), `QueryStore` (reading) and `ActionStore` (the
+audit log and the commands of operators).
 
 Three rules hold for every method. A store decides by one clock, its own (on a database: the database's), and by one
 lock, which no caller ever holds. A method is one transaction: it takes effect as a whole or not at all. Any thread may
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quartzpy.jobs.fired_trigger import FiredTrigger
+from quartzpy.store.protocol.actions import ActionEntry, ActionStore
 from quartzpy.store.protocol.cluster import (
     MAX_NODE_DEATHS,
     CheckIn,
@@ -58,7 +60,7 @@ _T = TypeVar("_T")
 
 
 @runtime_checkable
-class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, Protocol):
+class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, ActionStore, Protocol):
     """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together."""
 
     def within(self, connection: Any) -> JobStore:
@@ -87,6 +89,8 @@ __all__ = [
     "NO_NOTE",
     "AcquiredTrigger",
     "Acquisition",
+    "ActionEntry",
+    "ActionStore",
     "AvailableSlots",
     "CheckIn",
     "ClusterStore",

@@ -12,6 +12,7 @@ from quartzpy.keys import JobKey
 from quartzpy.states import FiredState, Outcome, TriggerState
 from quartzpy.store.protocol import Completion, CompletionOutcome, FiredTrigger, Node, Notification, PauseNote
 from quartzpy.store.protocol.outcomes import NOT_FAILED
+from quartzpy.store.ram import actions
 from quartzpy.store.ram.pausing import pause_schedule
 from quartzpy.store.ram.rerun import follow, retry
 from quartzpy.store.ram.rows import FiredRow, TriggerRow
@@ -194,11 +195,18 @@ def report_progress(tables: Tables, node: Node, reports: Mapping[int, Progress])
     return stored
 
 
-def purge(tables: Tables, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+def purge(
+    tables: Tables,
+    older_than: timedelta | None,
+    limit: int,
+    ended_triggers: timedelta | None,
+    of_actions: timedelta | None,
+) -> int:
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
     if ended_triggers is not None:
         _purge_ended(tables, tables.now() - ended_triggers)
-    return 0 if older_than is None else _purge_records(tables, tables.now() - older_than, limit)
+    purged = 0 if of_actions is None else actions.purge(tables, of_actions, limit)
+    return purged if older_than is None else purged + _purge_records(tables, tables.now() - older_than, limit)
 
 
 def _purge_records(tables: Tables, before: datetime, limit: int) -> int:

@@ -13,7 +13,7 @@ from quartzpy.store.protocol import (
     CheckIn,
     DispatchKey,
 )
-from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.ram import (
     lookups,
     pages,
@@ -21,6 +21,7 @@ from quartzpy.store.ram import (
 )
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.records import (
+    ActionRecord,
     ExecutionRecord,
     JobRecord,
     MisfireRecord,
@@ -113,6 +114,10 @@ class RamQueryStore(LockedTables):
     ) -> list[MisfireRecord]:
         with self._lock:
             return pages.misfires(self._tables, query, limit, after)
+
+    def find_actions(self, query: ActionQuery, limit: int | None, after: Position | None = None) -> list[ActionRecord]:
+        with self._lock:
+            return pages.actions(self._tables, query, limit, after)
 
     def count(self, query: AnyQuery) -> int:
         with self._lock:

@@ -24,6 +24,7 @@ from quartzpy.errors import SchemaError
 from quartzpy.store.sql.db.database import parse_dsn, translate
 from quartzpy.store.sql.db.naming import renamed, renamed_sql, tables_of, version_table
 from quartzpy.store.sql.db.tables import metadata
+from quartzpy.store.sql.db.views import VIEWS
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -40,9 +41,11 @@ _FOUND = b"""
 SELECT c.relname, a.attname
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
- WHERE starts_with(c.relname, %s) AND c.relkind IN ('r', 'p')
+ WHERE starts_with(c.relname, %s) AND c.relkind = ANY(%s)
    AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = coalesce(%s::text, current_schema()))
 """
+
+_TABLE_KINDS, _VIEW_KINDS = ["r", "p"], ["v"]
 
 
 def scripts() -> Path:
@@ -156,6 +159,7 @@ def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PR
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         verify(driver, schema, prefix)
+        _verify_views(driver, schema, prefix)
         context = MigrationContext.configure(connection, opts=comparison_options(schema, prefix))
         differences = compare_metadata(context, tables_of(schema, prefix))
     if differences:
@@ -236,9 +240,7 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
             f"the tables in {where} are of revision {revision}, older than this release's {HEAD};"
             f" run `quartzpy db upgrade{option}`"
         )
-    columns: dict[str, set[str]] = {}
-    for table, column in connection.execute(_FOUND, [prefix, schema]):
-        columns.setdefault(table, set()).add(column)
+    columns = _columns(connection, schema, prefix, _TABLE_KINDS)
     for table in metadata.sorted_tables:
         name = renamed(table.name, prefix)
         if name not in columns:
@@ -247,3 +249,23 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
         if missing:
             names = ", ".join(sorted(missing))
             raise SchemaError(f"table {name} in {where} lacks {names}; run `quartzpy db check{option}`")
+
+
+def _verify_views(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> None:
+    found = _columns(connection, schema, prefix, _VIEW_KINDS)
+    for view, described in VIEWS.items():
+        name = renamed(view, prefix)
+        if found.get(name) != set(described.columns):
+            raise SchemaError(
+                f"view {name} is missing, or is not this release's; create it with the statement that"
+                " `quartzpy db sql` prints"
+            )
+
+
+def _columns(
+    connection: psycopg.Connection[Any], schema: str | None, prefix: str, kinds: list[str]
+) -> dict[str, set[str]]:
+    columns: dict[str, set[str]] = {}
+    for name, column in connection.execute(_FOUND, [prefix, kinds, schema]):
+        columns.setdefault(name, set()).add(column)
+    return columns

@@ -14,7 +14,8 @@ from quartzpy.config.table_names import DEFAULT_TABLE_PREFIX, checked_schema, ch
 from quartzpy.errors import SettingsError
 from quartzpy.store.sql.db.database import parse_dsn, translate
 from quartzpy.store.sql.db.naming import renamed
-from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, Use
+from quartzpy.store.sql.db.privileges import SEQUENCES, TABLES, VIEW, Use
+from quartzpy.store.sql.db.views import VIEWS
 
 OWNER = "owner"
 DEFAULT_NAMES: Mapping[str, str] = {
@@ -56,13 +57,15 @@ def statements(
         owner = roles[OWNER]
         found.append(f"GRANT USAGE, CREATE ON SCHEMA {place} TO {owner}")
         found += [f"ALTER TABLE {place}.{renamed(table, prefix)} OWNER TO {owner}" for table in TABLES]
+        found += [f"ALTER VIEW {place}.{renamed(view, prefix)} OWNER TO {owner}" for view in VIEWS]
         found += [f"ALTER SEQUENCE {place}.{renamed(sequence, prefix)} OWNER TO {owner}" for sequence in SEQUENCES]
     for use in Use:
         if use not in roles:
             continue
         role = roles[use]
         found.append(f"GRANT USAGE ON SCHEMA {place} TO {role}")
-        for kind, things in (("TABLE", TABLES), ("SEQUENCE", SEQUENCES)):
+        views = dict.fromkeys(VIEWS, VIEW)
+        for kind, things in (("TABLE", {**TABLES, **views}), ("SEQUENCE", SEQUENCES)):
             for name, uses in things.items():
                 thing = f"{kind} {place}.{renamed(name, prefix)}"
                 # Privileges that only an earlier release needed are revoked.

@@ -40,11 +40,28 @@ DELETE FROM $misfires
 """
 
 
-def purge(session: SqlSession, older_than: timedelta | None, limit: int, ended_triggers: timedelta | None) -> int:
+PURGE_ACTIONS = """
+DELETE FROM $audit
+ WHERE sched_name = %(sched)s
+   AND id IN (SELECT id
+                FROM (SELECT id, at FROM $audit WHERE sched_name = %(sched)s ORDER BY id LIMIT %(limit)s::int) AS oldest
+               WHERE at < $now - %(older_than)s::interval)
+"""
+
+
+def purge(
+    session: SqlSession,
+    older_than: timedelta | None,
+    limit: int,
+    ended_triggers: timedelta | None,
+    actions: timedelta | None,
+) -> int:
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
     history = []
     if older_than is not None:
         history = [session.send(text, older_than=older_than, limit=limit) for text in (PURGE, PURGE_MISFIRES)]
+    if actions is not None:
+        history.append(session.send(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []
     if ended_triggers is not None:
         triggers = [session.send(PURGE_ENDED, older_than=ended_triggers, limit=limit)]
