@@ -108,7 +108,7 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int]) 
     return NodeView(
         node=node.instance_id,
         state=state_of(node, now),
-        mode="running",
+        mode=str(node.mode).lower(),
         host=node.host,
         pid=node.pid,
         epoch=node.epoch,

@@ -9,7 +9,8 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey, checked_key
-from quartzpy.operations import cluster, executions, jobs, overview, triggers
+from quartzpy.operations import audit_log, cluster, executions, jobs, overview, triggers
+from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, local_user
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
@@ -21,12 +22,13 @@ from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduling.scheduler import BaseScheduler
 from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
+from quartzpy.store.records import ActionRecord
 
 MOST_UPCOMING = 1000
 
 
 class Operations:
-    """The read models of a scheduler for operators.
+    """What operators read of a scheduler, and their `actions`.
 
     The scheduler need not be started: one that is not is a client of the cluster. Each method reads the store anew, and
     returns frozen values with instants in UTC. A row that this process cannot decode is returned with the reason in
@@ -63,6 +65,21 @@ class Operations:
     def acting_as(self, actor: Actor) -> Operations:
         """Return the same operations for another actor."""
         return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only)
+
+    @property
+    def actions(self) -> Actions:
+        """The actions of the actor on the scheduler."""
+        return Actions(self._scheduler, self.actor, read_only=self.read_only, redaction=Redaction(self._redact))
+
+    def audit_log(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[ActionRecord]:
+        """Return a page of the audit log, the latest action first.
+
+        The filters are `actor`, `action`, `subject`, `state`, `since` and `until`; see `audit_log.actions`.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        return audit_log.actions(self._scheduler, **filters).page(limit, after)
 
     def now(self) -> datetime:
         """Return the time of the store, by which everything is decided."""
