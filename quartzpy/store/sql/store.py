@@ -54,6 +54,7 @@ from quartzpy.store.protocol import (
 from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
     ActionRecord,
+    ClusterLoad,
     ExecutionRecord,
     JobHeader,
     JobRecord,
@@ -64,7 +65,8 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import actions, audit, calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
+
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -553,6 +555,9 @@ class SqlJobStore(SqlOperationsStore):
 
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         return lookups.execution(self._session, fire_id)
+
+    def cluster_load(self) -> ClusterLoad:
+        return load.cluster_load(self._session)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
