@@ -12,6 +12,7 @@ from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.imports import import_
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
 from quartzpy.cli.tables import jobs, nodes, running, triggers, why
@@ -26,7 +27,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, why, log):
+for command in (demo, node, db, doctor, cron, triggers, jobs, nodes, running, why, log, import_):
     cli.add_command(command)
 
 
