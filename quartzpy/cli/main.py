@@ -16,6 +16,7 @@ from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
 from quartzpy.cli.list_cluster import nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
+from quartzpy.cli.imports import import_
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
 from quartzpy.cli.show import show, why
@@ -33,7 +34,7 @@ def cli(debug: bool) -> None:
 for command in (
     *(demo, node, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
-    *(show, why, log),
+    *(show, why, log, import_),
 ):
     cli.add_command(command)
 
