@@ -66,7 +66,6 @@ from quartzpy.store.records import (
     TriggerRecord,
 )
 from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
-
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
