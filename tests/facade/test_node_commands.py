@@ -62,9 +62,9 @@ def test_a_node_that_is_told_to_stand_by_runs_nothing_until_it_is_resumed(cluste
     one.start()
     two.start()
     operations = Operations(client)
-    for command, mode in (("standby", "standby"), ("drain", "draining")):
+    for command, mode in (("standby", "STANDBY"), ("drain", "DRAINING")):
         getattr(operations.actions, command)("two", reason="maintenance")
-        assert modes(operations) == {"one": "running", "two": mode}
+        assert modes(operations) == {"one": "RUNNING", "two": mode}
         until(lambda: two.is_in_standby)
         assert not one.is_in_standby
         client.schedule_job(jobs.Recorded, every("20ms", repeat_count=9), name="often")
@@ -93,20 +93,20 @@ def test_a_draining_node_lets_running_executions_end_and_hands_on_refires(cluste
     assert waiting.wait("15s").instance_id == "one"
     assert refiring.record is not None
     until(lambda: not one.currently_executing_jobs())
-    assert modes(operations)["one"] == "draining", "it is still in the cluster"
+    assert modes(operations)["one"] == "DRAINING", "it is still in the cluster"
 
 
 def test_the_program_and_operators_command_the_same_mode(cluster: Callable[..., Scheduler]) -> None:
     one, client = cluster("one"), cluster()
     one.start(standby=True)
     operations = Operations(client)
-    until(lambda: modes(operations) == {"one": "standby"})
+    until(lambda: modes(operations) == {"one": "STANDBY"})
     operations.actions.resume_node("one")
     until(lambda: not one.is_in_standby)
     one.standby()
-    until(lambda: modes(operations) == {"one": "standby"})
+    until(lambda: modes(operations) == {"one": "STANDBY"})
     one.start()
-    until(lambda: modes(operations) == {"one": "running"})
+    until(lambda: modes(operations) == {"one": "RUNNING"})
     assert not one.is_in_standby
 
 
@@ -119,7 +119,7 @@ def test_a_node_that_restarts_starts_running(cluster: Callable[..., Scheduler]) 
     one.shutdown()
     again = cluster("one")
     again.start()
-    assert modes(operations) == {"one": "running"}
+    assert modes(operations) == {"one": "RUNNING"}
     assert not again.is_in_standby
 
 
@@ -136,7 +136,7 @@ def test_a_node_that_lost_its_epoch_keeps_its_mode(postgres_dsn: str) -> None:
         with psycopg.connect(postgres_dsn.replace("+psycopg", ""), autocommit=True) as connection:
             connection.execute("DELETE FROM qrtz_scheduler_state")
         until(lambda: [one.epoch > before.epoch for one in operations.cluster().nodes] == [True])
-        until(lambda: modes(operations) == {"one": "draining"})
+        until(lambda: modes(operations) == {"one": "DRAINING"})
         assert one.is_in_standby
     finally:
         one.shutdown()
