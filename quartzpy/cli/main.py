@@ -9,6 +9,7 @@ import click
 
 from quartzpy.cli.config import config
 from quartzpy.cli.cron import cron
+from quartzpy.cli.dashboard import dashboard
 from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
@@ -27,7 +28,7 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, config, doctor, cron, triggers, jobs, nodes, running, why, log):
+for command in (demo, node, dashboard, db, config, doctor, cron, triggers, jobs, nodes, running, why, log):
     cli.add_command(command)
 
 
