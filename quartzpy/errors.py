@@ -35,6 +35,7 @@
     ├── SchedulerStateError            the scheduler's present state does not allow the call
     │   ├── InstanceIdInUseError
     │   └── NodeUnhealthyError         a thread of the node cannot be kept running; restart the process
+    ├── ForbiddenError                 the actor's role does not permit the action, or nothing may be changed here
     ├── UnableToInterruptJobError
     ├── JobCancelledError              raised in a job that checks whether it was asked to stop
     ├── JobTimeoutError                the error of an execution that took longer than its timeout
@@ -228,6 +229,10 @@ class InstanceIdInUseError(SchedulerStateError):
 
 class NodeUnhealthyError(SchedulerStateError):
     """A thread of this node cannot be kept running: only a new process helps."""
+
+
+class ForbiddenError(QuartzpyError):
+    """The actor's role does not permit the action, or the operations are read-only; nothing was changed."""
 
 
 class UnableToInterruptJobError(QuartzpyError):

@@ -144,6 +144,29 @@ def missed_of(given: str) -> Missed:
         raise InvalidValueError(f"missed: must be one of {', '.join(Missed)} (got {given!r})") from None
 
 
+class ActionState(StrEnum):
+    """The state of an action of an operator in the audit log."""
+
+    RUNNING = "RUNNING"
+    """The action began and has not ended. If its process died, it stays in this state."""
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    REFUSED = "REFUSED"
+    """The actor's role did not permit the action; nothing was changed."""
+
+
+class NodeMode(StrEnum):
+    """The mode of a node: it decides which work the node takes. A node that starts is RUNNING."""
+
+    RUNNING = "RUNNING"
+    """The node claims and fires triggers."""
+    STANDBY = "STANDBY"
+    """The node claims no triggers. What it has claimed already runs."""
+    DRAINING = "DRAINING"
+    """The node claims no triggers, and gives fires that still wait for a worker back to the other nodes. Running
+    executions end; after that the process can be stopped without loss."""
+
+
 class MisfireAction(StrEnum):
     """The action that a misfire instruction took."""
 

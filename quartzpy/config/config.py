@@ -26,6 +26,8 @@ LEAST_MEMORY = 128 * 2**20
 # The server counts milliseconds in 32 bits.
 _LONGEST_TIMEOUT = timedelta(days=24)
 _A_YEAR = timedelta(days=366)
+_FOR_EVER = ("history_retention", "audit_retention")
+"""The spans of time that may be None, for what is kept for ever."""
 
 
 def as_bytes(value: object, subject: str) -> int:
@@ -231,6 +233,13 @@ class SchedulerConfig:
     """The time for which ended executions, misfires and ended triggers are kept. None keeps executions and misfires
     for ever, and ended triggers for seven days."""
 
+    history_max_rows: int | None = None
+    """The number of ended executions that are kept, even if they are younger than `history_retention`: the oldest are
+    deleted every five minutes. None sets no limit."""
+
+    audit_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=365))
+    """The time for which the actions of operators are kept in the audit log. None keeps them for ever."""
+
     max_job_data_bytes: int = 65_536
     """The largest size of job data in bytes, as stored."""
 
@@ -277,7 +286,7 @@ class SchedulerConfig:
         assign = object.__setattr__
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if isinstance(setting.default, timedelta) and not (value is None and setting.name == "history_retention"):
+            if isinstance(setting.default, timedelta) and not (value is None and setting.name in _FOR_EVER):
                 span = as_span(value, setting.name, SettingsError, above_zero=True, longest=10 * _A_YEAR)
                 assign(self, setting.name, span)
             elif type(setting.default) is int and type(value) is not int:
@@ -308,6 +317,12 @@ class SchedulerConfig:
         self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
+        if self.history_max_rows is not None:
+            if type(self.history_max_rows) is not int:
+                raise SettingsError(
+                    f"history_max_rows must be an integer or None (got {quoted(self.history_max_rows)})"
+                )
+            self._check_range("history_max_rows", 1, 1_000_000_000)
         checked_schema(self.schema)
         checked_table_prefix(self.table_prefix)
         if (

@@ -57,6 +57,7 @@ def _of_anything(request: Request, error: Exception) -> Response:
 HANDLERS: Mapping[Any, Any] = {
     HTTPException: _of_status,
     ForgedRequestError: _of_error(403, "This request was refused"),
+    errors.ForbiddenError: _of_error(403),
     errors.ObjectNotFoundError: _of_error(404, "Not found"),
     errors.InvalidValueError: _of_error(400),
     errors.StoreUnavailableError: _of_error(503),

@@ -19,7 +19,7 @@ from quartzpy.dashboard.csrf import FIELD, check_csrf, csrf_token, keep_csrf_tok
 from quartzpy.dashboard.links import ROOT, Links
 from quartzpy.dashboard.rendering import Templates
 from quartzpy.dashboard.times import ZONE_COOKIE, Times, is_zone, times_of
-from quartzpy.operations import Actor, Operations, Role
+from quartzpy.operations import Actor, Operations
 
 THEME_COOKIE = "quartzpy_theme"
 THEMES = ("auto", "light", "dark")
@@ -54,10 +54,9 @@ class Visit:
     links: Links
     times: Times
 
-    def may(self, role: str) -> bool:
-        """Return whether the actor may do what the role with this name may: "OPERATOR". On a read-only page, nobody."""
-        ranks = list(Role)
-        return not self.dashboard.read_only and ranks.index(self.actor.role) >= ranks.index(Role[role])
+    def may(self, action: str) -> bool:
+        """Return whether the actor may do this action of `Operations.actions` here."""
+        return self.operations.actions.permits(action)
 
     @property
     def csrf_token(self) -> str:

@@ -1,17 +1,26 @@
 """What operators read and do: the models behind the command line, the web page and the JSON API."""
 
+from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.incidents import Incident, Remedy
 from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.results import ActionFailure, ActionResult
+from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import PlannedTime
+from quartzpy.operations.selection import Selection
 from quartzpy.operations.triggers import TriggerSummary, TriggerView
 
 __all__ = [
+    "ActionFailure",
+    "ActionResult",
+    "Actions",
     "Actor",
+    "AuditEntry",
     "Cluster",
     "Difference",
     "ExecutionSummary",
@@ -32,6 +41,8 @@ __all__ = [
     "Remedy",
     "Role",
     "RunningView",
+    "SchedulePreview",
+    "Selection",
     "TriggerSummary",
     "TriggerView",
 ]

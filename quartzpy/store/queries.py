@@ -14,8 +14,8 @@ from typing import Any
 
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import ENDED, ExecutionState, JobMode, MisfireAction, TriggerState
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.states import ENDED, ActionState, ExecutionState, JobMode, MisfireAction, TriggerState
+from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
 Position = tuple[Any, ...]
 """The place of a record in the order of its query: texts, whole numbers, instants and None."""
@@ -145,4 +145,27 @@ class MisfireQuery:
         return (record.misfire_id,)
 
 
-AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery
+@dataclass(frozen=True, slots=True)
+class ActionQuery:
+    """Selects the actions of the audit log that match all given filters. The order is the latest first.
+
+    `since` and `until` bound the instant at which they began: `since` is inclusive, `until` exclusive.
+    """
+
+    actor: str | None = None
+    action: str | None = None
+    subject: str | None = None
+    """The whole subject, as in the record."""
+    state: ActionState | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return ((int,),)
+
+    def position(self, record: ActionRecord) -> Position:
+        return (record.action_id,)
+
+
+AnyQuery = JobQuery | TriggerQuery | ExecutionQuery | MisfireQuery | ActionQuery

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,7 +14,18 @@ from quartzpy.job_data import decode, decode_value
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import RECOVERING_JOBS, JobKey, TriggerKey
 from quartzpy.placement import Capabilities
-from quartzpy.states import ENDED, PUBLIC, ExecutionState, JobMode, MisfireAction, Outcome, PublicState, TriggerState
+from quartzpy.states import (
+    ENDED,
+    PUBLIC,
+    ActionState,
+    ExecutionState,
+    JobMode,
+    MisfireAction,
+    NodeMode,
+    Outcome,
+    PublicState,
+    TriggerState,
+)
 from quartzpy.triggers.trigger import Trigger, TriggerProgress
 
 
@@ -34,6 +46,37 @@ class NodeRecord:
     process: str = ""
     """Identifies the node's process; see `quartzpy.store.process_identity`."""
     capabilities: Capabilities = field(default_factory=Capabilities, compare=False)
+    mode: NodeMode = NodeMode.RUNNING
+    mode_since: datetime | None = None
+    """The instant at which the mode was last set, which rises with each change; None if it was never set."""
+
+
+LATE_AFTER = timedelta(seconds=5)
+"""The time after its fire time from which a trigger that has not fired is late."""
+MOST_COUNTED = 50_000
+"""The largest number of rows of one kind that `ClusterLoad` counts, so that its cost is limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLoad:
+    """The load of the cluster in a few numbers. A store stops counting at `MOST_COUNTED` rows of a kind."""
+
+    due: int
+    """The number of triggers that could fire now: their fire time has come, and no rate limit holds them back."""
+    late: int
+    """The number of triggers that are not paused, and whose fire time passed more than `LATE_AFTER` ago."""
+    longest_due: timedelta | None
+    """The time since the earliest fire time among the waiting triggers that has come; None if none has."""
+    in_error: int
+    """The number of triggers in ERROR."""
+    claimed: int
+    """The number of triggers that nodes have claimed and not fired yet."""
+    executing: int
+    """The number of running executions."""
+    nodes_alive: int
+    """The number of nodes that have checked in within their failure windows."""
+    nodes_silent: int
+    """The number of nodes that have not, and that no other node has recovered yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +310,45 @@ class ExecutionRecord:
     def recovering(self) -> bool:
         """True if this execution repeats one whose node died."""
         return self.trigger_key.group == RECOVERING_JOBS
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord:
+    """An action of an operator: a row of the audit log, the table `audit`.
+
+    `subject` names what it was applied to: "trigger DEFAULT.nightly", "triggers with state=ERROR", "node app-1". Of an
+    action on several subjects, `count` is the number that it changed so far. `before` and `after` are the values that
+    it changed, without secrets.
+    """
+
+    action_id: int
+    """Identifies the action; later actions have higher ids."""
+    at: datetime
+    """The instant at which it began, by the store's clock."""
+    ended_at: datetime | None
+    actor: str
+    role: str
+    """The role in which the actor did this."""
+    action: str
+    subject: str
+    reason: str
+    """The reason that the actor gave; empty if none was given."""
+    state: ActionState
+    count: int
+    before_text: str | None
+    after_text: str | None
+    error: str | None
+    """The reason why it failed or was refused."""
+
+    @property
+    def before(self) -> Any:
+        """The values before the action, from JSON; None if there are none."""
+        return None if self.before_text is None else json.loads(self.before_text)
+
+    @property
+    def after(self) -> Any:
+        """The values after the action, from JSON; None if there are none."""
+        return None if self.after_text is None else json.loads(self.after_text)
 
 
 @dataclass(frozen=True, slots=True)

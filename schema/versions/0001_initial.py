@@ -15,6 +15,7 @@ Instant = sa.DateTime(timezone=True)
 
 SEQUENCES = ("qrtz_fire_ids", "qrtz_epochs")
 TABLES = (
+    "qrtz_audit",
     "qrtz_executions",
     "qrtz_locks",
     "qrtz_misfires",
@@ -181,6 +182,27 @@ def upgrade() -> None:
     prefix = f"{schema}." if schema else ""
     for name in SEQUENCES:
         op.execute(sa.schema.CreateSequence(sa.Sequence(name, schema=schema, data_type=sa.BigInteger)))
+    op.create_table(
+        "qrtz_audit",
+        sa.Column("id", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("sched_name", Name, nullable=False),
+        sa.Column("at", Instant, nullable=False),
+        sa.Column("ended_at", Instant, nullable=True),
+        sa.Column("actor", Name, nullable=False),
+        sa.Column("role", sa.String(length=16), nullable=False),
+        sa.Column("action", sa.String(length=40), nullable=False),
+        sa.Column("subject", sa.String(length=500), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("count", sa.BigInteger(), nullable=False),
+        sa.Column("before", JSONB(), nullable=True),
+        sa.Column("after", JSONB(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.CheckConstraint("state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED')", name="qrtz_audit_state_check"),
+        sa.PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
+        schema=schema,
+    )
+    op.create_index("qrtz_audit_subject", "qrtz_audit", ["subject", "id"], unique=False, schema=schema)
     op.create_table(
         "qrtz_calendars",
         sa.Column("sched_name", Name, nullable=False),
@@ -437,6 +459,9 @@ def upgrade() -> None:
         sa.Column("process", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("capabilities", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("facts", JSONB(), server_default=sa.text("'{}'"), nullable=False),
+        sa.Column("mode", sa.String(length=16), server_default=sa.text("'RUNNING'"), nullable=False),
+        sa.Column("mode_since", Instant, nullable=True),
+        sa.CheckConstraint("mode IN ('RUNNING', 'STANDBY', 'DRAINING')", name="qrtz_scheduler_state_mode_check"),
         sa.PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
         postgresql_with={"fillfactor": "50"},
         schema=schema,

@@ -23,7 +23,8 @@ def test_jobs_are_listed_page_by_page(store: Harness, operations: Operations) ->
     first = operations.jobs(limit=2)
     assert [one.key.name for one in first] == ["a", "b"]
     assert [one.key.name for one in operations.jobs(limit=2, after=first.next_cursor)] == ["c"]
-    assert first[0].display_name == "Job a" and first[0].next_fire_time == at(60)
+    assert first[0].display_name == "Job a"
+    assert first[0].next_fire_time == at(60)
     assert [one.key.name for one in operations.jobs(contains="b")] == ["b"]
 
 
@@ -44,13 +45,14 @@ def test_a_job_has_its_triggers_runs_and_data_without_secrets(store: Harness, op
         (at(90), "later"),
         (at(120), "often"),
     ]
-    assert view.outcomes == {"FAILED": 1} and view.last_runs[0].error == "ValueError: no"
+    assert view.outcomes == {"FAILED": 1}
+    assert view.last_runs[0].error == "ValueError: no"
 
 
 def test_what_is_not_stored_is_refused(operations: Operations) -> None:
-    with pytest.raises(JobNotFoundError, match="job DEFAULT.none is not stored"):
+    with pytest.raises(JobNotFoundError, match=r"job DEFAULT\.none is not stored"):
         operations.job(JobKey("none"))
-    with pytest.raises(TriggerNotFoundError, match="trigger DEFAULT.none is not stored"):
+    with pytest.raises(TriggerNotFoundError, match=r"trigger DEFAULT\.none is not stored"):
         operations.trigger(TriggerKey("none"))
     with pytest.raises(ExecutionNotFoundError, match="execution 7 is not known"):
         operations.execution(7)
@@ -70,7 +72,8 @@ def test_a_trigger_shows_its_times_by_the_clock_of_its_zone_and_marks_changes_of
     ]
     changes = [one.clock_change for one in view.next_times]
     assert changes == [None, "the clock moves from UTC+01:00 to UTC+02:00 before this fire", None]
-    assert view.trigger.words == "at 09:00 (Europe/Berlin)" and view.trigger.zone == "Europe/Berlin"
+    assert view.trigger.words == "at 09:00 (Europe/Berlin)"
+    assert view.trigger.zone == "Europe/Berlin"
     assert view.why[0].startswith("It will fire at")
 
 
@@ -79,7 +82,8 @@ def test_a_late_trigger_is_late_and_one_in_error_says_why(store: Harness, operat
     store.set_state(key("broken"), TriggerState.PAUSED)
     store.clock.advance(MINUTE)
     found = {one.key.name: one for one in operations.triggers()}
-    assert found["late"].late == MINUTE and found["broken"].late is None
+    assert found["late"].late == MINUTE
+    assert found["broken"].late is None
 
 
 def test_an_execution_says_where_its_time_went(store: Harness, operations: Operations) -> None:
@@ -89,9 +93,11 @@ def test_an_execution_says_where_its_time_went(store: Harness, operations: Opera
     fired = store.fire_one(node)
     store.clock.advance(2 * SECOND)
     [running] = operations.running()
-    assert running.elapsed == 2 * SECOND and running.state is ExecutionState.PROCESSING
+    assert running.elapsed == 2 * SECOND
+    assert running.state is ExecutionState.PROCESSING
     seen = operations.execution(fired.fire_id)
-    assert seen.elapsed == 2 * SECOND and seen.data == {"secret_key": "[redacted]"}
+    assert seen.elapsed == 2 * SECOND
+    assert seen.data == {"secret_key": "[redacted]"}
     store.complete(node, fired)
     ended = operations.execution(fired.fire_id).execution
     assert (ended.waited, ended.queued, ended.ran) == (5 * SECOND, 2 * SECOND, timedelta())
@@ -144,7 +150,8 @@ def test_the_overview_names_what_is_wrong(store: Harness, operations: Operations
     seen = operations.overview()
     assert [one.kind for one in seen.incidents] == ["no-node", "dead-node"]
     [late] = seen.late
-    assert late.trigger == key("due") and late.late == MINUTE
+    assert late.trigger == key("due")
+    assert late.late == MINUTE
     assert "None of the 1 nodes has checked in recently." in late.why
 
 

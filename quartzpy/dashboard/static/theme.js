@@ -4,7 +4,7 @@
   const root = document.documentElement.dataset.root || "/";
   const known = document.cookie.match(/(?:^|; )quartzpy_zone=([^;]*)/);
   if (zone && !known) {
-    document.cookie = `quartzpy_zone=${encodeURIComponent(zone)}; Path=${root}; Max-Age=31536000; SameSite=Lax`;
+    document.cookie = `quartzpy_zone=${zone}; Path=${root}; Max-Age=31536000; SameSite=Lax`;
     // Only the first page of a new reader is loaded twice.
     if (document.documentElement.dataset.zone !== zone && document.documentElement.dataset.zoneSource === "server"
         && document.cookie.includes("quartzpy_zone=")) location.reload();

@@ -13,6 +13,7 @@ from quartzpy.keys import Key
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, TriggerState
 from quartzpy.store.queries import (
+    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
@@ -21,10 +22,11 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
+from quartzpy.store.ram import actions as audit_log
 from quartzpy.store.ram.lookups import trigger_record
 from quartzpy.store.ram.rows import JobRow, TriggerRow, load_job
 from quartzpy.store.ram.tables import Tables
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -153,6 +155,11 @@ def misfires(tables: Tables, query: MisfireQuery, limit: int | None, after: Posi
     return _page(found, lambda record: (-record.misfire_id,), limit, after and (-after[0],))
 
 
+def actions(tables: Tables, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
+    found = (record for record in tables.actions.values() if audit_log.matches(record, query))
+    return _page(found, lambda record: (-record.action_id,), limit, after and (-after[0],))
+
+
 def count(tables: Tables, query: AnyQuery) -> int:
     match query:
         case JobQuery():
@@ -163,6 +170,8 @@ def count(tables: Tables, query: AnyQuery) -> int:
             return len(executions(tables, query, None, None))
         case MisfireQuery():
             return len(misfires(tables, query, None, None))
+        case ActionQuery():
+            return len(actions(tables, query, None, None))
 
 
 def _page(

@@ -13,7 +13,7 @@ from quartzpy.store.protocol import (
     CheckIn,
     DispatchKey,
 )
-from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.ram import (
     lookups,
     pages,
@@ -21,6 +21,8 @@ from quartzpy.store.ram import (
 )
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.records import (
+    ActionRecord,
+    ClusterLoad,
     ExecutionRecord,
     JobRecord,
     MisfireRecord,
@@ -114,6 +116,10 @@ class RamQueryStore(LockedTables):
         with self._lock:
             return pages.misfires(self._tables, query, limit, after)
 
+    def find_actions(self, query: ActionQuery, limit: int | None, after: Position | None = None) -> list[ActionRecord]:
+        with self._lock:
+            return pages.actions(self._tables, query, limit, after)
+
     def count(self, query: AnyQuery) -> int:
         with self._lock:
             return pages.count(self._tables, query)
@@ -129,6 +135,10 @@ class RamQueryStore(LockedTables):
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         with self._lock:
             return lookups.execution(self._tables, fire_id)
+
+    def cluster_load(self) -> ClusterLoad:
+        with self._lock:
+            return lookups.cluster_load(self._tables)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

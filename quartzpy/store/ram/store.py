@@ -17,10 +17,12 @@ from quartzpy.events.events import Event
 from quartzpy.jobs.progress import Progress
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.placement import Capabilities
+from quartzpy.states import ActionState, NodeMode
 from quartzpy.store.findings import Finding
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
     Acquisition,
+    ActionEntry,
     AvailableSlots,
     CheckIn,
     Completion,
@@ -41,6 +43,7 @@ from quartzpy.store.protocol import (
 )
 from quartzpy.store.ram import (
     acquire,
+    actions,
     complete,
     fire,
     misfire,
@@ -48,6 +51,7 @@ from quartzpy.store.ram import (
     scheduling,
 )
 from quartzpy.store.ram.notifications import Notifications
+from quartzpy.store.ram.operations_store import RamOperationsStore
 from quartzpy.store.ram.query_store import RamQueryStore
 from quartzpy.store.ram.scheduling_store import RamSchedulingStore
 from quartzpy.store.ram.tables import Tables
@@ -59,7 +63,7 @@ from quartzpy.store.records import (
 _T = TypeVar("_T")
 
 
-class RamJobStore(RamSchedulingStore, RamQueryStore):
+class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
     """Keeps a scheduler's jobs in the memory of this process, with the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
@@ -84,6 +88,9 @@ class RamJobStore(RamSchedulingStore, RamQueryStore):
         raise InvalidValueError("using: memory:// has no transactions; use a database")
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        return self.together(work)
+
+    def together(self, work: Callable[[JobStore], _T]) -> _T:
         with self._lock:
             return work(self)
 
@@ -281,10 +288,38 @@ class RamJobStore(RamSchedulingStore, RamQueryStore):
             return misfire.recover_misfires(self._tables, node, dispatch_keys, threshold=threshold, limit=limit)
 
     def purge_history(
-        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+        self,
+        older_than: timedelta | None,
+        *,
+        limit: int,
+        ended_triggers: timedelta | None = None,
+        actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
         with self._lock:
-            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than)
+            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        with self._lock:
+            return complete.history_cutoff(self._tables, keep)
+
+    # --- the actions of operators
+
+    def record_action(self, entry: ActionEntry) -> int:
+        with self._lock:
+            return actions.record(self._tables, entry)
+
+    def update_action(
+        self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
+    ) -> None:
+        with self._lock:
+            actions.update(self._tables, action_id, state, count, after_text, error)
+
+    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
+        with self._lock:
+            since = actions.set_mode(self._tables, instance_id, mode)
+        self._notify()
+        return since
 
     # --- notifications
 

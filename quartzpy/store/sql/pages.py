@@ -7,7 +7,7 @@ page starts after a position (keyset pagination), never at an offset, and walks 
   their own index and sorted; those that are paused or in ERROR have an index by key.
 - executions: the history from its end. The history of a trigger is read through its own index and sorted; exhausted
   executions have an index by their end. There is no index by job, because it would slow down each completion.
-- misfires: the primary key from its end, or the trigger's index.
+- misfires and actions: the primary key from its end, or the index of the trigger or the subject.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher, MatchOperator
 from quartzpy.states import ENDED, ExecutionState, FiredState, JobMode, MisfireAction, TriggerState
 from quartzpy.store.queries import (
+    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
@@ -28,7 +29,8 @@ from quartzpy.store.queries import (
     TriggerOrder,
     TriggerQuery,
 )
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.records import ActionRecord, ExecutionRecord, JobRecord, MisfireRecord, TriggerRecord
+from quartzpy.store.sql import actions as audit_log
 from quartzpy.store.sql.db import rows
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.lookups import (
@@ -388,6 +390,13 @@ def _misfire(row: Sequence[Any]) -> MisfireRecord:
     )
 
 
+# --- actions
+
+
+def actions(session: SqlSession, query: ActionQuery, limit: int | None, after: Position | None) -> list[ActionRecord]:
+    return [audit_log.record_of(row) for row in _rows(session, query, limit, after)]
+
+
 # --- all queries
 
 
@@ -402,6 +411,8 @@ def text_and_values(query: AnyQuery, after: Position | None) -> tuple[str, dict[
             return executions_text(query, after), _values_of_executions(query, after)
         case MisfireQuery():
             return misfires_text(query, after), _values_of_misfires(query, after)
+        case ActionQuery():
+            return audit_log.text(query, after), audit_log.values(query, after)
 
 
 def _rows(session: SqlSession, query: AnyQuery, limit: int | None, after: Position | None) -> list[tuple[Any, ...]]:

@@ -23,12 +23,13 @@ from quartzpy.jobs.progress import Progress
 from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
-from quartzpy.states import JobMode, Missed, PublicState
+from quartzpy.states import ActionState, JobMode, Missed, NodeMode, PublicState
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
     NO_NOTE,
     Acquisition,
+    ActionEntry,
     AvailableSlots,
     CheckIn,
     Completion,
@@ -50,8 +51,10 @@ from quartzpy.store.protocol import (
     StoredCalendar,
     TriggerMove,
 )
-from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
+from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
+    ActionRecord,
+    ClusterLoad,
     ExecutionRecord,
     JobHeader,
     JobRecord,
@@ -62,7 +65,8 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import audit, calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
+
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -74,6 +78,7 @@ from quartzpy.store.sql.db.servers import READ_ONLY
 from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.db.sources import Database, check_engine
 from quartzpy.store.sql.db.within import WithinSession
+from quartzpy.store.sql.operations.operations_store import SqlOperationsStore
 from quartzpy.store.sql.scheduler_names import scheduler_names
 from quartzpy.store.sql.steps import (
     acquire,
@@ -95,7 +100,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqlJobStore:
+class SqlJobStore(SqlOperationsStore):
     """Keeps a scheduler's jobs in PostgreSQL: at a URL, or behind an engine or a connect function of the caller.
 
     `now_sql` is the SQL expression for the time, which all decisions use.
@@ -139,12 +144,21 @@ class SqlJobStore:
         if isinstance(self._session, WithinSession):
             with self._session.together(LockName.SYNC_ACCESS):
                 return work(self)
+
+        def alone(inside: JobStore) -> _T:
+            assert isinstance(inside, SqlJobStore)
+            lock = self._session.lock(LockName.SYNC_ACCESS)
+            self._session.with_locks(lambda: inside._session.unlocked(lock))
+            return work(inside)
+
+        return self.together(alone)
+
+    def together(self, work: Callable[[JobStore], _T]) -> _T:
+        if isinstance(self._session, WithinSession):
+            return work(self)
         try:
             with self._connections.begin_job_transaction(is_ours=True) as connection:
-                inside = self.within(connection)
-                lock = self._session.lock(LockName.SYNC_ACCESS)
-                self._session.with_locks(lambda: inside._session.unlocked(lock))
-                done = work(inside)
+                done = work(self.within(connection))
                 connection.commit()
                 return done
         except SQLAlchemyError as error:
@@ -347,9 +361,34 @@ class SqlJobStore:
         )
 
     def purge_history(
-        self, older_than: timedelta | None, *, limit: int, ended_triggers: timedelta | None = None
+        self,
+        older_than: timedelta | None,
+        *,
+        limit: int,
+        ended_triggers: timedelta | None = None,
+        actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
-        return purge.purge(self._session, older_than, limit, ended_triggers or older_than)
+        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        return purge.cutoff(self._session, keep)
+
+    # --- the actions of operators
+
+    def record_action(self, entry: ActionEntry) -> int:
+        return actions.record(self._session, entry)
+
+    def update_action(
+        self, action_id: int, *, state: ActionState, count: int, after_text: str | None = None, error: str | None = None
+    ) -> None:
+        actions.update(self._session, action_id, state, count, after_text, error)
+
+    def find_actions(self, query: ActionQuery, limit: int | None, after: Position | None = None) -> list[ActionRecord]:
+        return pages.actions(self._session, query, limit, after)
+
+    def set_node_mode(self, instance_id: str, mode: NodeMode) -> datetime | None:
+        return actions.set_mode(self._session, instance_id, mode)
 
     # --- scheduling
 
@@ -517,8 +556,15 @@ class SqlJobStore:
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         return lookups.execution(self._session, fire_id)
 
+    def cluster_load(self) -> ClusterLoad:
+        return load.cluster_load(self._session)
+
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
+
+    def schema_version(self) -> str | None:
+        with self._connections.checked_out() as connection:
+            return migrations.stamped(connection, self._config.schema, self._config.table_prefix)
 
     def scheduler_names(self) -> list[str]:
         """Return the names of all schedulers in this database; this scheduler's name need not be among them.

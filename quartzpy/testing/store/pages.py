@@ -10,7 +10,9 @@ import pytest
 
 from quartzpy.matchers import GroupMatcher
 from quartzpy.states import ExecutionState, JobMode, MisfireAction, Outcome, TriggerState
+from quartzpy.store.protocol import ActionEntry
 from quartzpy.store.queries import (
+    ActionQuery,
     AnyQuery,
     ExecutionQuery,
     JobQuery,
@@ -34,10 +36,13 @@ def find(store: Harness, query: AnyQuery, limit: int | None = None, after: Any =
             return list(store.store.find_executions(query, limit, after))
         case MisfireQuery():
             return list(store.store.find_misfires(query, limit, after))
+        case ActionQuery():
+            return list(store.store.find_actions(query, limit, after))
 
 
 def identity(record: Any) -> object:
-    return getattr(record, "key", None) or getattr(record, "misfire_id", None) or (record.fire_id, record.trigger_key)
+    numbered = getattr(record, "misfire_id", None) or getattr(record, "action_id", None)
+    return getattr(record, "key", None) or numbered or (record.fire_id, record.trigger_key)
 
 
 @pytest.fixture
@@ -66,6 +71,8 @@ def busy(store: Harness) -> Harness:
     store.store.pause_triggers([key("paused")])
     store.set_state(key("broken"), TriggerState.ERROR)
     store.store.set_job_mode(job_key("reports-daily", "reports"), JobMode.DISABLED)
+    for n in range(3):
+        store.store.record_action(ActionEntry("ann", "operator", "pause", f"trigger g.{n}"))
     return store
 
 
@@ -79,6 +86,7 @@ QUERIES: dict[str, AnyQuery] = {
     "executions in all states": ExecutionQuery(states=EVERY_STATE),
     "executions to come of a job": ExecutionQuery(states=EVERY_STATE, job_key=job_key("many")),
     "misfires": MisfireQuery(),
+    "actions": ActionQuery(),
 }
 
 

@@ -48,7 +48,10 @@ TABLES: Mapping[str, Mapping[Use, tuple[str, ...]]] = {
     "qrtz_executions": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
     # A trigger that a client resumes may have misfired.
     "qrtz_misfires": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT"), Use.READER: _READ},
-    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: _READ, Use.READER: _READ},
+    # A client sets the modes of nodes.
+    "qrtz_scheduler_state": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "UPDATE"), Use.READER: _READ},
+    # An action on many subjects updates its row as it proceeds; only nodes delete old rows.
+    "qrtz_audit": {Use.NODE: _ALL, Use.CLIENT: ("SELECT", "INSERT", "UPDATE"), Use.READER: _READ},
 }
 VIEW: Mapping[Use, tuple[str, ...]] = {Use.NODE: _READ, Use.CLIENT: _READ, Use.READER: _READ}
 """The privileges on each view. Nothing checks them, because the scheduler reads no view."""

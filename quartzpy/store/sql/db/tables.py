@@ -30,7 +30,16 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from quartzpy.keys import MAX_NAME_LENGTH
-from quartzpy.states import FiredState, JobMode, MisfireAction, Outcome, OverlapPolicy, TriggerState
+from quartzpy.states import (
+    ActionState,
+    FiredState,
+    JobMode,
+    MisfireAction,
+    NodeMode,
+    Outcome,
+    OverlapPolicy,
+    TriggerState,
+)
 
 metadata = MetaData()
 
@@ -402,7 +411,11 @@ scheduler_state = Table(
     Column("capabilities", JSONB, nullable=False, server_default=text("'{}'")),
     # The node's time zone data, release, settings and clock; differences between nodes are reported.
     Column("facts", JSONB, nullable=False, server_default=text("'{}'")),
+    # The mode that an operator or the node itself has set, and the instant of that, which rises with each change.
+    Column("mode", String(16), nullable=False, server_default=text("'RUNNING'")),
+    Column("mode_since", Instant),
     PrimaryKeyConstraint("sched_name", "instance_id", name="qrtz_scheduler_state_pkey"),
+    CheckConstraint(_one_of("mode", NodeMode), name="qrtz_scheduler_state_mode_check"),
     postgresql_with={"fillfactor": "50"},
 )
 
@@ -498,3 +511,31 @@ misfires = Table(
 )
 # a trigger's latest
 Index("qrtz_misfires_trigger", misfires.c.trigger_group, misfires.c.trigger_name, misfires.c.id)
+
+audit = Table(
+    "qrtz_audit",
+    metadata,
+    # Increases with time.
+    Column("id", BigInteger, nullable=False, autoincrement=False),
+    Column("sched_name", Name, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("ended_at", Instant),
+    Column("actor", Name, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("action", String(40), nullable=False),
+    # "trigger GROUP.NAME", or in words the filter that selected several.
+    Column("subject", String(500), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    # The number of things that it has changed.
+    Column("count", BigInteger, nullable=False),
+    # The values that it changed, before and after, without secrets.
+    Column("before", JSONB),
+    Column("after", JSONB),
+    Column("error", Text),
+    # the latest actions, and purging the oldest
+    PrimaryKeyConstraint("sched_name", "id", name="qrtz_audit_pkey"),
+    CheckConstraint(_one_of("state", ActionState), name="qrtz_audit_state_check"),
+)
+# the latest actions on one job, trigger, execution or node
+Index("qrtz_audit_subject", audit.c.subject, audit.c.id)

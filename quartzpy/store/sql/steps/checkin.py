@@ -9,6 +9,7 @@ from typing import Any
 
 from quartzpy.keys import JobKey
 from quartzpy.placement import Capabilities
+from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, Node
 from quartzpy.store.records import NodeRecord
 from quartzpy.store.sql.db.control import ControlConnection
@@ -24,7 +25,7 @@ RETURNING epoch
 
 NODES = """
 SELECT instance_id, epoch, host, pid, started_at, last_checkin, checkin_count, checkin_interval,
-       failure_window, process, capabilities::text
+       failure_window, process, capabilities::text, mode, mode_since
   FROM $scheduler_state
  WHERE sched_name = %(sched)s
  ORDER BY instance_id
@@ -96,7 +97,7 @@ def list_nodes(session: SqlSession) -> CheckIn:
 
 
 def records(rows: list[tuple[Any, ...]]) -> tuple[NodeRecord, ...]:
-    return tuple(NodeRecord(*(*row[:-1], Capabilities.from_text(row[-1]))) for row in rows)
+    return tuple(NodeRecord(*(*row[:-3], Capabilities.from_text(row[-3]), NodeMode(row[-2]), row[-1])) for row in rows)
 
 
 def publish(session: SqlSession, node: Node, capabilities: Capabilities) -> None:

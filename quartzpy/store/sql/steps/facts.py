@@ -18,7 +18,15 @@ from quartzpy.store.protocol import Node
 from quartzpy.store.sql.db.session import SqlSession
 
 TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
-ALIKE = ("checkin_interval", "failure_window", "lock_timeout", "misfire_threshold", "history_retention")
+ALIKE = (
+    "checkin_interval",
+    "failure_window",
+    "lock_timeout",
+    "misfire_threshold",
+    "history_retention",
+    "history_max_rows",
+    "audit_retention",
+)
 """Settings whose values should be the same on all nodes of a cluster."""
 UNKNOWN = "unknown"
 

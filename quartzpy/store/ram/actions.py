@@ -1,0 +1,87 @@
+"""The audit log of operators' actions, and the commands to nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from quartzpy.states import ActionState, NodeMode
+from quartzpy.store.protocol import ActionEntry, Notification
+from quartzpy.store.queries import ActionQuery
+from quartzpy.store.ram.tables import HISTORY, Tables
+from quartzpy.store.records import ActionRecord
+
+
+def record(tables: Tables, entry: ActionEntry) -> int:
+    """Add an action to the audit log; see `JobStore.record_action`."""
+    now = tables.now()
+    number = tables.next_number()
+    tables.actions[number] = ActionRecord(
+        action_id=number,
+        at=now,
+        ended_at=None if entry.state is ActionState.RUNNING else now,
+        actor=entry.actor,
+        role=entry.role,
+        action=entry.action,
+        subject=entry.subject,
+        reason=entry.reason,
+        state=entry.state,
+        count=entry.count,
+        before_text=entry.before_text,
+        after_text=entry.after_text,
+        error=entry.error,
+    )
+    if len(tables.actions) > HISTORY:
+        del tables.actions[next(iter(tables.actions))]
+    return number
+
+
+def update(
+    tables: Tables, action_id: int, state: ActionState, count: int, after_text: str | None, error: str | None
+) -> None:
+    """Update a running action; see `JobStore.update_action`."""
+    known = tables.actions.get(action_id)
+    if known is None or known.state is not ActionState.RUNNING:
+        return
+    tables.actions[action_id] = replace(
+        known,
+        state=state,
+        count=count,
+        ended_at=None if state is ActionState.RUNNING else tables.now(),
+        after_text=known.after_text if after_text is None else after_text,
+        error=known.error if error is None else error,
+    )
+
+
+def purge(tables: Tables, older_than: timedelta, limit: int) -> int:
+    """Delete at most `limit` actions that began longer ago; return how many."""
+    before = tables.now() - older_than
+    old = [number for number, action in tables.actions.items() if action.at < before][:limit]
+    for number in old:
+        del tables.actions[number]
+    return len(old)
+
+
+def set_mode(tables: Tables, instance_id: str, mode: NodeMode) -> datetime | None:
+    """Command a node; see `JobStore.set_node_mode`."""
+    node = tables.nodes.get(instance_id)
+    if node is None:
+        return None
+    since = tables.now()
+    if node.mode_since is not None:
+        since = max(since, node.mode_since + timedelta.resolution)
+    tables.nodes[instance_id] = replace(node, mode=mode, mode_since=since)
+    tables.notifications.add(Notification.COMMANDED)
+    return since
+
+
+def matches(record: ActionRecord, query: ActionQuery) -> bool:
+    """Return True if the query selects the record."""
+    return (
+        query.actor in (None, record.actor)
+        and query.action in (None, record.action)
+        and query.subject in (None, record.subject)
+        and query.state in (None, record.state)
+        and (query.since is None or record.at >= query.since)
+        and (query.until is None or record.at < query.until)
+    )

@@ -1,0 +1,127 @@
+"""The audit log of operators' actions, and the commands to nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from quartzpy.states import ActionState, NodeMode
+from quartzpy.store.protocol import ActionEntry, Notification
+from quartzpy.store.queries import ActionQuery, Position
+from quartzpy.store.records import ActionRecord
+from quartzpy.store.sql.db.session import SqlSession
+
+RECORD = """
+INSERT INTO $audit (id, sched_name, at, ended_at, actor, role, action, subject, reason, state, count, before, after,
+                    error)
+VALUES (nextval('$fire_ids'), %(sched)s, $now, CASE WHEN %(state)s <> 'RUNNING' THEN $now END, %(actor)s, %(role)s,
+        %(action)s, %(subject)s, %(reason)s, %(state)s, %(count)s::bigint, %(before)s::jsonb, %(after)s::jsonb,
+        %(error)s)
+RETURNING id
+"""
+
+UPDATE = """
+UPDATE $audit
+   SET state = %(state)s, count = %(count)s::bigint, ended_at = CASE WHEN %(state)s <> 'RUNNING' THEN $now END,
+       after = coalesce(%(after)s::jsonb, after), error = coalesce(%(error)s, error)
+ WHERE sched_name = %(sched)s AND id = %(id)s::bigint AND state = 'RUNNING'
+"""
+
+# The instant rises with each change, even if the clock of a new primary is behind: by it, a node tells a command that
+# it has not carried out yet from an older one.
+SET_MODE = """
+WITH commanded AS (
+    UPDATE $scheduler_state
+       SET mode = %(mode)s, mode_since = greatest($now, mode_since + interval '1 microsecond')
+     WHERE sched_name = %(sched)s AND instance_id = %(instance)s
+    RETURNING mode_since
+), notified AS (
+    SELECT pg_notify(%(channel)s, %(news)s) WHERE EXISTS (SELECT FROM commanded)
+)
+SELECT mode_since FROM commanded LEFT JOIN notified ON true
+"""
+
+# An expression prevents the planner, when it has no statistics, from reading all actions for those of one subject.
+_FIND = """
+SELECT id, at, ended_at, actor, role, action, subject, reason, state, count, before::text, after::text, error
+  FROM $audit WHERE {scheduler} = %(sched)s {conditions} ORDER BY id DESC LIMIT %(limit)s::int
+"""
+_CONDITIONS = {
+    "actor": "actor = %(actor)s",
+    "action": "action = %(action)s",
+    "subject": "subject = %(subject)s",
+    "state": "state = %(state)s",
+    "since": "at >= %(since)s::timestamptz",
+    "until": "at < %(until)s::timestamptz",
+}
+
+
+def record(session: SqlSession, entry: ActionEntry) -> int:
+    """Add an action to the audit log; see `JobStore.record_action`."""
+    [added] = session.unlocked(
+        session.send(
+            RECORD,
+            actor=entry.actor,
+            role=entry.role,
+            action=entry.action,
+            subject=entry.subject,
+            reason=entry.reason,
+            state=entry.state,
+            count=entry.count,
+            before=entry.before_text,
+            after=entry.after_text,
+            error=entry.error,
+        )
+    )
+    return int(added.rows[0][0])
+
+
+def update(
+    session: SqlSession, action_id: int, state: ActionState, count: int, after_text: str | None, error: str | None
+) -> None:
+    """Update a running action; see `JobStore.update_action`."""
+    session.unlocked(session.send(UPDATE, id=action_id, state=state, count=count, after=after_text, error=error))
+
+
+def set_mode(session: SqlSession, instance_id: str, mode: NodeMode) -> datetime | None:
+    """Command a node; see `JobStore.set_node_mode`."""
+    send = session.send(SET_MODE, instance=instance_id, mode=mode, channel=session.channel, news=Notification.COMMANDED)
+    [changed] = session.unlocked(send)
+    return changed.rows[0][0] if changed.rows else None
+
+
+def text(query: ActionQuery, after: Position | None) -> str:
+    """Return the statement of a page; see `quartzpy.store.sql.pages`."""
+    conditions = [text for name, text in _CONDITIONS.items() if getattr(query, name) is not None]
+    if after:
+        conditions.append("id < %(after_id)s::bigint")
+    return _FIND.format(
+        scheduler="sched_name" if query.subject is None else "sched_name || ''",
+        conditions="".join(f"\n   AND {condition}" for condition in conditions),
+    )
+
+
+def values(query: ActionQuery, after: Position | None) -> dict[str, Any]:
+    """Return the values of that statement, except the limit."""
+    return {**{name: getattr(query, name) for name in _CONDITIONS}, "after_id": after and after[0]}
+
+
+def record_of(row: Sequence[Any]) -> ActionRecord:
+    """Return the record of a row that the statement returned."""
+    number, at, ended_at, actor, role, action, subject, reason, state, count, before, after, error = row
+    return ActionRecord(
+        action_id=number,
+        at=at,
+        ended_at=ended_at,
+        actor=actor,
+        role=role,
+        action=action,
+        subject=subject,
+        reason=reason,
+        state=ActionState(state),
+        count=count,
+        before_text=before,
+        after_text=after,
+        error=error,
+    )
