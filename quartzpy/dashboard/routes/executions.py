@@ -1,0 +1,66 @@
+"""The list of executions, and the page of one execution."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from quartzpy.dashboard.drawing.plots import split_bar
+from quartzpy.dashboard.filters import group_filter, instant_filter, job_filter, listed, trigger_filter
+from quartzpy.dashboard.visit import Visit, page
+from quartzpy.states import ENDED, ExecutionState
+
+EXHAUSTED = "EXHAUSTED"
+"""The filter for failed executions that no retry follows; it is not a state of an execution."""
+RUNNING = (ExecutionState.PROCESSING, ExecutionState.ENQUEUED)
+_STATES = [
+    ("", "Ended"),
+    ("RUNNING", "Running"),
+    ("SUCCEEDED", "Succeeded"),
+    ("FAILED", "Failed"),
+    (EXHAUSTED, "Failed, no retry"),
+    ("TERMINATED", "Terminated"),
+    ("CANCELLED", "Cancelled"),
+    ("SKIPPED", "Skipped"),
+    ("SNOOZED", "Snoozed"),
+    ("SCHEDULED", "Scheduled"),
+]
+_SINCE = [("", "Any time"), ("15m", "Last 15 minutes"), ("1h", "Last hour"), ("1d", "Last day"), ("7d", "Last week")]
+
+
+def execution_list(visit: Visit) -> Response:
+    state = visit.parameter("state")
+    states = {None: ENDED, "RUNNING": RUNNING, EXHAUSTED: [ExecutionState.FAILED]}.get(state, state)
+    found = visit.operations.executions(
+        **listed(visit),
+        state=states,
+        job=job_filter(visit),
+        trigger=trigger_filter(visit),
+        group=group_filter(visit),
+        job_type=visit.parameter("job_type"),
+        node=visit.parameter("node"),
+        since=instant_filter(visit, "since"),
+        until=instant_filter(visit, "until"),
+        exhausted=state == EXHAUSTED,
+    )
+    return visit.render(
+        "executions.html",
+        # The first page is live; a later one shows what was there when its cursor was made.
+        live="" if visit.parameter("after") else "executions",
+        page=found,
+        states=_STATES,
+        spans=_SINCE,
+        job=job_filter(visit),
+        trigger=trigger_filter(visit),
+    )
+
+
+def one_execution(visit: Visit) -> Response:
+    view = visit.operations.execution(visit.request.path_params["fire_id"])
+    return visit.render("execution.html", live="executions", view=view, bar=split_bar(view.execution))
+
+
+routes: list[BaseRoute] = [
+    Route("/executions", page(execution_list)),
+    Route("/executions/{fire_id}", page(one_execution)),
+]
