@@ -102,7 +102,9 @@ def running_shop(seconds: float) -> Iterator[str]:
         repeat_history(server, dsn, seconds)
         nodes["node-c"].send_signal(signal.SIGKILL)
         time.sleep(5)
-        served = stack.enter_context(process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"]))
+        served = stack.enter_context(
+            process(["dashboard", "--dsn", dsn, "--name", "shop", "--port", "0", "--allow-actions"])
+        )
         assert served.stdout is not None
         found = re.search(r"http://\S+", served.stdout.readline())
         assert found is not None
@@ -131,7 +133,8 @@ def repeat_history(server: EmbeddedPostgres, dsn: str, seconds: float) -> None:
             ).fetchall()
         }
         values = ", ".join(
-            f"{name} - make_interval(secs => n * {seconds})" if name in times | instants
+            f"{name} - make_interval(secs => n * {seconds})"
+            if name in times | instants
             else (f"{name} + n::bigint * 1000000000" if name == "fire_id" else name)
             for name in columns
         )
@@ -148,7 +151,9 @@ def take(browser: Browser, url: str, directory: Path, names: set[str], *, docume
             if documented and device == "phone":
                 continue
             context = browser.new_context(
-                viewport=size, color_scheme=theme, timezone_id="Europe/Berlin",
+                viewport=size,
+                color_scheme=theme,
+                timezone_id="Europe/Berlin",
                 device_scale_factor=1 if device == "wide" else 2,
             )
             page = context.new_page()

@@ -3,6 +3,7 @@
 from starlette.routing import BaseRoute
 
 from quartzpy.dashboard.routes import (
+    actions,
     executions,
     jobs,
     live,
@@ -22,5 +23,6 @@ def all_routes() -> list[BaseRoute]:
         *executions.routes,
         *misfires.routes,
         *nodes.routes,
+        *actions.routes,
         *live.routes,
     ]

@@ -62,6 +62,14 @@ class BaseActions:
         """Return True if the actor may do this action, by its name."""
         return self._log.permits(ROLES[action])
 
+    def check_permitted(self, action: str) -> None:
+        """Check that the actor may do this action, by its name, before it is tried. An attempt checks it as well.
+
+        Raises:
+            ForbiddenError: the actor may not; the message says who may.
+        """
+        self._log.check(action, ROLES[action])
+
     def count(self, selection: Selected) -> int:
         """Return the number of subjects that a selection has now. A group or everything counts as its triggers."""
         selected = as_selected(selection, *Subject)
