@@ -9,6 +9,7 @@ import click
 
 from quartzpy.cli.config import config
 from quartzpy.cli.cron import cron
+from quartzpy.cli.dashboard import dashboard
 from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
@@ -32,7 +33,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(demo, node, db, config, doctor, cron),
+    *(demo, node, dashboard, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
     *(show, why, log, import_),
 ):
