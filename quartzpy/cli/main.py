@@ -13,9 +13,13 @@ from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.imports import import_
+from quartzpy.cli.list_cluster import nodes
+from quartzpy.cli.list_definitions import jobs, triggers
+from quartzpy.cli.list_executions import executions, misfires, running, upcoming
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
-from quartzpy.cli.tables import jobs, nodes, running, triggers, why
+from quartzpy.cli.show import show, why
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
@@ -27,7 +31,11 @@ def cli(debug: bool) -> None:
     """A clustered job scheduler over PostgreSQL."""
 
 
-for command in (demo, node, db, config, doctor, cron, triggers, jobs, nodes, running, why, log):
+for command in (
+    *(demo, node, db, config, doctor, cron),
+    *(jobs, triggers, executions, misfires, running, upcoming, nodes),
+    *(show, why, log, import_),
+):
     cli.add_command(command)
 
 

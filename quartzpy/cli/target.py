@@ -31,6 +31,7 @@ from quartzpy.errors import SchedulerNotFoundError, SettingsError
 
 if TYPE_CHECKING:
     from quartzpy.factory import Scheduler
+    from quartzpy.operations.operations import Operations
 
 DEFAULT_NAME = "quartzpy"
 
@@ -137,6 +138,14 @@ class Target:
             yield scheduler
         finally:
             scheduler.shutdown()
+
+    @contextmanager
+    def operations(self) -> Iterator[Operations]:
+        """Yield the operations of the user of this process on a scheduler that is not started."""
+        from quartzpy.operations import Operations
+
+        with self.client() as scheduler:
+            yield Operations(scheduler)
 
 
 def select_target(given: dict[str, Any], config: str | None = None, directory: str | None = None) -> Target:

@@ -1,5 +1,6 @@
 """What operators read and do: the models behind the command line, the web page and the JSON API."""
 
+from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.calendars import CalendarSummary, CalendarYear
@@ -12,13 +13,19 @@ from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
 from quartzpy.operations.limits import GroupLimit, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
+from quartzpy.operations.results import ActionFailure, ActionResult
+from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import PlannedTime
 from quartzpy.operations.search import SearchResults
+from quartzpy.operations.selection import Selection
 from quartzpy.operations.system import System
 from quartzpy.operations.timeline import Bar, Lane, Lanes, Timeline
 from quartzpy.operations.triggers import TriggerSummary, TriggerView
 
 __all__ = [
+    "ActionFailure",
+    "ActionResult",
+    "Actions",
     "Actor",
     "AuditEntry",
     "Bar",
@@ -54,7 +61,9 @@ __all__ = [
     "Remedy",
     "Role",
     "RunningView",
+    "SchedulePreview",
     "SearchResults",
+    "Selection",
     "System",
     "Timeline",
     "TriggerSummary",

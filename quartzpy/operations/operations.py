@@ -56,7 +56,7 @@ MOST_UPCOMING = 1000
 
 
 class Operations:
-    """The read models of a scheduler for operators.
+    """What operators read of a scheduler, and their `actions`.
 
     The scheduler need not be started: one that is not is a client of the cluster. Each method reads the store anew, and
     returns frozen values with instants in UTC. A row that this process cannot decode is returned with the reason in

@@ -28,7 +28,7 @@ from quartzpy.states import (
 )
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import check_storable, quoted
 from quartzpy.triggers.trigger import Trigger
 
@@ -346,6 +346,13 @@ class QueryVerbs(Verbs):
                 f"execution {checked_fire_id(fire_id)} is not known, or no longer in the history"
             )
         return found.log
+
+    def cluster_load(self) -> ClusterLoad:
+        """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
+
+        The cost of the query does not grow with the number of jobs and triggers, so it may be repeated often.
+        """
+        return self._usable_store().cluster_load()
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""

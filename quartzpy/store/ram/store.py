@@ -294,9 +294,14 @@ class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
         limit: int,
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
         with self._lock:
-            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than, actions)
+            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        with self._lock:
+            return complete.history_cutoff(self._tables, keep)
 
     # --- the actions of operators
 

@@ -55,6 +55,7 @@ from quartzpy.store.protocol import (
 from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
     ActionRecord,
+    ClusterLoad,
     ExecutionRecord,
     JobHeader,
     JobRecord,
@@ -65,7 +66,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import actions, audit, calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -366,8 +367,12 @@ class SqlJobStore(SqlOperationsStore):
         limit: int,
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
-        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions)
+        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        return purge.cutoff(self._session, keep)
 
     # --- the actions of operators
 
@@ -550,6 +555,9 @@ class SqlJobStore(SqlOperationsStore):
 
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         return lookups.execution(self._session, fire_id)
+
+    def cluster_load(self) -> ClusterLoad:
+        return load.cluster_load(self._session)
 
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)

@@ -1,0 +1,182 @@
+"""The filters of listings and of verbs: those of `Scheduler.jobs`, `triggers`, `executions` and `misfires`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli.cells import Cells, faint
+from quartzpy.cli.instants import FUTURE, PAST, instant
+from quartzpy.cli.keys import group_matcher, job_key, trigger_key
+from quartzpy.states import ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
+
+if TYPE_CHECKING:
+    from quartzpy.operations.operations import Operations
+
+_Command = Callable[..., Any]
+_TRIGGER_STATES = list(dict.fromkeys([*TriggerState, *(one for one in PublicState if one != PublicState.NONE)]))
+_GROUP = {"help": "The group; * may stand in front and at the end."}
+_CONTAINS = {"help": "A part of the name; upper and lower case differ."}
+_TYPE = {"help": "The type of the job, as it is registered."}
+_JOB = {"help": "The job: GROUP.NAME."}
+_TRIGGER = {"help": "The trigger: GROUP.NAME."}
+_NODE = {"help": "The node."}
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSet:
+    """The filters of one kind of record, by the names of the parameters of its query."""
+
+    kind: str
+    """The kind of record, in the singular."""
+    declared: Mapping[str, dict[str, Any]]
+    direction: int
+    """Where a length of time leads in `--since` and `--until`."""
+
+    def options(self, command: _Command) -> _Command:
+        """Add an option for each filter."""
+        for name, declaration in reversed(list(self.declared.items())):
+            flag = "--type" if name == "job_type" else f"--{name}"
+            command = click.option(flag, name, **declaration)(command)
+        return command
+
+
+JOB_FILTERS = FilterSet(
+    "job",
+    {
+        "group": _GROUP,
+        "contains": _CONTAINS,
+        "job_type": _TYPE,
+        "mode": {"type": click.Choice(list(JobMode), case_sensitive=False), "help": "The mode of the job."},
+    },
+    FUTURE,
+)
+TRIGGER_FILTERS = FilterSet(
+    "trigger",
+    {
+        "job": _JOB,
+        "group": _GROUP,
+        "contains": _CONTAINS,
+        "state": {
+            "multiple": True,
+            "type": click.Choice(_TRIGGER_STATES, case_sensitive=False),
+            "help": "The state; may be given several times.",
+        },
+        "calendar": {"help": "The calendar that they use."},
+        "job_type": _TYPE,
+        "kind": {"help": "The kind of schedule: simple, cron, ..."},
+        "since": {"help": "The earliest next fire time: an instant, or a length of time from now."},
+        "until": {"help": "The next fire time is before this instant, or before this length of time from now."},
+    },
+    FUTURE,
+)
+EXECUTION_FILTERS = FilterSet(
+    "execution",
+    {
+        "state": {
+            "multiple": True,
+            "type": click.Choice(list(ExecutionState), case_sensitive=False),
+            "help": "The state; may be given several times. [default: all that have ended]",
+        },
+        "job": _JOB,
+        "trigger": _TRIGGER,
+        "group": {"help": "The group of the job; * may stand in front and at the end."},
+        "job_type": _TYPE,
+        "node": {"help": "The node that executed it."},
+        "since": {"help": "The earliest scheduled fire time: an instant, or a length of time ago."},
+        "until": {"help": "The scheduled fire time is before this instant, or before this length of time ago."},
+        "exhausted": {"is_flag": True, "help": "Only those that failed and that no retry follows."},
+    },
+    PAST,
+)
+MISFIRE_FILTERS = FilterSet(
+    "misfire",
+    {
+        "trigger": _TRIGGER,
+        "job": _JOB,
+        "action": {
+            "type": click.Choice(list(MisfireAction), case_sensitive=False),
+            "help": "The result of the misfire instruction.",
+        },
+        "node": {"help": "The node that handled it."},
+        "since": {"help": "The earliest scheduled fire time that was missed: an instant, or a length of time ago."},
+        "until": {"help": "The missed fire time is before this instant, or before this length of time ago."},
+    },
+    PAST,
+)
+
+
+class Filters:
+    """The filters that a command was given."""
+
+    def __init__(self, filters: FilterSet, given: Mapping[str, Any], cells: Cells) -> None:
+        self._set = filters
+        self._given = {name: value for name, value in given.items() if name in filters.declared}
+        self._cells = cells
+
+    def __bool__(self) -> bool:
+        """Return True if at least one filter was given."""
+        return any(value not in (None, (), False) for value in self._given.values())
+
+    def values(self, operations: Operations) -> dict[str, Any]:
+        """Return the filters that were given, in the types of the query.
+
+        Raises:
+            SettingsError: a value is wrong.
+            ObjectNotFoundError: a filter names a job or trigger that is not stored.
+        """
+        scheduler = operations.scheduler
+        now = operations.now()
+        found: dict[str, Any] = {}
+        for name, value in self._given.items():
+            if value in (None, (), False):
+                continue
+            match name:
+                case "job":
+                    found[name] = job_key(scheduler, value)
+                case "trigger":
+                    found[name] = trigger_key(scheduler, value)
+                case "group":
+                    found[name] = group_matcher(value)
+                case "since" | "until":
+                    found[name] = instant(value, f"--{name}", self._cells, now, direction=self._set.direction)
+                case _:
+                    found[name] = value
+        return found
+
+    def __str__(self) -> str:
+        """Return the filters as options of the command: "--state ERROR --group eu"."""
+        words = []
+        for name, value in self._given.items():
+            flag = "--type" if name == "job_type" else f"--{name}"
+            if value is True:
+                words.append(flag)
+            elif value not in (None, (), False):
+                words += [f"{flag} {one}" for one in (value if isinstance(value, tuple) else (value,))]
+        return " ".join(words)
+
+    def nothing(self, operations: Operations) -> str:
+        """Return the sentence for an empty answer: what was looked for, and what there is."""
+        kind = self._set.kind
+        scheduler = f"the scheduler {operations.scheduler.name!r}"
+        if not self:
+            return faint(f"{scheduler} has no {kind}s")
+        return faint(f"no {kind} matches {self}; {scheduler} has {_in_all(kind, operations)}")
+
+
+def _in_all(kind: str, operations: Operations) -> str:
+    counts = operations.scheduler.counts()
+    match kind:
+        case "job":
+            return f"{counts['jobs']:,} jobs"
+        case "trigger":
+            states = {state: count for state, count in counts["triggers"].items() if count}
+            by_state = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+            return f"{sum(states.values()):,} triggers ({by_state})" if states else "no triggers"
+        case "execution":
+            latest = operations.executions(limit=1)
+            return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"
+    return "other misfires" if operations.misfires(limit=1) else "no misfires in its history"

@@ -1,0 +1,160 @@
+"""`quartzpy executions`, `running`, `misfires` and `upcoming`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli.filters import EXECUTION_FILTERS, MISFIRE_FILTERS, Filters
+from quartzpy.cli.instants import FUTURE, instant
+from quartzpy.cli.layout import Column
+from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
+from quartzpy.cli.target import Target
+
+if TYPE_CHECKING:
+    from quartzpy.operations.executions import ExecutionSummary, MisfireView, RunningView
+    from quartzpy.operations.jobs import PlannedRun
+    from quartzpy.operations.operations import Operations
+
+EXECUTIONS: Listing[ExecutionSummary] = Listing(
+    (
+        Column("id", lambda one: one.fire_id, rigid=True, right=True),
+        Column("job", lambda one: one.job, middle=True, readable=28),
+        Column("state", lambda one: one.state, rigid=True, is_state=True),
+        Column("scheduled", lambda one: one.scheduled_fire_time, rigid=True),
+        Column("waited", lambda one: one.waited, drop=7, rigid=True, right=True),
+        Column("ran", lambda one: one.ran, drop=9, rigid=True, right=True),
+        Column("attempt", lambda one: one.attempt, drop=4, rigid=True, right=True),
+        Column("node", lambda one: one.node, drop=6, middle=True),
+        Column("trigger", lambda one: one.trigger, drop=3, middle=True),
+        Column("fired at", lambda one: one.fire_time, extra=True, rigid=True),
+        Column("started", lambda one: one.started_at, extra=True, rigid=True),
+        Column("ended", lambda one: one.ended_at, drop=2, rigid=True),
+        Column("queued", lambda one: one.queued, extra=True, rigid=True, right=True),
+        Column("retry at", lambda one: one.retry_at, drop=1, rigid=True),
+        Column("recovering", lambda one: one.recovering, extra=True, rigid=True),
+        Column("type", lambda one: one.job_type, extra=True, middle=True),
+        Column("error", lambda one: one.error, drop=8),
+    ),
+    ("scheduled", "fired at", "started", "ended", "retry at"),
+)
+
+RUNNING: Listing[RunningView] = Listing(
+    (
+        Column("id", lambda one: one.fire_id, rigid=True, right=True),
+        Column("job", lambda one: one.job, middle=True, readable=28),
+        Column("state", lambda one: one.state, rigid=True, is_state=True),
+        Column("for", lambda one: one.elapsed, rigid=True, right=True),
+        Column("progress", lambda one: None if one.progress is None else f"{one.progress:.0%}", rigid=True, right=True),
+        Column("message", lambda one: one.progress_message, drop=5),
+        Column("node", lambda one: one.node, drop=7, middle=True),
+        Column("scheduled", lambda one: one.scheduled_fire_time, drop=6, rigid=True),
+        Column("fired at", lambda one: one.fire_time, drop=2, rigid=True),
+        Column("attempt", lambda one: one.attempt, drop=3, rigid=True, right=True),
+        Column("trigger", lambda one: one.trigger, drop=4, middle=True),
+        Column("cancelling", lambda one: one.cancel_requested, drop=1, rigid=True),
+        Column("recovering", lambda one: one.recovering, extra=True, rigid=True),
+    ),
+    ("scheduled", "fired at"),
+)
+
+MISFIRES: Listing[MisfireView] = Listing(
+    (
+        Column("id", lambda one: one.misfire_id, drop=3, rigid=True, right=True),
+        Column("trigger", lambda one: one.trigger, middle=True, readable=28),
+        Column("scheduled", lambda one: one.scheduled_fire_time, rigid=True),
+        Column("late", lambda one: one.late, rigid=True, right=True),
+        Column("action", lambda one: one.action, rigid=True, is_state=True),
+        Column("instruction", lambda one: one.instruction, drop=6),
+        Column("missed", lambda one: _missed(one), drop=7, rigid=True, right=True),
+        Column("caught up", lambda one: one.caught_up, drop=2, rigid=True, right=True),
+        Column("next", lambda one: one.next_fire_time, drop=5, rigid=True),
+        Column("job", lambda one: one.job, drop=4, middle=True),
+        Column("node", lambda one: one.node, drop=1, middle=True),
+        Column("handled at", lambda one: one.handled_at, extra=True, rigid=True),
+    ),
+    ("scheduled", "next", "handled at"),
+)
+
+UPCOMING: Listing[PlannedRun] = Listing(
+    (
+        Column("at", lambda one: one.at, rigid=True),
+        Column("trigger", lambda one: one.trigger, middle=True, readable=28),
+        Column("job", lambda one: one.job, drop=3, middle=True),
+        Column("local", lambda one: one.local, drop=2, rigid=True),
+        Column("zone", lambda one: one.zone, drop=2),
+        Column("clock change", lambda one: one.clock_change, drop=4),
+    ),
+    ("at",),
+)
+
+
+def _missed(misfire: MisfireView) -> str:
+    return f"{len(misfire.missed):,}{'+' if misfire.has_more else ''}"
+
+
+@click.command()
+@listing_options
+@EXECUTION_FILTERS.options
+def executions(target: Target, options: Options, **given: Any) -> None:
+    """List executions, the latest first; by default those that have ended.
+
+    A state that has not ended yet (SCHEDULED, ENQUEUED, PROCESSING) must be asked for.
+    """
+    filters = Filters(EXECUTION_FILTERS, given, options.cells)
+
+    def read(operations: Operations) -> Answer[ExecutionSummary]:
+        page = operations.executions(limit=options.limit, after=options.after, **filters.values(operations))
+        return Answer(page, "" if page else filters.nothing(operations))
+
+    run_listing(target, options, EXECUTIONS, read)
+
+
+@click.command()
+@listing_options
+@MISFIRE_FILTERS.options
+def misfires(target: Target, options: Options, **given: Any) -> None:
+    """List the misfires that the cluster has handled, the latest first."""
+    filters = Filters(MISFIRE_FILTERS, given, options.cells)
+
+    def read(operations: Operations) -> Answer[MisfireView]:
+        page = operations.misfires(limit=options.limit, after=options.after, **filters.values(operations))
+        return Answer(page, "" if page else filters.nothing(operations))
+
+    run_listing(target, options, MISFIRES, read)
+
+
+@click.command()
+@listing_options
+@click.option("--node", help="Only those of this node.")
+def running(target: Target, options: Options, node: str | None) -> None:
+    """List claimed triggers and running executions, with their nodes, times and progress."""
+
+    def read(operations: Operations) -> Answer[RunningView]:
+        found = [one for one in operations.running() if node is None or one.node == node]
+        nodes = len(operations.scheduler.nodes().nodes)
+        where = f"node {node}" if node is not None else f"any of the {nodes} nodes"
+        empty = f"nothing runs on {where}" if nodes or node else "nothing runs: there is no node"
+        return Answer(found[: options.limit], empty)
+
+    run_listing(target, options, RUNNING, read)
+
+
+@click.command()
+@listing_options
+@click.option(
+    "--until", help="The end of the list: an instant, or a length of time from now.", default="1h", show_default=True
+)
+def upcoming(target: Target, options: Options, until: str) -> None:
+    """List the fires to come, several of one trigger included, the soonest first.
+
+    LOCAL is the wall-clock time in the zone of the schedule.
+    """
+
+    def read(operations: Operations) -> Answer[PlannedRun]:
+        end = instant(until, "--until", options.cells, operations.now(), direction=FUTURE)
+        found = operations.upcoming(until=end, limit=options.limit)
+        return Answer(found, f"nothing will fire before {options.cells.text(end)}")
+
+    run_listing(target, options, UPCOMING, read)

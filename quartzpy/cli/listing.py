@@ -1,0 +1,212 @@
+"""Listings: their shared options, and their output as a table or JSON, once or again and again (`--watch`)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import click
+
+from quartzpy.cli.cells import LOCAL, Cells
+from quartzpy.cli.layout import Column, draw
+from quartzpy.cli.target import Target, scheduler_options
+from quartzpy.errors import QuartzpyError, SettingsError
+from quartzpy.instants import as_span
+from quartzpy.operations.render import to_json
+from quartzpy.scheduling.paging import Page
+from quartzpy.texts import did_you_mean, reason
+
+if TYPE_CHECKING:
+    from quartzpy.operations.operations import Operations
+
+DEFAULT_LIMIT = 100
+DEFAULT_PERIOD = "2s"
+_Command = Callable[..., None]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that all listings share."""
+
+    json_output: bool
+    watch: float | None
+    """The time between two outputs, in seconds; None for a single one."""
+    cells: Cells
+    columns: tuple[str, ...]
+    limit: int
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[_T]):
+    """The records of one output, and what there is to say about them."""
+
+    records: Sequence[_T]
+    empty: str = ""
+    """The sentence for an empty answer: what was looked for, and what there is."""
+    note: str | None = None
+    """A sentence that follows the table."""
+    whole: Any = None
+    """The read model that JSON shows; None for the records themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[_T]):
+    """The columns of a listing. `instants` names those that contain instants."""
+
+    columns: tuple[Column[_T], ...]
+    instants: tuple[str, ...] = ()
+
+    def chosen(self, names: Sequence[str]) -> tuple[Column[_T], ...]:
+        """Return the columns with these names, in this order; without names, all that are not extra.
+
+        Raises:
+            SettingsError: there is no column of a name.
+        """
+        if not names:
+            return tuple(column for column in self.columns if not column.extra)
+        if names == ("all",):
+            return self.columns
+        known = {column.option: column for column in self.columns}
+        for name in names:
+            if name not in known:
+                raise SettingsError(f"--columns: {name!r} is unknown; {did_you_mean(name, [*known, 'all'], 'columns')}")
+        return tuple(known[name] for name in names)
+
+
+def output_options(command: _Command) -> _Command:
+    """Add the options of all commands that print records: `--json`, `--watch` and `--zone`."""
+    for option in (
+        click.option("--zone", default=LOCAL, help="The time zone of the output. [default: that of this machine]"),
+        click.option(
+            "--watch",
+            is_flag=False,
+            flag_value=DEFAULT_PERIOD,
+            metavar="[SPAN]",
+            help=f"Print again after this time, until Ctrl-C. [without a value: {DEFAULT_PERIOD}]",
+        ),
+        click.option("--json", "json_output", is_flag=True, help="Print JSON."),
+    ):
+        command = option(command)
+    return command
+
+
+def listing_options(command: Callable[..., None]) -> _Command:
+    """Add the options of a listing; the command receives a `Target` and `Options`."""
+
+    @wraps(command)
+    def collected(
+        target: Target,
+        *arguments: Any,
+        json_output: bool,
+        watch: str | None,
+        zone: str,
+        columns: str | None,
+        limit: int,
+        after: str | None,
+        **rest: Any,
+    ) -> None:
+        command(target, parsed(json_output, watch, zone, columns, limit, after), *arguments, **rest)
+
+    decorated: Any = collected
+    for option in (
+        click.option("--columns", help="The columns of the table, separated by commas; all prints every column."),
+        click.option("--after", help="Continue after the page that printed this cursor."),
+        click.option(
+            "--limit",
+            type=click.IntRange(1, 1_000_000),
+            default=DEFAULT_LIMIT,
+            show_default=True,
+            help="The maximum number of rows.",
+        ),
+    ):
+        decorated = option(decorated)
+    return scheduler_options(output_options(decorated))
+
+
+def parsed(
+    json_output: bool, watch: str | None, zone: str, columns: str | None, limit: int = 0, after: str | None = None
+) -> Options:
+    """Return the options of an output.
+
+    Raises:
+        SettingsError: a value is wrong.
+    """
+    period = None if watch is None else as_span(watch, "--watch", SettingsError, above_zero=True).total_seconds()
+    names = tuple(name.strip().replace(" ", "_") for name in columns.split(",")) if columns else ()
+    return Options(json_output, period, Cells(zone), names, limit, after)
+
+
+def run_listing(
+    target: Target, options: Options, listing: Listing[_T], read: Callable[[Operations], Answer[_T]]
+) -> None:
+    """Print what `read` returns of the operations of a client, once or again and again."""
+    columns = listing.chosen(options.columns)
+    with target.operations() as operations:
+        repeat(options.watch, lambda: _print(options, listing, columns, read(operations)))
+
+
+def _print(options: Options, listing: Listing[_T], columns: Sequence[Column[_T]], answer: Answer[_T]) -> None:
+    if options.json_output:
+        print_json(answer.records if answer.whole is None else answer.whole, indent=options.watch is None)
+        return
+    # Remarks go to standard error, so that a pipe receives the rows only; a watched terminal has one place for all.
+    aside = options.watch is None
+    if not answer.records:
+        click.echo(answer.empty, err=aside)
+    else:
+        width, zoned = terminal_width(), listing.instants
+        click.echo(draw(columns, answer.records, options.cells, width=width, zoned=zoned, omit=not options.columns))
+    if answer.note is not None:
+        click.echo(answer.note, err=aside)
+    if isinstance(answer.records, Page) and answer.records.next_cursor is not None:
+        click.echo(f"more follow: --after {answer.records.next_cursor}", err=aside)
+
+
+def print_json(value: Any, *, indent: bool = True) -> None:
+    """Print a read model as JSON; without `indent`, on one line."""
+    click.echo(json.dumps(to_json(value), ensure_ascii=False, indent=2 if indent else None))
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal, or None if the output is not one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def repeat(period: float | None, output: Callable[[], None]) -> None:
+    """Call `output` once, or every `period` seconds until Ctrl-C. On a terminal, each output replaces the last one.
+
+    An error of the database ends a single output, but is only printed by a repeated one.
+    """
+    if period is None:
+        output()
+        return
+    pause = threading.Event()
+    with suppressed_interrupt():
+        while True:
+            if sys.stdout.isatty():
+                click.echo("\x1b[2J\x1b[H", nl=False)
+            try:
+                output()
+            except QuartzpyError as error:
+                click.echo(f"{type(error).__name__}: {reason(error)}", err=True)
+            sys.stdout.flush()
+            pause.wait(period)
+
+
+@contextmanager
+def suppressed_interrupt() -> Iterator[None]:
+    """End the block at Ctrl-C without an error: that is how a command which runs until then is meant to end."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if sys.stdout.isatty():
+            click.echo()

@@ -1,0 +1,131 @@
+"""The roles that actions need, and the way from one subject or many to the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.actions.log import ActionLog, Change, SliceChange
+from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.redaction import Redaction
+from quartzpy.operations.results import ActionFailure, ActionResult
+from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
+from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduling.scheduler import BaseScheduler
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.store.records import TriggerRecord
+
+ROLES: Mapping[str, Role] = {
+    "trigger": Role.OPERATOR,
+    "pause": Role.OPERATOR,
+    "resume": Role.OPERATOR,
+    "skip_next": Role.OPERATOR,
+    "cancel": Role.OPERATOR,
+    "run_again": Role.OPERATOR,
+    "reset": Role.OPERATOR,
+    "drain": Role.OPERATOR,
+    "standby": Role.OPERATOR,
+    "resume_node": Role.OPERATOR,
+    "reschedule": Role.ADMIN,
+    "backfill": Role.ADMIN,
+    "enable": Role.ADMIN,
+    "disable": Role.ADMIN,
+    "delete": Role.ADMIN,
+}
+"""The least role that each action needs."""
+
+_MOST_TRIGGERS = 20
+"""The maximum number of a job's triggers whose values the audit log keeps."""
+_ChangeOfOne = Callable[[OwnTransactionVerbs, Any], Change]
+
+
+class BaseActions:
+    """The actor and the audit log of all actions."""
+
+    def __init__(
+        self,
+        scheduler: BaseScheduler,
+        actor: Actor,
+        *,
+        read_only: bool = False,
+        redaction: Redaction | None = None,
+    ) -> None:
+        self._log = ActionLog(scheduler, actor, read_only=read_only)
+        self._redaction = redaction or Redaction()
+
+    def permits(self, action: str) -> bool:
+        """Return True if the actor may do this action, by its name."""
+        return self._log.permits(ROLES[action])
+
+    def count(self, selection: Selected) -> int:
+        """Return the number of subjects that a selection has now. A group or everything counts as its triggers."""
+        selected = as_selected(selection, *Subject)
+        if isinstance(selected, Keys):
+            return len(selected.keys)
+        return selected.query(self._log.scheduler).count()
+
+    def _one(
+        self, action: str, subject: str, reason: str, change: Callable[[OwnTransactionVerbs], Change]
+    ) -> ActionResult:
+        return self._log.one(action, ROLES[action], subject, reason, change)
+
+    def _each(
+        self,
+        action: str,
+        past: str,
+        selected: Keys | Selection,
+        reason: str,
+        change: _ChangeOfOne,
+        change_many: Callable[[OwnTransactionVerbs, Sequence[Any]], SliceChange] | None = None,
+    ) -> ActionResult:
+        """Change one subject, or many: by `change_many` slice by slice, or without it by `change` one by one."""
+        if isinstance(selected, Keys) and len(selected.keys) == 1:
+            [key] = selected.keys
+
+            def change_key(verbs: OwnTransactionVerbs) -> Change:
+                done = change(verbs, key)
+                return done if done.keys is not None else Change(done.text, done.before, done.after, (key,))
+
+            return self._one(action, named(selected.kind, key), reason, change_key)
+
+        def one_by_one(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+            done = SliceChange()
+            for key in keys:
+                done.attempt(key, lambda key=key: change(verbs, key))  # type: ignore[misc]
+            return done
+
+        return self._log.many(action, ROLES[action], selected, reason, change_many or one_by_one, past)
+
+
+def stored(verbs: OwnTransactionVerbs, selected: Keys | Selection, keys: Sequence[Any]) -> SliceChange:
+    """Tell apart the subjects that are stored, which can be changed, and those that are not."""
+    if isinstance(selected, Selection):
+        # The query has just returned them.
+        return SliceChange(list(keys))
+    if selected.kind is Subject.JOB:
+        return sorted_out(selected.kind, keys, {key for key in keys if verbs.store.job_header(key) is not None})
+    return sorted_out(selected.kind, keys, verbs.store.triggers(keys))
+
+
+def sorted_out(kind: Subject, keys: Sequence[Any], found: Container[Any]) -> SliceChange:
+    missing = [ActionFailure(str(key), f"{named(kind, key)} is not stored") for key in keys if key not in found]
+    return SliceChange([key for key in keys if key in found], missing)
+
+
+def values_of(verbs: OwnTransactionVerbs, key: JobKey | TriggerKey) -> dict[str, Any]:
+    """Return the values of a job's triggers or of a trigger that actions change, for the audit log."""
+    if isinstance(key, JobKey):
+        triggers = verbs.store.find_triggers(TriggerQuery(job_key=key), _MOST_TRIGGERS)
+        return {"mode": verbs.job_mode(key), "triggers": [_of_trigger(one) for one in triggers]}
+    record = verbs.store.trigger(key)
+    return {} if record is None else _of_trigger(record)
+
+
+def _of_trigger(record: TriggerRecord) -> dict[str, Any]:
+    following = record.next_fire_time
+    return {
+        "trigger": str(record.key),
+        "state": record.state,
+        "next_fire_time": None if following is None else following.isoformat(),
+    }

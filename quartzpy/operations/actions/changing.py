@@ -1,0 +1,145 @@
+"""The actions that change and remove jobs and triggers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey, TriggerRef, checked_key
+from quartzpy.operations import schedule_texts
+from quartzpy.operations.actions.base import BaseActions, sorted_out, values_of
+from quartzpy.operations.actions.log import Change, SliceChange
+from quartzpy.operations.results import ActionResult
+from quartzpy.operations.schedule_texts import SchedulePreview
+from quartzpy.operations.schedules import in_words, schedule_text, zone_text
+from quartzpy.operations.selection import Selected, Subject, as_selected, named
+from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.scheduling.verbs.queries import QueryVerbs
+from quartzpy.states import JobMode, Missed, TriggerState, missed_of
+from quartzpy.store.protocol import PauseNote
+from quartzpy.store.records import TriggerRecord
+from quartzpy.triggers.trigger import Trigger
+
+
+class ChangingActions(BaseActions):
+    """Schedules, errors, modes and removal."""
+
+    def preview_schedule(
+        self, text: str, zone: str | None = None, *, trigger: TriggerRef | None = None
+    ) -> SchedulePreview:
+        """Return the meaning and the next fire times of a schedule, or its error. It changes nothing.
+
+        `text` and `zone` are as for `reschedule`. With `trigger`, the fire times are those that this trigger would have
+        after `reschedule`, by its calendar and within its end time.
+
+        Raises:
+            TriggerNotFoundError: the trigger is not stored.
+        """
+        scheduler = self._log.scheduler
+        store = scheduler._usable_store()
+        if trigger is None:
+            return schedule_texts.preview(text, zone, store.now())
+        record = _required(scheduler, checked_key(trigger, TriggerKey))
+        calendar = None
+        if record.calendar is not None:
+            found = store.calendars([record.calendar]).get(record.calendar)
+            calendar = None if found is None else found.calendar
+        return schedule_texts.preview(text, zone, store.now(), record=record, calendar=calendar)
+
+    def reschedule(self, trigger: TriggerRef, text: str, zone: str | None = None, *, reason: str = "") -> ActionResult:
+        """Give a trigger another schedule; its data, priority, calendar, end time and pause stay.
+
+        `text` is a cron expression (crontab's or Quartz's), an interval such as "every 15m", or the instant of a single
+        fire. Without `zone`, a cron expression keeps the zone of the trigger.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+            InvalidTriggerError, InvalidCronError, UnknownTimeZoneError: the schedule is wrong.
+        """
+        key = checked_key(trigger, TriggerKey)
+
+        def change(verbs: OwnTransactionVerbs) -> Change:
+            record = _required(verbs, key)
+            new = schedule_texts.edited(record, text, zone, verbs.store.now())
+            following = verbs.reschedule_job(key, new)
+            if record.state in (TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED):
+                verbs.store.pause_triggers([key], PauseNote(record.pause_reason, record.paused_by))
+            sentence = f"Trigger {key} fires {in_words(new)}; the next time is {following.isoformat(sep=' ')}."
+            return Change(sentence, _schedule(record.trigger), _schedule(new), (key,))
+
+        return self._one("reschedule", named(Subject.TRIGGER, key), reason, change)
+
+    def reset(self, selection: Selected, *, reason: str = "") -> ActionResult:
+        """Return triggers in ERROR to their schedules; see `Scheduler.reset_trigger_from_error`.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+            IllegalStateChangeError: it is not in ERROR.
+        """
+
+        def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
+            before = values_of(verbs, key)
+            verbs.reset_trigger_from_error(key)
+            return Change(f"Reset trigger {key}.", before, values_of(verbs, key))
+
+        return self._each("reset", "Reset", as_selected(selection, Subject.TRIGGER), reason, change)
+
+    def enable(self, selection: Selected, *, missed: str = Missed.SKIP, reason: str = "") -> ActionResult:
+        """Enable jobs that are disabled or run only by hand; see `Scheduler.enable_job`.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+        """
+        treatment = missed_of(missed)
+        return self._set_mode("enable", selection, reason, lambda verbs, key: verbs.enable_job(key, missed=treatment))
+
+    def disable(self, selection: Selected, *, reason: str = "") -> ActionResult:
+        """Disable jobs: none of their triggers fires, and `trigger` is refused; see `Scheduler.disable_job`.
+
+        Raises:
+            JobNotFoundError: it is not stored.
+        """
+        return self._set_mode("disable", selection, reason, lambda verbs, key: verbs.disable_job(key))
+
+    def _set_mode(
+        self, action: str, selection: Selected, reason: str, set_mode: Callable[[OwnTransactionVerbs, JobKey], None]
+    ) -> ActionResult:
+        def change(verbs: OwnTransactionVerbs, key: JobKey) -> Change:
+            before: JobMode | None = verbs.job_mode(key)
+            set_mode(verbs, key)
+            return Change(f"{action.capitalize()}d job {key}.", {"mode": before}, {"mode": verbs.job_mode(key)})
+
+        return self._each(action, f"{action.capitalize()}d", as_selected(selection, Subject.JOB), reason, change)
+
+    def delete(self, selection: Selected, *, reason: str = "") -> ActionResult:
+        """Delete jobs with all their triggers, or triggers with jobs that are not durable. Running executions continue.
+
+        Raises:
+            JobNotFoundError, TriggerNotFoundError: it is not stored.
+        """
+        selected = as_selected(selection, Subject.JOB, Subject.TRIGGER)
+
+        def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
+            before = values_of(verbs, key)
+            if isinstance(key, JobKey):
+                verbs.delete_job(key)
+            else:
+                verbs.unschedule_job(key)
+            return Change(f"Deleted {named(selected.kind, key)}.", before)
+
+        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+            removed = verbs.delete_jobs(keys) if selected.kind is Subject.JOB else verbs.unschedule_jobs(keys)
+            return sorted_out(selected.kind, keys, removed)
+
+        return self._each("delete", "Deleted", selected, reason, change, change_many)
+
+
+def _required(verbs: QueryVerbs, key: TriggerKey) -> TriggerRecord:
+    record = verbs.trigger_record(key)
+    if record is None:
+        raise verbs._no_trigger(key)
+    return record
+
+
+def _schedule(trigger: Trigger) -> dict[str, Any]:
+    return {"schedule": schedule_text(trigger), "zone": zone_text(trigger)}

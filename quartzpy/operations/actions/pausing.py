@@ -1,0 +1,114 @@
+"""The actions that pause, resume and skip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.actions.base import BaseActions, stored, values_of
+from quartzpy.operations.actions.log import Change, SliceChange
+from quartzpy.operations.results import ActionResult
+from quartzpy.operations.selection import Keys, Selected, Selection, Subject, as_selected, named
+from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+from quartzpy.states import Missed, missed_of
+from quartzpy.store.protocol import Notification, PauseNote
+
+_PAUSABLE = (Subject.TRIGGER, Subject.JOB, Subject.TRIGGER_GROUP, Subject.JOB_GROUP, Subject.EVERYTHING)
+
+
+class PausingActions(BaseActions):
+    """Pausing and resuming, and skipping single fires."""
+
+    def pause(self, selection: Selected, *, reason: str = "") -> ActionResult:
+        """Pause triggers, the triggers of jobs, groups, or everything. The reason and the actor are shown with them.
+
+        Raises:
+            TriggerNotFoundError, JobNotFoundError: it is not stored.
+        """
+        selected = as_selected(selection, *_PAUSABLE)
+        note = PauseNote(reason or None, self._log.actor.name)
+        if selected.kind not in (Subject.JOB, Subject.TRIGGER):
+            return self._pause(selected, reason, note, missed=None)
+
+        def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
+            before = values_of(verbs, key)
+            if isinstance(key, JobKey):
+                verbs.pause_job(key, reason=note.reason, by=note.by)
+            else:
+                verbs.pause_trigger(key, reason=note.reason, by=note.by)
+            return Change(f"Paused {named(selected.kind, key)}.", before, values_of(verbs, key))
+
+        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+            done = stored(verbs, selected, keys)
+            pause = verbs.store.pause_jobs if selected.kind is Subject.JOB else verbs.store.pause_triggers
+            pause(done.changed, note)
+            return done
+
+        return self._each("pause", "Paused", selected, reason, change, change_many)
+
+    def resume(self, selection: Selected, missed: str = Missed.MISFIRE, *, reason: str = "") -> ActionResult:
+        """Resume what `pause` pauses. `missed` is the policy for the fires that were missed: misfire, skip or once.
+
+        Raises:
+            TriggerNotFoundError, JobNotFoundError: it is not stored.
+        """
+        selected, treatment = as_selected(selection, *_PAUSABLE), missed_of(missed)
+        if selected.kind not in (Subject.JOB, Subject.TRIGGER):
+            return self._pause(selected, reason, PauseNote(), missed=treatment)
+
+        def change(verbs: OwnTransactionVerbs, key: Any) -> Change:
+            before = values_of(verbs, key)
+            if isinstance(key, JobKey):
+                verbs.resume_job(key, missed=treatment)
+            else:
+                verbs.resume_trigger(key, missed=treatment)
+            return Change(
+                f"Resumed {named(selected.kind, key)}.", before, values_of(verbs, key) | {"missed": treatment}
+            )
+
+        def change_many(verbs: OwnTransactionVerbs, keys: Sequence[Any]) -> SliceChange:
+            done = stored(verbs, selected, keys)
+            resume = verbs.store.resume_jobs if selected.kind is Subject.JOB else verbs.store.resume_triggers
+            verbs._changed(resume(done.changed, treatment), Notification.RESUMED)
+            return done
+
+        return self._each("resume", "Resumed", selected, reason, change, change_many)
+
+    def _pause(
+        self, selected: Keys | Selection, reason: str, note: PauseNote, *, missed: Missed | None
+    ) -> ActionResult:
+        """Pause a group or everything, or resume it if `missed` is given."""
+        assert isinstance(selected, Selection)
+        values = {"reason": note.reason, "by": note.by} if missed is None else {"missed": missed}
+        verb = "pause" if missed is None else "resume"
+
+        def change(verbs: OwnTransactionVerbs) -> Change:
+            if selected.kind is Subject.EVERYTHING:
+                groups = getattr(verbs, f"{verb}_all")(**values)
+            else:
+                what = "trigger_group" if selected.kind is Subject.TRIGGER_GROUP else "job_group"
+                groups = getattr(verbs, f"{verb}_{what}")(selected.filters["group"], **values)
+            shown = ", ".join(sorted(groups)[:10]) or "no group"
+            text = f"{verb.capitalize()}d {selected}: {shown}."
+            return Change(text, None, {"groups": sorted(groups)[:100]}, tuple(sorted(groups)), len(groups))
+
+        return self._one(verb, str(selected), reason, change)
+
+    def skip_next(self, selection: Selected, count: int = 1, *, reason: str = "") -> ActionResult:
+        """Skip the next `count` fires of triggers; see `Scheduler.skip_next`.
+
+        Raises:
+            TriggerNotFoundError: it is not stored.
+        """
+
+        def change(verbs: OwnTransactionVerbs, key: TriggerKey) -> Change:
+            before = values_of(verbs, key)
+            following = verbs.skip_next(key, count)
+            fires = "does not fire again" if following is None else f"fires next at {following.isoformat(sep=' ')}"
+            text = f"Skipped {count} {'fire' if count == 1 else 'fires'} of trigger {key}, which {fires}."
+            return Change(text, before, values_of(verbs, key))
+
+        return self._each(
+            "skip_next", "Skipped the next fire of", as_selected(selection, Subject.TRIGGER), reason, change
+        )

@@ -1,0 +1,120 @@
+"""The actions that run jobs, and stop executions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from quartzpy.errors import ExecutionNotFoundError, IllegalStateChangeError, JobNotFoundError
+from quartzpy.keys import JobKey, JobRef, TriggerKey, TriggerRef, checked_key
+from quartzpy.operations.actions.base import BaseActions
+from quartzpy.operations.actions.log import Change
+from quartzpy.operations.results import ActionResult
+from quartzpy.operations.selection import Selected, Subject, as_selected, named
+from quartzpy.scheduling.own_transaction import OwnTransactionVerbs
+
+
+class RunningActions(BaseActions):
+    """Running jobs outside their schedules, and stopping executions."""
+
+    def trigger(
+        self,
+        job: JobRef,
+        data: Mapping[str, Any] | Any | None = None,
+        *,
+        even_if_paused: bool = False,
+        reason: str = "",
+    ) -> ActionResult:
+        """Run a job now, with `data` in addition to its own; see `Scheduler.trigger_job`.
+
+        Raises:
+            JobNotFoundError: the job is not stored.
+            IllegalStateChangeError: the job is disabled, or a pause would delay the fire and not `even_if_paused`.
+            InvalidJobDataError: the data cannot be stored, or does not fit the job's data type, which is known here.
+        """
+        key = checked_key(job, JobKey)
+
+        def change(verbs: OwnTransactionVerbs) -> Change:
+            triggered = verbs.trigger_job(key, data, even_if_paused=even_if_paused)
+            given = self._redaction.of(data) if isinstance(data, Mapping) else data
+            after = {"trigger": str(triggered.key), "data": given}
+            return Change(f"Job {key} runs now, by trigger {triggered.key}.", None, after, (triggered.key,))
+
+        return self._one("trigger", named(Subject.JOB, key), reason, change)
+
+    def run_again(self, selection: Selected, *, even_if_paused: bool = False, reason: str = "") -> ActionResult:
+        """Run the jobs of executions that have ended again, each with its data; see `Scheduler.run_again`.
+
+        Raises:
+            ExecutionNotFoundError: the execution is not known.
+            IllegalStateChangeError: it has not ended, or the job cannot run now.
+        """
+
+        def change(verbs: OwnTransactionVerbs, fire_id: int) -> Change:
+            triggered = verbs.run_again(fire_id, even_if_paused=even_if_paused)
+            after = {"trigger": str(triggered.key)}
+            text = f"Execution {fire_id} of job {triggered.job_key} runs again, by trigger {triggered.key}."
+            return Change(text, None, after, (triggered.key,))
+
+        return self._each("run_again", "Run again", as_selected(selection, Subject.EXECUTION), reason, change)
+
+    def backfill(
+        self,
+        trigger: TriggerRef,
+        start: datetime,
+        end: datetime,
+        *,
+        max_runs: int = 1_000,
+        even_if_paused: bool = False,
+        reason: str = "",
+    ) -> ActionResult:
+        """Run the job of a trigger for each past instant of its schedule from `start` until before `end`.
+
+        Raises:
+            As `Scheduler.backfill`; `backfill_times` tells the instants before.
+        """
+        key = checked_key(trigger, TriggerKey)
+
+        def change(verbs: OwnTransactionVerbs) -> Change:
+            runs = verbs.backfill(key, start, end, max_runs=max_runs, even_if_paused=even_if_paused)
+            after = {"start": start.isoformat(), "end": end.isoformat(), "runs": len(runs)}
+            text = f"{len(runs):,} runs of trigger {key} were stored, for its fire times from {start} until {end}."
+            return Change(text, None, after, tuple(run.key for run in runs), len(runs))
+
+        return self._one("backfill", named(Subject.TRIGGER, key), reason, change)
+
+    def backfill_times(
+        self, trigger: TriggerRef, start: datetime, end: datetime, *, max_runs: int = 1_000
+    ) -> list[datetime]:
+        """Return the instants that `backfill` would run the job for; see `Scheduler.backfill_times`."""
+        return self._log.scheduler.backfill_times(checked_key(trigger, TriggerKey), start, end, max_runs=max_runs)
+
+    def cancel(self, selection: Selected, *, reason: str = "") -> ActionResult:
+        """Ask running executions to stop, on any node: by their fire ids, or all those of jobs.
+
+        Raises:
+            ExecutionNotFoundError: the execution is not known.
+            IllegalStateChangeError: it is not running.
+        """
+
+        def change_execution(verbs: OwnTransactionVerbs, fire_id: int) -> Change:
+            if not verbs.store.request_cancel(fire_id):
+                record = verbs.execution(fire_id)
+                if record is None:
+                    raise ExecutionNotFoundError(f"execution {fire_id} is not known, or no longer in the history")
+                raise IllegalStateChangeError(
+                    f"execution {fire_id} is {record.state}; only a running one can be cancelled"
+                )
+            return Change(f"Execution {fire_id} was asked to stop.")
+
+        def change_job(verbs: OwnTransactionVerbs, key: JobKey) -> Change:
+            asked = sorted(verbs.store.request_cancel_of_job(key))
+            if not asked and not verbs.check_exists(key):
+                raise JobNotFoundError(f"job {key} is not stored, and no execution of it is running")
+            text = f"{len(asked)} executions of job {key} were asked to stop."
+            return Change(text, None, {"fire_ids": asked}, tuple(asked), len(asked))
+
+        selected = as_selected(selection, Subject.EXECUTION, Subject.JOB)
+        change = change_job if selected.kind is Subject.JOB else change_execution
+        return self._each("cancel", "Asked to stop:", selected, reason, change)
