@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from quartzpy.cli.changing import delete, reschedule, reset
 from quartzpy.cli.config import config
 from quartzpy.cli.cron import cron
 from quartzpy.cli.db import db
@@ -18,6 +19,8 @@ from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
+from quartzpy.cli.pausing import disable, drain, enable, pause, resume, resume_node, skip_next, standby
+from quartzpy.cli.running import backfill, cancel, run_again, trigger
 from quartzpy.cli.show import show, why
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
@@ -34,6 +37,9 @@ for command in (
     *(demo, node, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
     *(show, why, log),
+    *(trigger, cancel, run_again, backfill),
+    *(pause, resume, skip_next, enable, disable, drain, standby, resume_node),
+    *(delete, reset, reschedule),
 ):
     cli.add_command(command)
 

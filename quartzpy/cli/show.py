@@ -186,12 +186,17 @@ def _draw_trigger(sheet: Sheet, view: TriggerView) -> None:
     sheet.sentences("Why", view.why)
     sheet.lines("Error", view.error)
     sheet.named("Data", view.data)
-    sheet.table("Next fire times", _time_columns(sheet, view.next_times), view.next_times, ["at"])
+    draw_times(sheet, view.next_times)
     columns = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
     sheet.table("Last executions", columns, view.last_executions, ["scheduled"])
     sheet.table(
         "Misfires", _of(MISFIRES, "scheduled", "late", "action", "missed", "next"), view.misfires, ["scheduled"]
     )
+
+
+def draw_times(sheet: Sheet, times: Sequence[PlannedTime]) -> None:
+    """Add the next fire times of a trigger."""
+    sheet.table("Next fire times", _time_columns(sheet, times), times, ["at"])
 
 
 def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
