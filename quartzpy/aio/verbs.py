@@ -25,7 +25,7 @@ from quartzpy.scheduling.verbs.scheduling import SchedulingVerbs
 from quartzpy.states import ENDED, JobMode, Missed, PublicState
 from quartzpy.store.protocol import CheckIn
 from quartzpy.store.queries import TriggerOrder
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.triggers.trigger import Trigger
 
 _SchedulingVerbsT = TypeVar("_SchedulingVerbsT", bound=SchedulingVerbs)
@@ -502,6 +502,13 @@ class AsyncSchedulingVerbs(AsyncFacade[_SchedulingVerbsT]):
             InvalidValueError: no execution can have this id.
         """
         return await self._run(lambda behind: behind.execution_log(fire_id))
+
+    async def cluster_load(self) -> ClusterLoad:
+        """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
+
+        The cost of the query does not grow with the number of jobs and triggers, so it may be repeated often.
+        """
+        return await self._run(lambda behind: behind.cluster_load())
 
     async def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""

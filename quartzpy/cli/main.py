@@ -14,6 +14,7 @@ from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.imports import import_
 from quartzpy.cli.list_cluster import nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
@@ -36,7 +37,7 @@ def cli(debug: bool) -> None:
 for command in (
     *(demo, node, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
-    *(show, why, log),
+    *(show, why, log, import_),
     *(trigger, cancel, run_again, backfill),
     *(pause, resume, skip_next, enable, disable, drain, standby, resume_node),
     *(delete, reset, reschedule),

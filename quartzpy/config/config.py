@@ -233,6 +233,10 @@ class SchedulerConfig:
     """The time for which ended executions, misfires and ended triggers are kept. None keeps executions and misfires
     for ever, and ended triggers for seven days."""
 
+    history_max_rows: int | None = None
+    """The number of ended executions that are kept, even if they are younger than `history_retention`: the oldest are
+    deleted every five minutes. None sets no limit."""
+
     audit_retention: Converted[Span | None, timedelta | None] = Converted(timedelta(days=365))
     """The time for which the actions of operators are kept in the audit log. None keeps them for ever."""
 
@@ -313,6 +317,12 @@ class SchedulerConfig:
         self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
+        if self.history_max_rows is not None:
+            if type(self.history_max_rows) is not int:
+                raise SettingsError(
+                    f"history_max_rows must be an integer or None (got {quoted(self.history_max_rows)})"
+                )
+            self._check_range("history_max_rows", 1, 1_000_000_000)
         checked_schema(self.schema)
         checked_table_prefix(self.table_prefix)
         if (

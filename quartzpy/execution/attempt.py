@@ -38,10 +38,13 @@ from quartzpy.store.protocol import Completion
 TRUST_REST = 0.05
 """The interval, in seconds, at which an `async def` job checks whether the lease was renewed."""
 NOT_BEGUN = "the cluster declared this node dead before the job started; the job was not run"
+NOT_STARTED = "the job was cancelled before it started"
 LONGEST_LEAD = 0.025
 """The longest time, in seconds, before its instant at which a fire is committed; see `scheduler_thread`."""
 HANDED_BACK = "the workers of the node were busy for longer than expected; any node may run it"
 
+_UNSTARTED = asyncio.CancelledError(NOT_STARTED)
+"""Stands for the error of a coroutine until its first step, so that not each one needs an error of its own."""
 _NOT_CAPTURED = nullcontext()
 _is_coroutine_function = lru_cache(maxsize=1_024)(inspect.iscoroutinefunction)
 
@@ -73,7 +76,11 @@ class Attempt(EndingExecution):
             self.log_capture = runner.log_capture_of(self)
             # The estimate of the store's time may be behind the time at which the store committed the fire.
             self._started_at = self._attempt_started_at = max(runner.store_time.now(), self.fired.fire_time)
-            self._run()
+            if runner.can_begin_on_loop(self):
+                # The worker only passes it on, so that the loop gets many at once.
+                runner.loop.call(self._begin_on_loop)
+            else:
+                self._run()
         except BaseException as error:
             runner.fail(self, error)
 
@@ -109,13 +116,23 @@ class Attempt(EndingExecution):
             job = context.job_instance
             if _is_async(job):
                 # The coroutine resets this when it starts. It may be cancelled before its first step.
-                self._error = asyncio.CancelledError("the job was cancelled before it started")
+                self._error = _UNSTARTED
                 self._run_on_loop(self._run_async(job, context), self._ended_on_loop)
                 return
             self._run_plain(job, context)
             if not self._may_refire():
                 break
         self._finish()
+
+    def _begin_on_loop(self) -> None:
+        try:
+            if self.cancelled.is_set():
+                self._error = asyncio.CancelledError(NOT_STARTED)
+                self._finish()
+            else:
+                self._run()
+        except BaseException as error:
+            self.runner.fail(self, error, self._started_at)
 
     def _run_on_loop(self, work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
         fired = self.fired
@@ -125,6 +142,9 @@ class Attempt(EndingExecution):
             self.stop()
 
     def _ended_on_loop(self) -> None:
+        self.work = None
+        if self._error is _UNSTARTED:
+            self._error = asyncio.CancelledError(NOT_STARTED)
         executor = self.executor
         if executor is not None and self.runner.listeners:
             # Listeners may block, so they run on the worker whose slot this execution occupies, not on the loop.
@@ -211,6 +231,11 @@ class Attempt(EndingExecution):
             if middleware or self.log_capture is not None or is_capturing():
                 with self._capturing(), surrounding(middleware, context):
                     await self._execute_async(job, context)
+            elif self.epoch.trusted:
+                # Not in a coroutine of its own, which would be one more object for each job.
+                result: Any = await job.execute(context)
+                if result is not None:
+                    await self._keep_result(context, result)
             else:
                 await self._execute_async(job, context)
         except BaseException as error:
@@ -226,9 +251,12 @@ class Attempt(EndingExecution):
         result: Any = job.execute(context)
         result = await result
         if result is not None:
-            if inspect.isawaitable(result):
-                result = await result
-            self._set_result(context, result)
+            await self._keep_result(context, result)
+
+    async def _keep_result(self, context: JobExecutionContext, result: Any) -> None:
+        if inspect.isawaitable(result):
+            result = await result
+        self._set_result(context, result)
 
     def _capturing(self) -> AbstractContextManager[None]:
         # The test harness can run a job inside another one, whose log must not have the lines of both.
@@ -248,7 +276,7 @@ class Attempt(EndingExecution):
         self._run_on_loop(wait(), ended.set)
         ended.wait()
         if not answers:
-            raise asyncio.CancelledError("the job was cancelled before it started")
+            raise asyncio.CancelledError(NOT_STARTED)
         result, error = answers[0]
         if error is not None:
             raise error

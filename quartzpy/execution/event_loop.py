@@ -31,68 +31,61 @@ START_AGAIN_AFTER = 0.2
 """The delay, in seconds, before another attempt to start the thread if the system refuses one."""
 
 
+class JobTask(asyncio.Task[None]):
+    """The task of a coroutine that was begun on the thread of the loop."""
+
+    __slots__ = ("done_call",)
+    done_call: Callable[[], None] | None
+
+    def cancel_after(self, seconds: float) -> None:
+        """Cancel the task at its next `await` after `seconds`, unless it ends before. Any thread may call this."""
+        _call_later(self.get_loop(), seconds, self.cancel)
+
+
 class LoopWork:
-    """A coroutine on the loop, or on its way there.
+    """A coroutine on the loop, or on its way there from another thread.
 
     It drops everything once the coroutine has ended, because its execution keeps it until it is recorded, and the
     garbage collector visits all objects that are kept.
     """
 
-    __slots__ = ("_context", "_done", "_loop", "_tasks", "_work", "name", "task")
+    __slots__ = ("_begin", "_done", "_loop", "task")
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        work: Coroutine[Any, Any, None] | None = None,
-        name: str = "",
-        done: Callable[[], None] | None = None,
-        tasks: set[asyncio.Task[None]] | None = None,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[], None] | None = None) -> None:
         self._loop = loop
-        self._work = work
-        self.name = name
         self._done = done
-        self._tasks = tasks
-        self._context = contextvars.copy_context() if work is not None else None
+        self._begin: Callable[[], asyncio.Task[None]] | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def begin_by(self, begin: Callable[[], asyncio.Task[None]]) -> None:
+        """Set the function that makes the task."""
+        self._begin = begin
 
     def begin(self) -> None:
         """Make a task of the coroutine, on the loop. Further calls do nothing."""
-        work, context = self._work, self._context
-        if work is None or self._tasks is None:
-            return
-        self._work = self._context = None
-        try:
-            self.task = task = self._loop.create_task(work, name=self.name or None, context=context)
-        except BaseException:
-            work.close()
-            self._end()
-            raise
-        # The loop keeps only weak references to its tasks.
-        self._tasks.add(task)
-        # One callback for all that follows, because the loop makes a handle for each.
-        task.add_done_callback(self._ended)
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            self.task = begin()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def ended(self) -> None:
         self.task = None
-        if self._tasks is not None:
-            self._tasks.discard(task)
-        self._end()
-
-    def _end(self) -> None:
         done, self._done = self._done, None
         if done is not None:
             done()
 
     def cancel_after(self, seconds: float) -> None:
         """Cancel the task at its next `await` after `seconds`, unless it ends before."""
-        with contextlib.suppress(RuntimeError):  # The loop is closed, so all its tasks were cancelled.
-            self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._cancel)
+        _call_later(self._loop, seconds, self._cancel)
 
     def _cancel(self) -> None:
         self.begin()  # If it has not begun yet, so that it ends like all others.
         if self.task is not None:
             self.task.cancel()
+
+
+def _call_later(loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], object]) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop is closed, so all its tasks were cancelled.
+        loop.call_soon_threadsafe(loop.call_later, seconds, call)
 
 
 class EventLoopThread:
@@ -105,8 +98,11 @@ class EventLoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._starting = ThreadStart(logger)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._arrived: deque[LoopWork] = deque()
+        self._ident: int | None = None
+        self._tasks: set[JobTask] = set()
+        self._end = self._ended
+        """The callback of all tasks, bound once."""
+        self._arrived: deque[Callable[[], None]] = deque()
         self._is_called = False
         """True if the loop was called to begin what has arrived, and has not yet done so."""
         self._closing = threading.Event()
@@ -115,7 +111,9 @@ class EventLoopThread:
         self.blockages = 0
         """The number of times that the loop was blocked for longer than `BLOCKED_AFTER`."""
 
-    def run(self, work: Coroutine[Any, Any, None], name: str = "", done: Callable[[], None] | None = None) -> LoopWork:
+    def run(
+        self, work: Coroutine[Any, Any, None], name: str = "", done: Callable[[], None] | None = None
+    ) -> LoopWork | JobTask:
         """Start `work`, which must not raise, on the loop with the context variables of the caller.
 
         The loop calls `done` when the work has ended, even if it was cancelled before its first step. If the system
@@ -124,24 +122,71 @@ class EventLoopThread:
         Raises:
             SchedulerStateError: the loop is closed.
         """
+        if self._ident == threading.get_ident():
+            return self._begin(asyncio.get_running_loop(), work, name, done)
         try:
             loop = self._started()
-            begun = LoopWork(loop, work, name, done, self._tasks)
-            self._arrived.append(begun)
-            # One wake-up serves all that arrive before the loop has woken.
-            if not self._is_called:
-                self._is_called = True
-                try:
-                    loop.call_soon_threadsafe(self._begin_arrived)
-                except BaseException:
-                    self._is_called = False
-                    raise
-        except BaseException as error:
+            begun = LoopWork(loop, done)
+            begun.begin_by(partial(self._begin, loop, work, name, begun.ended, contextvars.copy_context()))
+            self.call(begun.begin)
+        except BaseException:
             work.close()
+            raise
+        return begun
+
+    def call(self, begin: Callable[[], None]) -> None:
+        """Call `begin` on the loop. If the system refuses a thread, this method waits until it grants one.
+
+        Raises:
+            SchedulerStateError: the loop is closed.
+        """
+        # One wake-up serves all that arrive before the loop has woken.
+        if self._is_called:
+            self._arrived.append(begin)
+            # The loop looks at what has arrived after it has reset this.
+            if self._is_called:
+                return
+            loop = self._started()
+        else:
+            loop = self._started()
+            self._arrived.append(begin)
+        self._is_called = True
+        try:
+            loop.call_soon_threadsafe(self._begin_arrived)
+        except BaseException as error:
+            self._is_called = False
             if isinstance(error, RuntimeError):
                 raise SchedulerStateError("the event loop of this node is closed and starts no more jobs") from error
             raise
-        return begun
+
+    def _begin(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, None],
+        name: str,
+        done: Callable[[], None] | None,
+        context: contextvars.Context | None = None,
+    ) -> JobTask:
+        try:
+            task = JobTask(work, loop=loop, name=name or None, context=context)
+        except BaseException:
+            work.close()
+            if done is not None:
+                done()
+            raise
+        task.done_call = done
+        # The loop keeps only weak references to its tasks.
+        self._tasks.add(task)
+        # One callback for all that follows, because the loop makes a handle for each.
+        task.add_done_callback(self._end)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        assert isinstance(task, JobTask)
+        self._tasks.discard(task)
+        done, task.done_call = task.done_call, None
+        if done is not None:
+            done()
 
     def close(self, timeout: float) -> None:
         """Cancel the running tasks and end the thread."""
@@ -186,8 +231,8 @@ class EventLoopThread:
             if self._loop is not None:
                 self._ensure_thread(self._loop)
 
-    @staticmethod
-    def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ident = threading.get_ident()
         asyncio.set_event_loop(loop)
         while True:
             try:
@@ -207,7 +252,7 @@ class EventLoopThread:
             if not self._arrived:
                 return
             try:
-                self._arrived.popleft().begin()
+                self._arrived.popleft()()
             except BaseException:
                 if self._arrived:
                     self._call_again()
@@ -222,13 +267,13 @@ class EventLoopThread:
     def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._arrived:
             with contextlib.suppress(BaseException):  # Its end is reported nevertheless.
-                self._arrived.popleft().begin()
+                self._arrived.popleft()()
         for task in self._tasks:
             task.cancel()
         loop.call_soon(self._stop_when_idle, loop)
 
     def _stop_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._tasks:
+        if self._tasks or self._arrived:
             loop.call_later(0.01, self._stop_when_idle, loop)
         else:
             loop.stop()
@@ -243,7 +288,7 @@ class EventLoopThread:
             return
         asked_at = self._asked_at
         if asked_at is None:
-            if self._tasks:
+            if self._tasks or self._arrived:
                 self._is_reported, self._asked_at = False, time.monotonic()
                 loop.call_soon_threadsafe(self._answer)
         elif not self._is_reported and time.monotonic() - asked_at >= BLOCKED_AFTER:

@@ -146,8 +146,10 @@ class Execution:
     def stop(self) -> None:
         """Ask the job to stop, and cancel it soon after if that is possible."""
         self.cancelled.set()
-        if self.work is not None:
-            self.work.cancel_after(CUT_OFF_AFTER)
+        # Read once, because the loop drops it when the job ends.
+        work = self.work
+        if work is not None:
+            work.cancel_after(CUT_OFF_AFTER)
 
     def time_out(self) -> None:
         self.timed_out = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -13,6 +14,18 @@ from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.execution import Executor, JobProcesses
 from quartzpy.execution.worker_pool import WorkerPool
 from quartzpy.placement import DEFAULT_EXECUTOR, placement_from_text
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorLoad:
+    """The load of one executor of a node."""
+
+    name: str
+    workers: int
+    busy: int
+    """The number of workers that run an execution."""
+    waiting: int
+    """The number of fires that wait for a worker, because the node fired a little ahead."""
 
 
 class Executors:
@@ -47,6 +60,10 @@ class Executors:
 
     def names(self) -> frozenset[str]:
         return frozenset(self._all)
+
+    def load(self) -> list[ExecutorLoad]:
+        """Return the load of each executor."""
+        return [ExecutorLoad(name, *executor.pool.load()) for name, executor in self._all.items()]
 
     def workers(self) -> dict[str, int]:
         """Return the number of workers of each executor."""

@@ -9,21 +9,20 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from quartzpy.config.config import ExecutorKind
-from quartzpy.errors import InvalidJobError
+from quartzpy.errors import InvalidJobError, UnknownJobTypeError
 from quartzpy.events.events import SchedulerError
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.deadlines import Deadlines
 from quartzpy.execution.epoch import Epoch
 from quartzpy.execution.error_text import describe
-from quartzpy.execution.event_loop import LoopWork
-from quartzpy.execution.execution import Execution
+from quartzpy.execution.execution import Execution, Stoppable
 from quartzpy.jobs.context import JobExecutionContext
 from quartzpy.jobs.job import Job, JobTypes
-from quartzpy.jobs.job_factory import JobFactory
+from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
 from quartzpy.jobs.progress import Progress
 from quartzpy.jobs.running_execution import RunningExecution
@@ -36,11 +35,21 @@ from quartzpy.store.store_time import StoreTime
 logger = logging.getLogger(__name__)
 
 
+@lru_cache(maxsize=1_024)
+def _is_plain_coroutine(job_class: type[Job]) -> bool:
+    has_constructor = job_class.__init__ is not object.__init__ or job_class.__new__ is not object.__new__
+    return not has_constructor and inspect.iscoroutinefunction(job_class.execute)
+
+
 class Loop(Protocol):
     """Runs `async def` jobs."""
 
-    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> LoopWork | None:
+    def run(self, work: Coroutine[Any, Any, None], name: str, done: Callable[[], None]) -> Stoppable | None:
         """Start the coroutine, which must not raise, and call `done` when it ends."""
+        ...
+
+    def call(self, begin: Callable[[], None]) -> None:
+        """Call `begin`, which must not raise, on the loop."""
         ...
 
 
@@ -219,6 +228,21 @@ class JobRunner:
         execution.deadline = self._deadlines.add(more, partial(self._overrun, execution, seconds + more))
 
     # --- for attempts
+
+    def can_begin_on_loop(self, execution: Execution) -> bool:
+        """Return whether all of an execution can run on the event loop, because none of it can block there.
+
+        This is so if the program has no code but the coroutine: no listeners, no job factory, no constructor.
+        """
+        if self.listeners or self._job_factory is not new_instance:
+            return False
+        executor = execution.executor
+        if executor is not None and executor.processes is not None:
+            return False
+        try:
+            return _is_plain_coroutine(self._job_types.find(execution.fired.job_type))
+        except UnknownJobTypeError:
+            return False  # The attempt meets this error again and reports it.
 
     def log_capture_of(self, execution: Execution) -> LogCapture | None:
         """Return the capture of an execution's log records, or None if its job does not ask for one."""

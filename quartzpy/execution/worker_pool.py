@@ -73,6 +73,12 @@ class WorkerPool:
         with self._lock:
             return self._occupied
 
+    def load(self) -> tuple[int, int, int]:
+        """Return the number of workers, of those that run a task, and of the tasks that wait for one."""
+        with self._lock:
+            waiting = max(0, self._waiting())
+            return self.size, self._occupied - waiting, waiting
+
     def wait_until_idle(self, timeout: float | None) -> bool:
         """Wait until no slot is occupied. Return False on timeout."""
         with self._changed:

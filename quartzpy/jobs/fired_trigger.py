@@ -51,6 +51,7 @@ class FiredTrigger:
         "generation",
         "job_data",
         "job_group",
+        "job_is_durable",
         "job_name",
         "job_type",
         "max_concurrent",
@@ -102,6 +103,7 @@ class FiredTrigger:
         continues: bool = False,
         max_concurrent: int | None = None,
         capture_logs: str | None = None,
+        job_is_durable: bool = False,
     ) -> None:
         self.fire_id = fire_id
         self.trigger_group = trigger_group
@@ -129,6 +131,7 @@ class FiredTrigger:
         self.continues = continues
         self.max_concurrent = max_concurrent
         self.capture_logs = capture_logs
+        self.job_is_durable = job_is_durable
         self._load_trigger = load_trigger
         self._load_job = load_job
         self._load_calendar = load_calendar

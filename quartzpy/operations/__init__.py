@@ -2,6 +2,7 @@
 
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, Role
+from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.incidents import Incident, Remedy
@@ -19,6 +20,7 @@ __all__ = [
     "ActionResult",
     "Actions",
     "Actor",
+    "AuditEntry",
     "Cluster",
     "Difference",
     "ExecutionSummary",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from quartzpy.operations.source import Source
+from quartzpy.states import NodeMode
 from quartzpy.store.records import NodeRecord, RunningRecord
+
+RELEASE, CLOCK_AHEAD = "release", "clock_ahead"
+"""Facts that nodes publish; see `OperationsStore.node_facts`."""
 
 
 class NodeState(StrEnum):
@@ -37,8 +42,10 @@ class NodeView:
     node: str
     """Its instance id."""
     state: NodeState
-    mode: str
-    """"running"; "standby" and "draining" if an operator has asked for it."""
+    mode: NodeMode
+    """The mode that an operator has set: RUNNING, STANDBY or DRAINING."""
+    mode_since: datetime | None
+    """The instant at which the mode was last set; None if it was never set."""
     host: str
     pid: int
     epoch: int
@@ -92,33 +99,40 @@ class Cluster:
 def cluster(source: Source) -> Cluster:
     store = source.store
     answer = store.list_nodes()
-    return of_records(answer.now, answer.nodes, store.list_running())
+    return of_records(answer.now, answer.nodes, store.list_running(), store.node_facts())
 
 
-def of_records(now: datetime, nodes: Sequence[NodeRecord], running: Sequence[RunningRecord]) -> Cluster:
+def of_records(
+    now: datetime,
+    nodes: Sequence[NodeRecord],
+    running: Sequence[RunningRecord],
+    facts: Mapping[str, Mapping[str, Any]],
+) -> Cluster:
     """Return the cluster that these records describe."""
     busy = Counter((row.instance_id, row.state) for row in running)
-    return Cluster(now, tuple(_node(node, now, busy) for node in nodes), _differences(nodes))
+    views = tuple(_node(node, now, busy, facts.get(node.instance_id, {})) for node in nodes)
+    return Cluster(now, views, _differences(facts))
 
 
-def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int]) -> NodeView:
+def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], facts: Mapping[str, Any]) -> NodeView:
     can = node.capabilities
     workers = sum(can.workers.values())
     executing = busy.get((node.instance_id, "EXECUTING"), 0)
     return NodeView(
         node=node.instance_id,
         state=state_of(node, now),
-        mode=str(node.mode).lower(),
+        mode=node.mode,
+        mode_since=node.mode_since,
         host=node.host,
         pid=node.pid,
         epoch=node.epoch,
-        version=None,
+        version=facts.get(RELEASE),
         started_at=node.started_at,
         last_checkin=node.last_checkin,
         checkin_age=max(timedelta(), now - node.last_checkin),
         checkin_interval=node.checkin_interval,
         failure_window=node.failure_window,
-        clock_ahead=None,
+        clock_ahead=None if CLOCK_AHEAD not in facts else timedelta(seconds=float(facts[CLOCK_AHEAD])),
         claimed=busy.get((node.instance_id, "ACQUIRED"), 0),
         executing=executing,
         workers=workers,
@@ -130,13 +144,10 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int]) 
     )
 
 
-def _differences(nodes: Sequence[NodeRecord]) -> tuple[Difference, ...]:
-    found = []
-    for subject in ("checkin_interval", "failure_window"):
-        values: dict[str, tuple[str, ...]] = {}
-        for node in nodes:
-            value = str(getattr(node, subject))
-            values[value] = (*values.get(value, ()), node.instance_id)
-        if len(values) > 1:
-            found.append(Difference(subject, values))
-    return tuple(found)
+def _differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Difference, ...]:
+    found: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+    for node, facts in sorted(of_nodes.items()):
+        for subject, value in facts.items():
+            if subject != CLOCK_AHEAD:
+                found[subject][str(value)] = (*found[subject].get(str(value), ()), node)
+    return tuple(Difference(subject, values) for subject, values in sorted(found.items()) if len(values) > 1)

@@ -12,6 +12,7 @@ from quartzpy.keys import JobKey, TriggerKey, checked_key
 from quartzpy.operations import audit_log, cluster, executions, jobs, overview, triggers
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, local_user
+from quartzpy.operations.audit_log import AuditEntry
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
 from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
@@ -21,8 +22,15 @@ from quartzpy.operations.source import Source, page_of
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduling.scheduler import BaseScheduler
-from quartzpy.scheduling.verbs.queries import FireRef, checked_fire_id
-from quartzpy.store.records import ActionRecord
+from quartzpy.scheduling.verbs.queries import (
+    FireRef,
+    checked_choice,
+    checked_fire_id,
+    checked_instant,
+    checked_text,
+)
+from quartzpy.states import ActionState
+from quartzpy.store.queries import ActionQuery
 
 MOST_UPCOMING = 1000
 
@@ -62,24 +70,14 @@ class Operations:
         """The scheduler."""
         return self._scheduler
 
+    @property
+    def actions(self) -> Actions:
+        """The actions of this actor."""
+        return Actions(self._scheduler, self.actor, read_only=self.read_only, redaction=self._source.redaction)
+
     def acting_as(self, actor: Actor) -> Operations:
         """Return the same operations for another actor."""
         return Operations(self._scheduler, actor=actor, redact=self._redact, read_only=self.read_only)
-
-    @property
-    def actions(self) -> Actions:
-        """The actions of the actor on the scheduler."""
-        return Actions(self._scheduler, self.actor, read_only=self.read_only, redaction=Redaction(self._redact))
-
-    def audit_log(self, *, limit: int = DEFAULT_LIMIT, after: str | None = None, **filters: Any) -> Page[ActionRecord]:
-        """Return a page of the audit log, the latest action first.
-
-        The filters are `actor`, `action`, `subject`, `state`, `since` and `until`; see `audit_log.actions`.
-
-        Raises:
-            InvalidValueError: a filter, the limit or the cursor is wrong.
-        """
-        return audit_log.actions(self._scheduler, **filters).page(limit, after)
 
     def now(self) -> datetime:
         """Return the time of the store, by which everything is decided."""
@@ -185,3 +183,40 @@ class Operations:
     def cluster(self) -> Cluster:
         """Return the nodes, judged by the predicate by which they recover each other, and how they differ."""
         return cluster.cluster(self._source)
+
+    def audit_log(
+        self,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        after: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        state: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Page[AuditEntry]:
+        """Return a page of the audit log, the latest first.
+
+        Args:
+            limit: the largest number of entries.
+            after: the cursor of the page before.
+            actor: the name of the actor.
+            action: the name of the action: "pause", "trigger", ...
+            subject: the whole subject, as an entry shows it.
+            state: "RUNNING", "DONE", ...; see `ActionState`.
+            since: the earliest instant at which the action began.
+            until: the action began before this instant.
+
+        Raises:
+            InvalidValueError: a filter, the limit or the cursor is wrong.
+        """
+        query = ActionQuery(
+            actor=checked_text(actor, "actor"),
+            action=checked_text(action, "action"),
+            subject=checked_text(subject, "subject"),
+            state=checked_choice(state, ActionState, "state"),
+            since=checked_instant(since, "since"),
+            until=checked_instant(until, "until"),
+        )
+        return page_of(audit_log.records(self._source.store, query).page(limit, after), audit_log.entry)

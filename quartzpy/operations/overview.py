@@ -89,7 +89,7 @@ def overview(source: Source) -> Overview:
     store = source.store
     answer = store.list_nodes()
     running = store.list_running()
-    cluster = clusters.of_records(answer.now, answer.nodes, running)
+    cluster = clusters.of_records(answer.now, answer.nodes, running, store.node_facts())
     failed = store.find_executions(ExecutionQuery(states=frozenset({ExecutionState.FAILED})), MOST_FAILED)
     errors = store.find_triggers(TriggerQuery(states=frozenset({TriggerState.ERROR})), causes.MOST_OF_A_KIND)
     found = [

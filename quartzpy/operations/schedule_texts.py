@@ -1,7 +1,7 @@
 """Schedules that operators write: their texts, a preview of their fire times, and the trigger that results.
 
-A text is a cron expression (five fields are crontab's, six or seven are Quartz's, and `@daily` is an alias), an interval
-such as "every 15m", or the instant of a single fire, such as "2026-12-24T18:00+01:00".
+A text is a cron expression (five fields are crontab's, six or seven are Quartz's, and `@daily` is an alias), an
+interval such as "every 15m", or the instant of a single fire, such as "2026-12-24T18:00+01:00".
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import SchedulerConfig
@@ -24,6 +24,9 @@ from quartzpy.store.records import NodeRecord
 
 PURGE_EVERY = 60.0
 PURGE_ROWS = 10_000
+CUTOFF_EVERY = 300.0
+"""The interval, in seconds, at which the history is measured against `history_max_rows`: this reads an index entry for
+each row that is kept."""
 PURGE_REST = 1.0
 """The rest, in seconds, between two batches while there is more history to delete. A node can delete more rows than it
 can write, and each statement stays short."""
@@ -67,6 +70,8 @@ class ClusterManager(EpochService):
         self._dead: list[NodeRecord] = []
         self._has_answer = False
         self._purged_at = self._repaired_at = clock.monotonic()
+        self._cutoff_found_at = float("-inf")
+        self._history_cutoff: datetime | None = None
         self._has_more_to_purge = False
 
     # --- called by the check-in thread
@@ -145,17 +150,26 @@ class ClusterManager(EpochService):
         if repairs.total:
             self._logger.warning("inconsistent rows were repaired: %s", repairs)
 
+    def _find_cutoff(self, at: float) -> None:
+        """Find from time to time up to which instant the history exceeds `history_max_rows`."""
+        if self._config.history_max_rows is None or at - self._cutoff_found_at < CUTOFF_EVERY:
+            return
+        self._cutoff_found_at = at
+        self._history_cutoff = self._store.history_cutoff(self._config.history_max_rows)
+
     def _purge(self, at: float) -> float:
         """Regularly delete a batch of old history. Return the seconds until the next pass."""
         if not self._has_more_to_purge and at - self._purged_at < PURGE_EVERY:
             return self.period
         self._purged_at, self._has_more_to_purge = at, False
         keep = self._config.history_retention
+        self._find_cutoff(at)
         purged = self._store.purge_history(
             keep,
             limit=PURGE_ROWS,
             ended_triggers=keep or ENDED_TRIGGERS_KEPT,
             actions=self._config.audit_retention,
+            before=self._history_cutoff,
         )
         self._has_more_to_purge = purged >= PURGE_ROWS
         return PURGE_REST if self._has_more_to_purge else self.period

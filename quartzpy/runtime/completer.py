@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from itertools import count
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from quartzpy.execution.execution import Execution
 from quartzpy.execution.worker_pool import LONGEST_WAIT
 from quartzpy.keys import JobKey
 from quartzpy.runtime.fire_requests import refill_of
+from quartzpy.runtime.observers import Observers
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.service import NO_REST, Service
 from quartzpy.states import Outcome
@@ -57,6 +58,7 @@ class Completer(Service):
         watch: StoreWatch | None = None,
         recorded_some: Callable[[], None] = lambda: None,
         paused: Callable[[JobKey], None] = lambda key: None,
+        observers: Observers | None = None,
     ) -> None:
         super().__init__(name, watch=watch)
         self._store = store
@@ -66,6 +68,7 @@ class Completer(Service):
         self._takes_more = takes_more
         self._recorded_some = recorded_some
         self._paused = paused
+        self._observers = observers or Observers()
         self._queue: deque[_Item] = deque()
         self._postponed: list[_Postponed] = []
         self._numbers = count()
@@ -195,6 +198,7 @@ class Completer(Service):
         """Record a batch, and postpone completions whose rows another transaction has locked."""
         unrecorded = [completion for _, completion in batch if not completion.is_recorded]
         if not unrecorded:
+            self._tell_observers(batch, ())
             self._done(batch)
             return
         asked_at = self._clock.monotonic()
@@ -208,6 +212,7 @@ class Completer(Service):
                     execution.fired.job_key,
                     extra=execution.log_attributes,
                 )
+        self._tell_observers(batch, {*outcome.fenced, *outcome.deferred})
         deferred = [item for item in batch if item[0].fired.fire_id in outcome.deferred]
         self._unfinished.difference_update(outcome.deferred)
         self._try_later(deferred, LOCKED_ROW_REST)
@@ -216,6 +221,10 @@ class Completer(Service):
             self._paused(key)
         if outcome.earliest_unblocked is not None:
             self._unblocked(outcome.earliest_unblocked)
+
+    def _tell_observers(self, batch: list[_Item], but: Collection[int]) -> None:
+        if self._observers:
+            self._observers.recorded([one for _, one in batch if not but or one.fired.fire_id not in but])
 
     def _done(self, batch: list[_Item]) -> None:
         if batch:

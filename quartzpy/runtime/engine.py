@@ -36,6 +36,7 @@ from quartzpy.runtime.health import SchedulerHealth, health_of
 from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
 from quartzpy.runtime.notification_listener import NotificationListener
+from quartzpy.runtime.observers import Observers
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.runtime.progress_writer import ProgressWriter
 from quartzpy.runtime.registration import Registration
@@ -71,7 +72,10 @@ class Engine:
         job_factory: JobFactory,
         middleware: Sequence[Middleware],
         version: str = "",
+        observers: Observers | None = None,
     ) -> None:
+        observers = observers or Observers()
+        store = observers.watched(store)
         self._listeners = listeners
         self._store = store
         self._config = config
@@ -142,6 +146,7 @@ class Engine:
             watch=watch,
             recorded_some=self._announcer.announce,
             paused=self._paused,
+            observers=observers,
         )
         common |= {"config": config, "epoch": self._present_epoch, "lease_lost": self._on_epoch_lost, "watch": watch}
         self._scheduler = SchedulerThread(
@@ -417,4 +422,6 @@ class Engine:
             clock_skew=self.store_time.skew,
             connections=self._store.connections(),
             threads=self._supervisor.threads(),
+            executors=self._executors.load(),
+            unrecorded=self._completer.pending,
         )

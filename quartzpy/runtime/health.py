@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from quartzpy.errors import NodeUnhealthyError
 from quartzpy.execution.epoch import Epoch
+from quartzpy.execution.executors import ExecutorLoad
 from quartzpy.store.protocol import ConnectionUsage
 
 
@@ -58,6 +59,9 @@ class SchedulerHealth:
     connections: ConnectionUsage | None = None
     """The use of the connection pool."""
     threads: tuple[ThreadHealth, ...] = ()
+    executors: tuple[ExecutorLoad, ...] = ()
+    unrecorded: int = 0
+    """The number of executions that have ended and are not recorded yet."""
 
     def raise_if_failed(self) -> None:
         """Raise an error if `state` is FAILED.
@@ -81,6 +85,8 @@ def health_of(
     clock_skew: timedelta,
     connections: ConnectionUsage | None,
     threads: Sequence[ThreadHealth],
+    executors: Sequence[ExecutorLoad] = (),
+    unrecorded: int = 0,
 ) -> SchedulerHealth:
     """Return the health of a node at `now` (of the monotonic clock) from the values of its parts."""
     problems = [failure] if failure is not None else []
@@ -102,4 +108,6 @@ def health_of(
         clock_skew=clock_skew,
         connections=connections,
         threads=tuple(threads),
+        executors=tuple(executors),
+        unrecorded=unrecorded,
     )

@@ -32,6 +32,7 @@ from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.runtime.health import HealthState, SchedulerHealth
 from quartzpy.runtime.node import SchedulerNode
+from quartzpy.runtime.observers import Observers
 from quartzpy.runtime.run import RunEnd, run_until_stopped
 from quartzpy.scheduling.async_calls import VerbThreads
 from quartzpy.scheduling.plugin import Plugin, call_plugin
@@ -72,6 +73,8 @@ class SchedulerLife(SchedulingVerbs):
         self._version = version
         self.listeners = Listeners()
         """The listeners of this scheduler. Add your own here."""
+        self.observers = Observers()
+        """Those who are told of each step of this node; see `quartzpy.runtime.observers`."""
         store.on_event(self._emit)
         self._lock = threading.RLock()
         self._opened = False
@@ -173,6 +176,7 @@ class SchedulerLife(SchedulingVerbs):
             job_factory=self._job_factory,
             middleware=self._middleware,
             version=self._version,
+            observers=self.observers,
         )
         node.start(standby=standby)
         return node
@@ -270,12 +274,16 @@ class SchedulerLife(SchedulingVerbs):
                 wait=wait,
                 timeout=seconds,
                 interrupt=interrupt,
-                ended=lambda drained: self.listeners.emit(SchedulerShutDown(drained)),
+                ended=self._ended,
             )
         if is_first:
             self._store.close()
-            self.listeners.emit(SchedulerShutDown(drained=True))
+            self._ended(drained=True)
         return True
+
+    def _ended(self, drained: bool) -> None:
+        self.listeners.emit(SchedulerShutDown(drained))
+        self.observers.stopped()
 
     def wait_until_shut_down(self, timeout: Span | None = None) -> bool:
         """Block until `shutdown` is called, for at most `timeout`. Return whether it was called."""

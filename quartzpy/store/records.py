@@ -51,6 +51,34 @@ class NodeRecord:
     """The instant at which the mode was last set, which rises with each change; None if it was never set."""
 
 
+LATE_AFTER = timedelta(seconds=5)
+"""The time after its fire time from which a trigger that has not fired is late."""
+MOST_COUNTED = 50_000
+"""The largest number of rows of one kind that `ClusterLoad` counts, so that its cost is limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLoad:
+    """The load of the cluster in a few numbers. A store stops counting at `MOST_COUNTED` rows of a kind."""
+
+    due: int
+    """The number of triggers that could fire now: their fire time has come, and no rate limit holds them back."""
+    late: int
+    """The number of triggers that are not paused, and whose fire time passed more than `LATE_AFTER` ago."""
+    longest_due: timedelta | None
+    """The time since the earliest fire time among the waiting triggers that has come; None if none has."""
+    in_error: int
+    """The number of triggers in ERROR."""
+    claimed: int
+    """The number of triggers that nodes have claimed and not fired yet."""
+    executing: int
+    """The number of running executions."""
+    nodes_alive: int
+    """The number of nodes that have checked in within their failure windows."""
+    nodes_silent: int
+    """The number of nodes that have not, and that no other node has recovered yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pauses:
     """The pauses that also apply to triggers that are stored later."""

@@ -137,6 +137,11 @@ class ClockLoop:
         done()
         return None
 
+    @staticmethod
+    def call(begin: Callable[[], None]) -> None:
+        """Call `begin` on the calling thread, which then runs the coroutine to its end."""
+        begin()
+
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         execution = self.execution
 

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 from quartzpy.clock import Clock
 from quartzpy.errors import InvalidValueError, StoreUnavailableError
-from quartzpy.store.protocol import ClusterStore, FiringStore, JobStore, QueryStore, SchedulingStore
+from quartzpy.store.protocol import ClusterStore, FiringStore, JobStore, OperationsStore, QueryStore, SchedulingStore
+from quartzpy.store.protocol.actions import ActionStore
 from quartzpy.store.ram.store import RamJobStore
 
 _T = TypeVar("_T")
@@ -27,15 +28,16 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS quartzpy (id INTEGER PRIMARY KEY CHECK (id
 _SAVE = "INSERT INTO quartzpy VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state"
 _WAIT = 30.0
 _NO_STATE = {"open", "close", "on_event", "connections", "subscribe", "audit", "repair"}
-_READS = {"now", "list_nodes", "holdings", "cancel_requests", "owned"}
+_READS = {"now", "list_nodes", "holdings", "cancel_requests", "owned", "find_actions"}
 
 
 def _methods(protocol: type) -> set[str]:
     return {name for name, _ in inspect.getmembers(protocol, inspect.isfunction) if not name.startswith("_")}
 
 
-_READING = (_methods(QueryStore) | _READS) - _NO_STATE
-_CHANGING = (_methods(FiringStore) | _methods(ClusterStore) | _methods(SchedulingStore)) - _READING - _NO_STATE
+_READING = (_methods(QueryStore) | _methods(OperationsStore) | _READS) - _NO_STATE
+_CHANGE = (FiringStore, ClusterStore, SchedulingStore, ActionStore)
+_CHANGING = {name for protocol in _CHANGE for name in _methods(protocol)} - _READING - _NO_STATE
 
 
 class SqliteJobStore:
@@ -64,6 +66,9 @@ class SqliteJobStore:
         raise InvalidValueError("transaction: this store has no transactions of a job's own")
 
     def exclusively(self, work: Callable[[JobStore], _T]) -> _T:
+        return self._change(lambda: work(self._ram))
+
+    def together(self, work: Callable[[JobStore], _T]) -> _T:
         return self._change(lambda: work(self._ram))
 
     def on_event(self, emit: Callable[[Any], None]) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
@@ -10,10 +10,12 @@ import pytest
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.errors import StoreUnavailableError
 from quartzpy.execution.epoch import Epoch
-from quartzpy.runtime.cluster_manager import PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
+from quartzpy.runtime.cluster_manager import CUTOFF_EVERY, PURGE_EVERY, PURGE_REST, PURGE_ROWS, ClusterManager
 from quartzpy.runtime.outage import StoreWatch
 from quartzpy.store.protocol import CheckIn, JobStore, Node, RecoveryOutcome, Repairs
 from tests.runtime.test_small_parts import ManualClock
+
+A_CUTOFF = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class OldHistory:
@@ -22,6 +24,8 @@ class OldHistory:
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.limits: list[int] = []
+        self.before: list[datetime | None] = []
+        self.cutoffs = 0
         self.is_down = False
 
     def recover(self, node: Node, dead: Collection[object], *, max_node_deaths: int) -> RecoveryOutcome:
@@ -30,7 +34,20 @@ class OldHistory:
     def repair(self) -> Repairs:
         return Repairs()
 
-    def purge_history(self, older_than: timedelta, *, limit: int, ended_triggers: timedelta, actions: timedelta) -> int:
+    def history_cutoff(self, keep: int) -> datetime | None:
+        self.cutoffs += 1
+        return A_CUTOFF if self.rows > keep else None
+
+    def purge_history(
+        self,
+        older_than: timedelta,
+        *,
+        limit: int,
+        ended_triggers: timedelta,
+        actions: timedelta,
+        before: datetime | None,
+    ) -> int:
+        self.before.append(before)
         if self.is_down:
             raise StoreUnavailableError("down")
         self.limits.append(limit)
@@ -40,7 +57,11 @@ class OldHistory:
 
 
 def manager(
-    store: OldHistory, clock: ManualClock, *, performs_maintenance: bool = True
+    store: OldHistory,
+    clock: ManualClock,
+    *,
+    performs_maintenance: bool = True,
+    history_max_rows: int | None = None,
 ) -> tuple[ClusterManager, Epoch]:
     epoch = Epoch(Node("node", 1), clock, 1e6, 0.0)
     return (
@@ -48,7 +69,7 @@ def manager(
             "cluster-manager",
             store=cast("JobStore", store),
             clock=clock,
-            config=SchedulerConfig(),
+            config=SchedulerConfig(history_max_rows=history_max_rows),
             epoch=lambda: epoch,
             watch=StoreWatch(logging.getLogger("test"), "node", clock, lambda: None),
             checked_in=lambda: None,
@@ -78,6 +99,19 @@ def test_old_history_is_deleted_in_batches_without_waiting_for_the_next_check_in
     check_in(managed, epoch, clock)
     managed.run_once()
     assert len(store.limits) == 4, "the next round begins after a minute"
+
+
+def test_the_history_is_measured_every_five_minutes_if_it_has_a_limit() -> None:
+    clock, store = ManualClock(), OldHistory(2 * PURGE_ROWS)
+    managed, epoch = manager(store, clock, history_max_rows=100)
+    for _ in range(int(2 * CUTOFF_EVERY / PURGE_EVERY)):
+        clock.seconds += PURGE_EVERY
+        check_in(managed, epoch, clock)
+        while managed.run_once() == PURGE_REST:
+            pass
+    assert store.cutoffs == 2
+    assert store.before[:3] == [A_CUTOFF] * 3
+    assert store.before[-1] is None, "the second time it is small enough"
 
 
 def test_a_node_that_does_no_housekeeping_deletes_no_history() -> None:

@@ -41,6 +41,7 @@ STATEMENTS = {
     "complete": complete.complete_statement(**_PLAIN),
     "complete_with_everything": complete.complete_statement(**dict.fromkeys(_PLAIN, True)),
     "complete_plain": plain_completions.COMPLETE_PLAIN,
+    "complete_plain_and_end_triggers": plain_completions.COMPLETE_PLAIN_AND_END_TRIGGERS,
     "complete_refill": completion_effects.REFILL,
     "complete_set_states": completion_effects.SET_STATES,
     "complete_orphans": orphans.ORPHANED_JOBS,

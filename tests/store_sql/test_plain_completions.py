@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
+from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import TriggerKey
 from quartzpy.states import Outcome
-from quartzpy.store.protocol import CompletionOutcome, FiredTrigger, Node
+from quartzpy.store.protocol import CompletionOutcome, FiredTrigger, JobEntry, Node
 from quartzpy.store.queries import HISTORY
 from quartzpy.store.sql.steps import plain_completions
 from quartzpy.store.sql.store import SqlJobStore
+from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.upcoming import prepare
 from tests.store_sql.conftest import register
-from tests.store_sql.test_faults import acquire, ended, store_due
+from tests.store_sql.test_faults import LANES, acquire, ended, store_due
 from tests.store_sql.test_locks import WAITERS, wait_for
 
 Connect = Callable[[], psycopg.Connection[Any]]
@@ -143,3 +147,79 @@ def test_a_completion_that_is_sent_again_is_recorded_once(store: SqlJobStore, co
         assert not outcome.fenced
         assert not outcome.deferred
     assert outcomes(store) == {"a": Outcome.SUCCEEDED}
+
+
+def once(store: SqlJobStore, node: Node, name: str, *, durable: bool = True) -> FiredTrigger:
+    """Return the running execution of a one-shot trigger, which is its job's only one."""
+    store_once(store, name, durable=durable)
+    [fired] = acquire(store, node).fired
+    return fired
+
+
+def store_once(store: SqlJobStore, name: str, *, durable: bool = True) -> None:
+    now = datetime.now(UTC)
+    detail = JobDetail(LANES[0].job_type, "once", durable=durable)
+    trigger = SimpleTrigger(name, job_key=detail.key, start_time=now - timedelta(seconds=1))
+    store.store_jobs([JobEntry(detail, [prepare(trigger, now, None)])], replace=True)
+
+
+def rows(connect: Connect) -> tuple[list[str], list[str]]:
+    """Return the names of all triggers and of all jobs."""
+    connection = connect()
+    triggers = connection.execute("SELECT trigger_name FROM qrtz_triggers ORDER BY 1").fetchall()
+    jobs = connection.execute("SELECT job_name FROM qrtz_job_details ORDER BY 1").fetchall()
+    return [name for (name,) in triggers], [name for (name,) in jobs]
+
+
+def test_the_last_fire_of_a_durable_job_ends_its_trigger_without_the_lock(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    fired = once(store, node, "a")
+    holder = connect()
+    with holder.transaction():
+        holder.execute("SELECT FROM qrtz_locks FOR UPDATE")
+        assert not Completing(store, node, fired).outcome().fenced
+    assert outcomes(store) == {"a": Outcome.SUCCEEDED}
+    assert rows(connect) == ([], ["once"])
+
+
+def test_the_last_fire_of_a_job_that_is_not_durable_ends_both_under_the_lock(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    node = register(store)
+    fired = once(store, node, "a", durable=False)
+    assert not plain_completions.is_plain(ended(fired))
+    assert not store.complete(node, [ended(fired)]).fenced
+    assert rows(connect) == ([], [])
+
+
+def test_the_last_fire_ends_a_job_that_has_become_non_durable_meanwhile(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    fired = once(store, node, "a")
+    connect().execute("UPDATE qrtz_job_details SET is_durable = false")
+    assert plain_completions.is_plain(ended(fired))
+    assert not store.complete(node, [ended(fired)]).fenced
+    assert rows(connect) == ([], [])
+
+
+def test_the_last_fire_of_a_trigger_that_was_replaced_meanwhile_does_not_end_the_new_one(
+    store: SqlJobStore, connect: Connect
+) -> None:
+    node = register(store)
+    fired = once(store, node, "a")
+    store_once(store, "a")
+    assert plain_completions.is_plain(ended(fired))
+    assert not store.complete(node, [ended(fired)]).fenced
+    assert rows(connect) == (["a"], ["once"])
+    assert len(acquire(store, node).fired) == 1
+
+
+def test_the_end_of_a_trigger_does_not_wait_for_a_users_transaction(store: SqlJobStore, connect: Connect) -> None:
+    node = register(store)
+    fired = once(store, node, "a")
+    user = connect()
+    with user.transaction():
+        user.execute("SELECT FROM qrtz_triggers FOR UPDATE")
+        assert not Completing(store, node, fired).outcome().fenced
+    assert outcomes(store) == {"a": Outcome.SUCCEEDED}
+    store.repair()
+    assert rows(connect) == ([], ["once"]), "the repair of stuck triggers deletes it"

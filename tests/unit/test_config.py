@@ -20,7 +20,7 @@ def test_the_defaults_are_valid_and_texts_are_read_as_spans() -> None:
     ("settings", "message"),
     [
         ({"misfire_treshold": "1s"}, "misfire_treshold is not a setting; did you mean misfire_threshold?"),
-        ({"zzz": 1}, "zzz is not a setting; the settings are batch_size"),
+        ({"zzz": 1}, "zzz is not a setting; the settings are audit_retention, batch_size"),
         ({"checkin_interval": "5 apples"}, "checkin_interval: must be a length of time: a timedelta, a number"),
         ({"checkin_interval": None}, "checkin_interval: must be a length of time"),
         ({"checkin_interval": "0s"}, "checkin_interval: must be above zero and at most 3660 days (got '0s')"),

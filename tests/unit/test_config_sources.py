@@ -152,7 +152,7 @@ def test_a_wrong_variable_is_refused_by_its_name(environ: dict[str, str], messag
 
 def test_an_unknown_variable_like_none_of_ours_is_answered_with_all_of_them() -> None:
     message = refusal(settings_from_environment, {"QUARTZPY_0123456789012345678901234567890123456789": "4"})
-    assert "; the settings are QUARTZPY_BATCH_SIZE, " in message
+    assert "; the settings are QUARTZPY_AUDIT_RETENTION, QUARTZPY_BATCH_SIZE, " in message
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:
@@ -233,7 +233,7 @@ def test_a_file_has_toml_types(tmp_path: Path, name: str, table: str) -> None:
     [
         ("wrokers = 4", "{file}: wrokers is not a setting; did you mean workers?"),
         ("checkin-interval = '1s'", "{file}: checkin-interval is not a setting; did you mean checkin_interval?"),
-        ("zzz = 4", "{file}: zzz is not a setting; the settings are batch_size"),
+        ("zzz = 4", "{file}: zzz is not a setting; the settings are audit_retention, batch_size"),
         ("workers = '4'", "{file}: workers must be an integer (got '4')"),
         ("workers = true", "{file}: workers must be an integer (got True)"),
         ("workers = 4.0", "{file}: workers must be an integer (got 4.0)"),

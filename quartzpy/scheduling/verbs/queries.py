@@ -28,7 +28,7 @@ from quartzpy.states import (
 )
 from quartzpy.store.protocol import CheckIn, JobStore
 from quartzpy.store.queries import ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerOrder, TriggerQuery
-from quartzpy.store.records import ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import ClusterLoad, ExecutionRecord, JobRecord, MisfireRecord, RunningRecord, TriggerRecord
 from quartzpy.texts import check_storable, quoted
 from quartzpy.triggers.trigger import Trigger
 
@@ -144,9 +144,9 @@ class QueryVerbs(Verbs):
         """
         query = JobQuery(
             group=_matcher(group),
-            contains=_text(contains, "contains"),
-            job_type=_text(job_type, "job_type"),
-            mode=_choice(mode, JobMode, "mode"),
+            contains=checked_text(contains, "contains"),
+            job_type=checked_text(job_type, "job_type"),
+            mode=checked_choice(mode, JobMode, "mode"),
         )
         return self._query("jobs", query, lambda store: store.find_jobs)
 
@@ -184,18 +184,18 @@ class QueryVerbs(Verbs):
         Raises:
             InvalidValueError: a filter has a value that it cannot have.
         """
-        order = _choice(order_by, TriggerOrder, "order_by")
+        order = checked_choice(order_by, TriggerOrder, "order_by")
         assert order is not None
         query = TriggerQuery(
             job_key=None if job is None else checked_key(job, JobKey),
             group=_matcher(group),
-            contains=_text(contains, "contains"),
+            contains=checked_text(contains, "contains"),
             states=None if state is None else trigger_states(state),
-            calendar=_text(calendar, "calendar"),
-            job_type=_text(job_type, "job_type"),
-            kind=_text(kind, "kind"),
-            since=_instant(since, "since"),
-            until=_instant(until, "until"),
+            calendar=checked_text(calendar, "calendar"),
+            job_type=checked_text(job_type, "job_type"),
+            kind=checked_text(kind, "kind"),
+            since=checked_instant(since, "since"),
+            until=checked_instant(until, "until"),
             order=order,
         )
         return self._query(f"triggers by {order}", query, lambda store: store.find_triggers)
@@ -241,10 +241,10 @@ class QueryVerbs(Verbs):
             job_key=None if job is None else checked_key(job, JobKey),
             trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
             job_group=_matcher(group),
-            job_type=_text(job_type, "job_type"),
-            instance_id=_text(node, "node"),
-            since=_instant(since, "since"),
-            until=_instant(until, "until"),
+            job_type=checked_text(job_type, "job_type"),
+            instance_id=checked_text(node, "node"),
+            since=checked_instant(since, "since"),
+            until=checked_instant(until, "until"),
             exhausted=exhausted,
         )
         return self._query("executions", query, lambda store: store.find_executions)
@@ -275,10 +275,10 @@ class QueryVerbs(Verbs):
         query = MisfireQuery(
             trigger_key=None if trigger is None else checked_key(trigger, TriggerKey),
             job_key=None if job is None else checked_key(job, JobKey),
-            action=_choice(action, MisfireAction, "action"),
-            instance_id=_text(node, "node"),
-            since=_instant(since, "since"),
-            until=_instant(until, "until"),
+            action=checked_choice(action, MisfireAction, "action"),
+            instance_id=checked_text(node, "node"),
+            since=checked_instant(since, "since"),
+            until=checked_instant(until, "until"),
         )
         return self._query("misfires", query, lambda store: store.find_misfires)
 
@@ -347,6 +347,13 @@ class QueryVerbs(Verbs):
             )
         return found.log
 
+    def cluster_load(self) -> ClusterLoad:
+        """Return the load of the cluster in a few numbers: triggers that are due or late, executions and nodes.
+
+        The cost of the query does not grow with the number of jobs and triggers, so it may be repeated often.
+        """
+        return self._usable_store().cluster_load()
+
     def counts(self) -> dict[str, Any]:
         """Return the numbers of jobs, of triggers by state, and of running executions."""
         return self._usable_store().counts()
@@ -372,11 +379,21 @@ def _matcher(group: str | GroupMatcher | None) -> GroupMatcher | None:
     return None if group is None else as_group_matcher(group)
 
 
-def _instant(given: datetime | None, subject: str) -> datetime | None:
+def checked_instant(given: datetime | None, subject: str) -> datetime | None:
+    """Return the value of a filter in UTC; None if it is not given.
+
+    Raises:
+        InvalidValueError: it is not an instant with a time zone.
+    """
     return None if given is None else as_instant(given, subject, InvalidValueError)
 
 
-def _text(given: str | None, subject: str) -> str | None:
+def checked_text(given: str | None, subject: str) -> str | None:
+    """Return the value of a filter; None if it is not given.
+
+    Raises:
+        InvalidValueError: it is not a text that can be stored, or empty.
+    """
     if given is None:
         return None
     if not isinstance(given, str) or not given:
@@ -385,7 +402,12 @@ def _text(given: str | None, subject: str) -> str | None:
     return given
 
 
-def _choice(given: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
+def checked_choice(given: str | None, choices: type[_Choice], subject: str) -> _Choice | None:
+    """Return the value of a filter; None if it is not given.
+
+    Raises:
+        InvalidValueError: it is not among the choices.
+    """
     if given is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""The contract of a store: five protocols and the values that pass through them.
+"""The contract of a store: six protocols and the values that pass through them.
 
 `JobStore` is what a scheduler needs. It consists of `FiringStore` (the steps of a node), `ClusterStore` (the nodes and
-the store's own health), `SchedulingStore` (the changes that users make), `QueryStore` (reading) and `ActionStore` (the
-audit log and the commands of operators).
+the store's own health), `SchedulingStore` (the changes that users make), `QueryStore` (reading), `OperationsStore`
+(aggregates for operators) and `ActionStore` (the audit log and the commands of operators).
 
 Three rules hold for every method. A store decides by one clock, its own (on a database: the database's), and by one
 lock, which no caller ever holds. A method is one transaction: it takes effect as a whole or not at all. Any thread may
@@ -35,6 +35,18 @@ from quartzpy.store.protocol.fires import (
     no_calendar,
 )
 from quartzpy.store.protocol.firing import FiringStore, JobTransaction
+from quartzpy.store.protocol.operations import (
+    FoundKeys,
+    GroupTally,
+    LockRecord,
+    MinuteRecord,
+    Minutes,
+    OperationsStore,
+    RateUsage,
+    SlotUsage,
+    TableRecord,
+    Tallies,
+)
 from quartzpy.store.protocol.outcomes import (
     Acquisition,
     Completion,
@@ -60,7 +72,7 @@ _T = TypeVar("_T")
 
 
 @runtime_checkable
-class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, ActionStore, Protocol):
+class JobStore(FiringStore, ClusterStore, SchedulingStore, QueryStore, OperationsStore, ActionStore, Protocol):
     """Keeps jobs, triggers, calendars and claims, and lets the nodes of a cluster work on them together."""
 
     def within(self, connection: Any) -> JobStore:
@@ -102,22 +114,32 @@ __all__ = [
     "FiredTrigger",
     "Firing",
     "FiringStore",
+    "FoundKeys",
+    "GroupTally",
     "Holdings",
     "JobEntry",
     "JobStore",
     "JobTransaction",
+    "LockRecord",
+    "MinuteRecord",
+    "Minutes",
     "MisfireOutcome",
     "Node",
     "Notification",
+    "OperationsStore",
     "PauseNote",
     "QueryStore",
+    "RateUsage",
     "Reconciliation",
     "RecoveryOutcome",
     "Repairs",
     "SchedulingStore",
     "SkippedTrigger",
+    "SlotUsage",
     "StoredCalendar",
     "Subscription",
+    "TableRecord",
+    "Tallies",
     "TriggerMove",
     "no_calendar",
 ]

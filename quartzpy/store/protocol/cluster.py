@@ -198,13 +198,23 @@ class ClusterStore(Protocol):
         limit: int,
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
         """Delete at most `limit` executions that ended longer ago, and as many misfires; return how many rows.
 
-        None keeps all of them. Triggers that a job or a misfire ended are deleted too, once the last fire time that
-        they show is longer ago than `ended_triggers` (without it, than `older_than`; without both they are kept). At
-        most `limit` rows of the audit log are deleted that began longer ago than `actions` (None keeps them), and
-        count as well.
+        None keeps all of them. Executions that ended before the instant `before` are deleted too, whatever
+        `older_than` is; see `history_cutoff`. Triggers that a job or a misfire ended are deleted too, once the last
+        fire time that they show is longer ago than `ended_triggers` (without it, than `older_than`; without both they
+        are kept). At most `limit` rows of the audit log are deleted that began longer ago than `actions` (None keeps
+        them), and count as well.
+        """
+        ...
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        """Return the instant that parts the latest `keep` executions of the history from the others.
+
+        The others ended before it. Of executions that ended at the same instant as the first of the others, none is
+        kept. None means that the history has no more than `keep` executions.
         """
         ...
 

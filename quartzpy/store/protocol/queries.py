@@ -13,6 +13,7 @@ from quartzpy.store.protocol.fires import DispatchKey
 from quartzpy.store.protocol.scheduling import StoredCalendar
 from quartzpy.store.queries import AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
+    ClusterLoad,
     ExecutionRecord,
     JobHeader,
     JobRecord,
@@ -115,6 +116,10 @@ class QueryStore(Protocol):
 
     def count(self, query: AnyQuery) -> int:
         """Return the number of records that the query selects."""
+        ...
+
+    def cluster_load(self) -> ClusterLoad:
+        """Return the load of the cluster, at a cost that does not grow with the number of jobs and triggers."""
         ...
 
     def counts(self) -> dict[str, Any]:

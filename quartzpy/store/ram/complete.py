@@ -201,15 +201,28 @@ def purge(
     limit: int,
     ended_triggers: timedelta | None,
     of_actions: timedelta | None,
+    before: datetime | None,
 ) -> int:
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
     if ended_triggers is not None:
         _purge_ended(tables, tables.now() - ended_triggers)
     purged = 0 if of_actions is None else actions.purge(tables, of_actions, limit)
-    return purged if older_than is None else purged + _purge_records(tables, tables.now() - older_than, limit)
+    oldest = None if older_than is None else tables.now() - older_than
+    ends = [end for end in (oldest, before) if end is not None]
+    if ends:
+        purged += _purge_executions(tables, max(ends), limit)
+    if oldest is not None:
+        purged += _purge_misfires(tables, oldest, limit)
+    return purged
 
 
-def _purge_records(tables: Tables, before: datetime, limit: int) -> int:
+def history_cutoff(tables: Tables, keep: int) -> datetime | None:
+    """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
+    ends = sorted(record.ended_at for record in tables.history if record.ended_at is not None)
+    return ends[-keep - 1] + timedelta(microseconds=1) if len(ends) > keep else None
+
+
+def _purge_executions(tables: Tables, before: datetime, limit: int) -> int:
     executions: deque[ExecutionRecord] = deque(maxlen=HISTORY)
     purged = 0
     for record in tables.history:
@@ -218,12 +231,16 @@ def _purge_records(tables: Tables, before: datetime, limit: int) -> int:
         else:
             executions.append(record)
     tables.history = executions
+    return purged
+
+
+def _purge_misfires(tables: Tables, before: datetime, limit: int) -> int:
     misfires = tables.misfires
     deleted = 0
     while deleted < limit and misfires and misfires[0].handled_at < before:
         misfires.popleft()
         deleted += 1
-    return purged + deleted
+    return deleted
 
 
 def _purge_ended(tables: Tables, before: datetime) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from quartzpy.jobs.job import JobDetail
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
-from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState
+from quartzpy.states import PAUSED_STATES, PUBLIC, FiredState, PublicState, TriggerState
 from quartzpy.store.protocol import NO_NOTE
 from quartzpy.store.ram.rows import FiredRow, TriggerRow, load_trigger
 from quartzpy.store.ram.tables import Tables
-from quartzpy.store.records import ExecutionRecord, RunningRecord, TriggerRecord
+from quartzpy.store.records import LATE_AFTER, ClusterLoad, ExecutionRecord, RunningRecord, TriggerRecord
 
 
 def trigger_record(row: TriggerRow) -> TriggerRecord:
@@ -100,6 +102,29 @@ def execution(tables: Tables, fire_id: int) -> ExecutionRecord | None:
         return replace(fired.record(), log_is_read=True)
     found = next((record for record in reversed(tables.history) if record.fire_id == fire_id), None)
     return None if found is None else replace(found, log_is_read=True)
+
+
+def cluster_load(tables: Tables) -> ClusterLoad:
+    now = tables.now()
+    by_state = tables.by_state
+    waiting = [(at, row) for row in by_state[TriggerState.WAITING].values() if (at := _next(row)) <= now]
+    held = [row for state in (TriggerState.ACQUIRED, TriggerState.BLOCKED) for row in by_state[state].values()]
+    states = Counter(row.state for row in tables.fired.values())
+    alive = sum(node.last_checkin >= now - node.failure_window for node in tables.nodes.values())
+    return ClusterLoad(
+        due=sum(row.rate_limited_until is None or row.rate_limited_until <= now for _, row in waiting),
+        late=sum(_next(row) < now - LATE_AFTER for row in [*held, *(row for _, row in waiting)]),
+        longest_due=now - min(at for at, _ in waiting) if waiting else None,
+        in_error=len(by_state[TriggerState.ERROR]),
+        claimed=states[FiredState.ACQUIRED],
+        executing=states[FiredState.EXECUTING],
+        nodes_alive=alive,
+        nodes_silent=len(tables.nodes) - alive,
+    )
+
+
+def _next(row: TriggerRow) -> datetime:
+    return row.progress.next_fire_time or datetime.max.replace(tzinfo=UTC)
 
 
 def counts(tables: Tables) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from quartzpy.store.ram import (
 from quartzpy.store.ram.locked_tables import LockedTables
 from quartzpy.store.records import (
     ActionRecord,
+    ClusterLoad,
     ExecutionRecord,
     JobRecord,
     MisfireRecord,
@@ -134,6 +135,10 @@ class RamQueryStore(LockedTables):
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         with self._lock:
             return lookups.execution(self._tables, fire_id)
+
+    def cluster_load(self) -> ClusterLoad:
+        with self._lock:
+            return lookups.cluster_load(self._tables)
 
     def counts(self) -> dict[str, Any]:
         with self._lock:

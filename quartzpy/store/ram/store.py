@@ -51,6 +51,7 @@ from quartzpy.store.ram import (
     scheduling,
 )
 from quartzpy.store.ram.notifications import Notifications
+from quartzpy.store.ram.operations_store import RamOperationsStore
 from quartzpy.store.ram.query_store import RamQueryStore
 from quartzpy.store.ram.scheduling_store import RamSchedulingStore
 from quartzpy.store.ram.tables import Tables
@@ -62,7 +63,7 @@ from quartzpy.store.records import (
 _T = TypeVar("_T")
 
 
-class RamJobStore(RamSchedulingStore, RamQueryStore):
+class RamJobStore(RamSchedulingStore, RamQueryStore, RamOperationsStore):
     """Keeps a scheduler's jobs in the memory of this process, with the time of `clock`."""
 
     def __init__(self, clock: Clock) -> None:
@@ -293,9 +294,14 @@ class RamJobStore(RamSchedulingStore, RamQueryStore):
         limit: int,
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
         with self._lock:
-            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than, actions)
+            return complete.purge(self._tables, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        with self._lock:
+            return complete.history_cutoff(self._tables, keep)
 
     # --- the actions of operators
 

@@ -64,9 +64,10 @@ MOVE = f"""
 WITH affected AS MATERIALIZED (
     SELECT w.*, t.fire_id AS claim
       FROM unnest(%(groups)s::text[], %(names)s::text[], %(generations)s::bigint[], %(seen)s::timestamptz[],
-                  %(next)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[], %(times)s::bigint[],
-                  %(releases)s::bool[])
-           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, upcoming, is_complete, times, releases)
+                  %(next)s::timestamptz[], %(previous)s::timestamptz[], %(upcoming)s::text[], %(complete)s::bool[],
+                  %(times)s::bigint[], %(releases)s::bool[])
+           AS w(trigger_group, trigger_name, generation, seen, next_fire_time, prev_fire_time, upcoming, is_complete,
+                times, releases)
       JOIN $triggers t
         ON t.sched_name = %(sched)s AND t.trigger_group = w.trigger_group AND t.trigger_name = w.trigger_name
        AND t.generation = w.generation AND t.next_fire_time = w.seen
@@ -75,7 +76,7 @@ WITH affected AS MATERIALIZED (
 ),
 moved AS (
     UPDATE $triggers t
-       SET next_fire_time = h.next_fire_time, upcoming = h.upcoming::timestamptz[],
+       SET next_fire_time = h.next_fire_time, prev_fire_time = h.prev_fire_time, upcoming = h.upcoming::timestamptz[],
            upcoming_is_complete = h.is_complete, times_triggered = h.times, fire_id = NULL,
            trigger_state = CASE t.trigger_state WHEN 'ACQUIRED' THEN 'WAITING' ELSE t.trigger_state END,
 {caught_up("h.next_fire_time", otherwise=_RULE)}
@@ -86,8 +87,8 @@ moved AS (
 ),
 over AS (
     UPDATE $triggers t
-       SET trigger_state = 'COMPLETE', next_fire_time = NULL, upcoming = '{{}}', upcoming_is_complete = true,
-           times_triggered = h.times, fire_id = NULL
+       SET trigger_state = 'COMPLETE', next_fire_time = NULL, prev_fire_time = h.prev_fire_time, upcoming = '{{}}',
+           upcoming_is_complete = true, times_triggered = h.times, fire_id = NULL
       FROM affected h
      WHERE t.sched_name = %(sched)s AND t.trigger_group = h.trigger_group AND t.trigger_name = h.trigger_name
        AND h.next_fire_time IS NULL
@@ -162,6 +163,7 @@ def move(session: SqlSession, moves: Sequence[TriggerMove]) -> set[TriggerKey]:
                 generations=[one.seen.generation for one in moves],
                 seen=[one.seen.progress.next_fire_time for one in moves],
                 next=[to.progress.next_fire_time for to in targets],
+                previous=[to.progress.previous_fire_time for to in targets],
                 upcoming=[to.upcoming.instants for to in targets],
                 complete=[to.upcoming.is_complete for to in targets],
                 times=[to.progress.times_triggered for to in targets],

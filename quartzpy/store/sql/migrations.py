@@ -143,7 +143,7 @@ def current(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_
     with _connected(dsn, schema, prefix) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        return _stamped(driver, schema, prefix)
+        return stamped(driver, schema, prefix)
 
 
 def check(dsn: str, schema: str | None = None, *, prefix: str = DEFAULT_TABLE_PREFIX) -> None:
@@ -208,7 +208,7 @@ def _version_place(schema: str | None, prefix: str) -> str:
     return f'"{schema}".{version_table(prefix)}' if schema else version_table(prefix)
 
 
-def _stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> str | None:
+def stamped(connection: psycopg.Connection[Any], schema: str | None, prefix: str) -> str | None:
     place = _version_place(schema, prefix)
     found = connection.execute("SELECT to_regclass(%s)::text", [place]).fetchone()
     if found is None or found[0] is None:
@@ -227,7 +227,7 @@ def verify(connection: psycopg.Connection[Any], schema: str | None, prefix: str 
     option = f" --schema {schema}" if schema else ""
     if prefix != DEFAULT_TABLE_PREFIX:
         where, option = f"{where} under the prefix {prefix}", f"{option} --table-prefix {prefix}"
-    revision = _stamped(connection, schema, prefix)
+    revision = stamped(connection, schema, prefix)
     if revision is None:
         raise SchemaError(f"there are no quartzpy tables in {where}; run `quartzpy db upgrade{option}`")
     if revision not in REVISIONS:

@@ -54,6 +54,7 @@ from quartzpy.store.protocol import (
 from quartzpy.store.queries import ActionQuery, AnyQuery, ExecutionQuery, JobQuery, MisfireQuery, Position, TriggerQuery
 from quartzpy.store.records import (
     ActionRecord,
+    ClusterLoad,
     ExecutionRecord,
     JobHeader,
     JobRecord,
@@ -64,7 +65,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import actions, audit, calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import actions, audit, calendars, checks, load, lookups, migrations, pages, pausing, scheduling
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -76,6 +77,7 @@ from quartzpy.store.sql.db.servers import READ_ONLY
 from quartzpy.store.sql.db.session import DATABASE_CLOCK, SqlSession, names
 from quartzpy.store.sql.db.sources import Database, check_engine
 from quartzpy.store.sql.db.within import WithinSession
+from quartzpy.store.sql.operations.operations_store import SqlOperationsStore
 from quartzpy.store.sql.scheduler_names import scheduler_names
 from quartzpy.store.sql.steps import (
     acquire,
@@ -97,7 +99,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqlJobStore:
+class SqlJobStore(SqlOperationsStore):
     """Keeps a scheduler's jobs in PostgreSQL: at a URL, or behind an engine or a connect function of the caller.
 
     `now_sql` is the SQL expression for the time, which all decisions use.
@@ -364,8 +366,12 @@ class SqlJobStore:
         limit: int,
         ended_triggers: timedelta | None = None,
         actions: timedelta | None = None,
+        before: datetime | None = None,
     ) -> int:
-        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions)
+        return purge.purge(self._session, older_than, limit, ended_triggers or older_than, actions, before)
+
+    def history_cutoff(self, keep: int) -> datetime | None:
+        return purge.cutoff(self._session, keep)
 
     # --- the actions of operators
 
@@ -549,8 +555,15 @@ class SqlJobStore:
     def execution(self, fire_id: int) -> ExecutionRecord | None:
         return lookups.execution(self._session, fire_id)
 
+    def cluster_load(self) -> ClusterLoad:
+        return load.cluster_load(self._session)
+
     def counts(self) -> dict[str, Any]:
         return lookups.counts(self._session)
+
+    def schema_version(self) -> str | None:
+        with self._connections.checked_out() as connection:
+            return migrations.stamped(connection, self._config.schema, self._config.table_prefix)
 
     def scheduler_names(self) -> list[str]:
         """Return the names of all schedulers in this database; this scheduler's name need not be among them.

@@ -16,6 +16,7 @@ from quartzpy.store.protocol import Completion, TriggerMove
 from quartzpy.store.queries import TriggerQuery
 from quartzpy.testing.store.harness import SECOND, START, Harness, every, job, key
 from quartzpy.triggers.simple import SimpleTrigger
+from quartzpy.triggers.trigger import TriggerProgress
 from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, moved_to, refill
 
 EVERY_DAY = WeeklyCalendar(frozenset())
@@ -212,6 +213,15 @@ def test_moving_changes_fire_times_and_leaves_states_as_they_are(named: Harness,
     assert NOT_TODAY.is_included(following)
     assert following > START
     assert all(NOT_TODAY.is_included(instant) for instant in named.upcoming("hourly"))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_moving_takes_over_the_whole_progress(named: Harness, ends: bool) -> None:
+    [record] = named.store.find_triggers(TriggerQuery(calendar=NAME), None)
+    progress = TriggerProgress(None if ends else START + 3 * DAY, START - DAY, 7)
+    there = PreparedTrigger(record.trigger, progress, UpcomingFireTimes(is_complete=ends))
+    assert named.store.move_triggers([TriggerMove(record, there)]) == {key("hourly")}
+    assert named.progress("hourly") == progress
 
 
 def test_a_trigger_that_changed_since_it_was_read_is_left_alone(named: Harness) -> None:

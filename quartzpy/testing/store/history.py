@@ -44,6 +44,21 @@ def test_old_history_is_purged_in_slices(store: Harness) -> None:
     assert sorted(record.ended_at for record in store.history() if record.ended_at) == [at(3), at(4), at(5)]
 
 
+def test_the_history_keeps_the_latest_executions(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(), every(1))
+    for _ in range(6):
+        store.complete(node, store.fire_one(node))
+        store.clock.advance(SECOND)
+    assert store.store.history_cutoff(6) is None
+    cutoff = store.store.history_cutoff(4)
+    assert store.store.purge_history(None, limit=1, before=cutoff) == 1
+    assert store.store.purge_history(HOUR, limit=10, before=cutoff) == 1
+    assert store.store.purge_history(HOUR, limit=10, before=cutoff) == 0
+    assert sorted(record.ended_at for record in store.history() if record.ended_at) == [at(2), at(3), at(4), at(5)]
+    assert store.store.history_cutoff(4) is None
+
+
 def test_a_late_trigger_that_was_blocked_fires_at_once_when_it_is_released(store: Harness) -> None:
     node = store.node()
     store.schedule(serial(), every(10))

@@ -156,7 +156,8 @@ class _FiredRow(FiredTrigger):
             self.job_type, self.generation, self.scheduled_fire_time, self.previous_fire_time, self.next_fire_time,
             _, _, self.times_triggered, self.attempt, self.max_concurrent, _, self.placement, self.trigger_data, _, _,
             _, _, _, _, _, _, _, _, _,
-            _, self.persists_data, _, self.retry, self.timeout, self.job_data, _, self.calendar_revision,
+            self.job_is_durable, self.persists_data, _, self.retry, self.timeout, self.job_data, _,
+            self.calendar_revision,
             coalesced, self.node_deaths, self.pause_after_failures, _, continuations,
             _, _, self.capture_logs,
         ) = row  # fmt: skip

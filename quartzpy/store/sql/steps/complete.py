@@ -22,6 +22,7 @@ from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps import failures, plain_completions
 from quartzpy.store.sql.steps.completion_effects import effects
 from quartzpy.store.sql.steps.continuations import UNFOLLOWED, continued, followers
+from quartzpy.store.sql.steps.ended_triggers import ENDED_TRIGGERS
 from quartzpy.store.sql.steps.overlap import unblocked
 from quartzpy.store.sql.steps.plain_completions import between_fire_and_now
 from quartzpy.store.sql.steps.rerun import RETRY, repeatable, rerun
@@ -176,19 +177,7 @@ history AS (
 {unblocked("SELECT DISTINCT job_group, job_name, concurrency_key FROM done WHERE max_concurrent IS NOT NULL")}
     RETURNING t.trigger_state, t.next_fire_time
 ),
-{repeated}
--- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
-ended_triggers AS (
-    DELETE FROM $triggers t
-     USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
-     CROSS JOIN LATERAL (
-        SELECT c.ctid AS row
-          FROM $triggers c
-         WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
-           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
-           FOR UPDATE SKIP LOCKED) AS over
-     WHERE t.ctid = over.row
-),
+{repeated}{ENDED_TRIGGERS},
 -- The node takes the triggers that wait again; it notifies the others if it takes no more work.
 waiting AS (
     SELECT next_fire_time FROM ({" UNION ALL ".join(made_waiting)}) AS w

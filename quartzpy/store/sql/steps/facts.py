@@ -24,6 +24,7 @@ ALIKE = (
     "lock_timeout",
     "misfire_threshold",
     "history_retention",
+    "history_max_rows",
     "audit_retention",
 )
 """Settings whose values should be the same on all nodes of a cluster."""

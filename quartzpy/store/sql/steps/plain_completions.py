@@ -1,10 +1,12 @@
 """The completion of executions that affect nothing else: no lock is taken.
 
 An execution ends plainly if its job has no limit, no data to store, no successors and nothing to count, and if it
-neither ends its trigger nor moves it. Its completion deletes its own row of `fired_triggers`, adds its own row to the
-history, and may append fire times to its trigger. TRIGGER_ACCESS protects decisions that depend on several rows:
-which triggers a node takes, whether a job is at its limit, whether a job has a trigger left. None of them reads or
-writes the rows of such an execution. The other transactions that do:
+does not move its trigger. Its completion deletes its own row of `fired_triggers`, adds its own row to the history, and
+may append fire times to its trigger, or delete that trigger if this was its last fire. TRIGGER_ACCESS protects
+decisions that depend on several rows: which triggers a node takes, whether a job is at its limit, whether a job has a
+trigger left. None of them reads or writes the rows of such an execution, if the job is durable. If it is not, the end
+of a trigger may be the end of its job; that is decided under the lock, because two completions of the job's last two
+triggers do not see each other's deletion. The other transactions that touch the rows:
 
 - A recovery of this node deletes the same row. Whoever locks the row first ends the execution: the recovery skips a row
   that is locked here and leaves it to its next pass, and this statement waits for a row that the recovery has locked
@@ -12,6 +14,9 @@ writes the rows of such an execution. The other transactions that do:
 - The same completion, sent again because its answer was lost, waits for the row of the first attempt in the same way.
 - The trigger is deleted, replaced or paused: neither the row of the execution nor that of the history refers to the
   trigger's row. `REFILL` locks that row, skips it if it is locked, and compares its generation and its last instant.
+  The end of a trigger does the same and compares its generation and its state. If the row is locked, the trigger stays
+  COMPLETE, as it does under the lock, and the repair of stuck triggers deletes it.
+- The job is replaced by one that is not durable: `orphans` follows in the same flight, and reads the job again.
 - A limit is added to the job: it holds for fires from then on, as the row of an execution keeps the limit that the job
   had at the fire. The condition is part of the statement nonetheless, so that an execution that counts for a limit is
   never ended here, whatever its node believes.
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import psycopg
 
@@ -30,6 +36,8 @@ from quartzpy.store.protocol import Completion, Node
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps import failures
 from quartzpy.store.sql.steps.completion_effects import refills
+from quartzpy.store.sql.steps.ended_triggers import ENDED_TRIGGERS
+from quartzpy.store.sql.steps.orphans import orphans
 
 
 def between_fire_and_now(instant: str) -> str:
@@ -41,11 +49,14 @@ def between_fire_and_now(instant: str) -> str:
     return f"least(greatest({instant}, fired_time), $now)"
 
 
-COMPLETE_PLAIN = f"""
+def _plain_statement(*, ends_triggers: bool) -> str:
+    """Return the statement that ends plain executions; with the end of their triggers if one of them needs it."""
+    lasts, is_last, of_last = (", %(last)s::bool[]", ", is_last", ", e.is_last") if ends_triggers else ("", "", "")
+    return f"""
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
-                         %(outcomes)s::text[], %(errors)s::text[], %(results)s::text[], %(logs)s::text[])
-        AS e(fire_id, started_at, ended_at, outcome, error, result, log)
+                         %(outcomes)s::text[], %(errors)s::text[], %(results)s::text[], %(logs)s::text[]{lasts})
+        AS e(fire_id, started_at, ended_at, outcome, error, result, log{is_last})
 ),
 -- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
 -- is left as it is.
@@ -57,7 +68,7 @@ done AS (
          WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
            AND r.max_concurrent IS NULL LIMIT 1) AS own
      WHERE f.ctid = own.row
-    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.result, e.log
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.result, e.log{of_last}
 ),
 -- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
 history AS (
@@ -68,9 +79,13 @@ history AS (
            epoch, fired_time, scheduled_time, {between_fire_and_now("started_at")}, {between_fire_and_now("ended_at")},
            outcome, error, attempt, trigger_data, result::jsonb, log
       FROM done
-)
+){f",{ENDED_TRIGGERS}" if ends_triggers else ""}
 SELECT $now, ARRAY(SELECT fire_id FROM done)
 """
+
+
+COMPLETE_PLAIN = _plain_statement(ends_triggers=False)
+COMPLETE_PLAIN_AND_END_TRIGGERS = _plain_statement(ends_triggers=True)
 
 
 def is_plain(completion: Completion) -> bool:
@@ -82,7 +97,7 @@ def is_plain(completion: Completion) -> bool:
         and completion.job_data is None
         and completion.retry_after is None
         and not fired.continues
-        and not completion.ends_its_trigger
+        and (fired.job_is_durable or not completion.ends_its_trigger)
         and not failures.counts(completion)
         and not (fired.node_deaths and completion.outcome is Outcome.SUCCEEDED)
         and not completion.moves_its_trigger()
@@ -104,10 +119,13 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
     If the history has a record of one of these instants already, which only a bug can cause, nothing is changed, and
     all are returned: the statement under the lock records the others, and reports that one.
     """
+    ending = {(c.fired.job_group, c.fired.job_name) for c in plain if c.ends_its_trigger}
+    lasts: dict[str, Any] = {"last": [c.ends_its_trigger for c in plain]} if ending else {}
     try:
         ended, *_ = session.unlocked(
             session.send(
-                COMPLETE_PLAIN,
+                COMPLETE_PLAIN_AND_END_TRIGGERS if ending else COMPLETE_PLAIN,
+                **lasts,
                 epoch=node.epoch,
                 fire_ids=[c.fired.fire_id for c in plain],
                 started=[c.started_at for c in plain],
@@ -117,6 +135,7 @@ def complete(session: SqlSession, node: Node, plain: Sequence[Completion]) -> tu
                 results=[c.result for c in plain],
                 logs=[c.log for c in plain],
             ),
+            *orphans(session, ending),
             *refills(session, plain),
         )
     except JobStoreError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quartzpy.store.sql.db.session import SqlSession
 from quartzpy.store.sql.steps.orphans import orphans
@@ -20,13 +20,24 @@ DELETE FROM $triggers t
 RETURNING t.job_group, t.job_name
 """
 
-# The bound is a subquery, because an index condition cannot use a volatile expression such as the clock.
+# The bound is a subquery, because an index condition cannot use a volatile expression such as the clock; greatest()
+# ignores a bound that is not set.
 PURGE = """
 DELETE FROM $executions
  WHERE ctid IN (SELECT ctid FROM $executions
-                 WHERE sched_name = %(sched)s AND ended_at < (SELECT $now - %(older_than)s::interval)
+                 WHERE sched_name = %(sched)s
+                   AND ended_at < (SELECT greatest($now - %(older_than)s::interval, %(before)s::timestamptz))
                  ORDER BY ended_at LIMIT %(limit)s::int)
 """
+
+
+# The end of the first execution that is one too many, by a walk along the index without the rows.
+CUTOFF = """
+SELECT ended_at FROM $executions
+ WHERE sched_name = %(sched)s
+ ORDER BY ended_at DESC OFFSET %(keep)s::bigint LIMIT 1
+"""
+_NEXT_INSTANT = timedelta(microseconds=1)
 
 
 # Of the oldest: their ids increase with time.
@@ -49,17 +60,26 @@ DELETE FROM $audit
 """
 
 
+def cutoff(session: SqlSession, keep: int) -> datetime | None:
+    """Return the instant that parts the latest executions from the others; see `JobStore.history_cutoff`."""
+    (result,) = session.unlocked(session.send(CUTOFF, keep=keep))
+    return result.rows[0][0] + _NEXT_INSTANT if result.rows else None
+
+
 def purge(
     session: SqlSession,
     older_than: timedelta | None,
     limit: int,
     ended_triggers: timedelta | None,
     actions: timedelta | None,
+    before: datetime | None,
 ) -> int:
     """Delete old history and ended triggers; see `JobStore.purge_history`."""
     history = []
+    if older_than is not None or before is not None:
+        history.append(session.send(PURGE, older_than=older_than, before=before, limit=limit))
     if older_than is not None:
-        history = [session.send(text, older_than=older_than, limit=limit) for text in (PURGE, PURGE_MISFIRES)]
+        history.append(session.send(PURGE_MISFIRES, older_than=older_than, limit=limit))
     if actions is not None:
         history.append(session.send(PURGE_ACTIONS, older_than=actions, limit=limit))
     triggers = []

@@ -1,0 +1,205 @@
+"""`quartzpy import quartz | apscheduler | celery-beat | crontab`: bring over the schedules of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli.schedules import schedule_text, zone_text
+from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
+from quartzpy.operations.render import as_json, plain, table
+
+if TYPE_CHECKING:
+    from quartzpy.migrate import ImportOutcome, ImportPlan
+    from quartzpy.migrate.class_map import ClassMap
+    from quartzpy.store.protocol import JobStore
+
+_Command = Callable[..., None]
+_COLUMNS = ("trigger", "job", "job type", "schedule", "zone", "next", "paused")
+
+
+@click.group(name="import")
+def import_() -> None:
+    """Import the schedules of other programs.
+
+    Each command reads the source and prints a plan: what comes over, what changes, and what needs a decision. Nothing
+    is stored without --apply, which stores everything in one transaction. An import may be repeated: a trigger that is
+    stored already keeps its fire times and its pause, unless the source has fired it since.
+    """
+
+
+def _apply_options(command: _Command) -> _Command:
+    """Add the options that all imports have."""
+    for option in (
+        click.option("--json", "json_output", is_flag=True, help="Print JSON."),
+        click.option("--while-running", is_flag=True, help="Import although the source still runs: both fire then."),
+        click.option("--skip-undecided", is_flag=True, help="Leave out what needs a decision."),
+        click.option(
+            "--paused",
+            "held",
+            is_flag=True,
+            help="Store all triggers as paused. A later import without this option resumes them.",
+        ),
+        click.option("--apply", "apply_it", is_flag=True, help="Store the plan. Without it nothing is changed."),
+    ):
+        command = option(command)
+    return scheduler_options(command)
+
+
+_map_option = click.option(
+    "--map",
+    "class_map",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file: job types by class, and decisions about data.",
+)
+
+
+@import_.command()
+@_apply_options
+@click.option("--from", "source", required=True, metavar="URL", help="Quartz's database: a JDBC or SQLAlchemy URL.")
+@click.option("--prefix", default="QRTZ_", show_default=True, help='The prefix of its tables: "QRTZ_", "other.QRTZ_".')
+@click.option("--sched-name", help="Quartz's instance name. Optional if the tables have only one.")
+@_map_option
+@click.option("--java-time-zone", help="The default time zone of the Java programs, for triggers stored without one.")
+def quartz(
+    target: Target,
+    source: str,
+    prefix: str,
+    sched_name: str | None,
+    class_map: Path | None,
+    java_time_zone: str | None,
+    **applying: Any,
+) -> None:
+    """Import from the tables of Quartz 2.x.
+
+    Fire times, pauses, misfire instructions, calendars and data come over. Job classes are mapped by --map. Data and
+    calendars in Java serialization need the extra "import".
+    """
+    from quartzpy.migrate.quartz import read_quartz
+
+    plan = read_quartz(
+        source,
+        prefix=prefix,
+        scheduler=sched_name,
+        decisions=_decisions(class_map),
+        java_zone=java_time_zone,
+    )
+    _run(plan, target, **applying)
+
+
+def _decisions(path: Path | None) -> ClassMap:
+    from quartzpy.migrate.class_map import ClassMap, load_class_map
+
+    return ClassMap() if path is None else load_class_map(path)
+
+
+def _run(
+    plan: ImportPlan,
+    target: Target,
+    *,
+    apply_it: bool,
+    held: bool,
+    skip_undecided: bool,
+    while_running: bool,
+    json_output: bool,
+) -> None:
+    from quartzpy.migrate import apply
+
+    store = _store(target)
+    try:
+        outcome = apply(
+            plan,
+            store,
+            held=held,
+            skip_undecided=skip_undecided,
+            while_running=while_running,
+            dry_run=not apply_it,
+        )
+    finally:
+        store.close()
+    click.echo(_as_json(plan, outcome, apply_it) if json_output else _as_text(plan, outcome, apply_it))
+
+
+def _store(target: Target) -> JobStore:
+    from quartzpy.config.config import SchedulerConfig
+    from quartzpy.store.sql.store import SqlJobStore
+
+    # An import may be the first that a new scheduler stores, so its name need not be known.
+    name = target.name if target.name is not None else target.chosen_name()
+    return SqlJobStore(target.dsn, SchedulerConfig.of(target.settings(name or DEFAULT_NAME)))
+
+
+def _rows(plan: ImportPlan) -> list[list[Any]]:
+    return [
+        [
+            str(one.trigger.key),
+            str(job.job.key),
+            job.job.job_type,
+            schedule_text(one.trigger),
+            zone_text(one.trigger),
+            one.progress.next_fire_time,
+            one.paused,
+        ]
+        for job in plan.jobs
+        for one in job.triggers
+    ]
+
+
+def _as_text(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
+    rows = _rows(plan)
+    rows += [[None, str(job.job.key), job.job.job_type, *[None] * 4] for job in plan.jobs if not job.triggers]
+    lines = [plain(plan.source), table(_COLUMNS, rows)]
+    if plan.calendars:
+        lines.append(f"calendars: {', '.join(plain(name) for name in plan.calendars)}")
+    if plan.everything_paused or plan.paused_groups:
+        groups = ["all groups"] if plan.everything_paused else sorted(plan.paused_groups)
+        lines.append(f"paused groups: {', '.join(map(plain, groups))}")
+    lines += [plain(str(note)) for note in plan.notes]
+    if plan.running is not None:
+        lines.append(f"{plain(plan.source)} still runs: {plain(plan.running)}")
+    lines.append(_summary(outcome))
+    lines.append("Stored." if applied else "Nothing was changed; --apply stores this plan.")
+    return "\n".join(lines)
+
+
+def _summary(outcome: ImportOutcome) -> str:
+    counts = _counts(outcome)
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _counts(outcome: ImportOutcome) -> dict[str, int]:
+    from quartzpy.keys import JobKey
+
+    jobs = sum(isinstance(key, JobKey) for key in outcome.added)
+    return {
+        "new jobs": jobs,
+        "new triggers": len(outcome.added) - jobs,
+        "new or changed calendars": len(outcome.calendars),
+        "triggers moved on": len(outcome.advanced),
+        "triggers resumed": len(outcome.resumed),
+        "triggers kept": outcome.kept,
+    }
+
+
+def _as_json(plan: ImportPlan, outcome: ImportOutcome, applied: bool) -> str:
+    import json
+
+    return json.dumps(
+        {
+            "source": plan.source,
+            "applied": applied,
+            "running": plan.running,
+            "triggers": json.loads(as_json([name.replace(" ", "_") for name in _COLUMNS], _rows(plan))),
+            "jobs_without_triggers": [str(job.job.key) for job in plan.jobs if not job.triggers],
+            "calendars": sorted(plan.calendars),
+            "paused_groups": sorted(plan.paused_groups),
+            "everything_paused": plan.everything_paused,
+            "notes": [{"severity": note.severity, "subject": note.subject, "text": note.text} for note in plan.notes],
+            "outcome": {name.replace(" ", "_"): count for name, count in _counts(outcome).items()},
+        },
+        indent=2,
+        ensure_ascii=False,
+    )

@@ -1,0 +1,1 @@
+"""Integrations with other libraries, each in a module that needs the library."""

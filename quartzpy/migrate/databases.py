@@ -1,0 +1,105 @@
+"""Reads the tables of another program's database, consistently and without changing them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from quartzpy.errors import SettingsError, StoreUnavailableError
+from quartzpy.texts import quoted, reason
+
+Row = Mapping[str, Any]
+Rows = Callable[..., list[Row]]
+"""Runs a SELECT with parameters by name, and returns its rows with column names in lower case."""
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+    "sqlserver": "mssql+pyodbc",
+}
+_JDBC = re.compile(r"jdbc:(?P<kind>\w+):(?://)?(?P<place>[^?;]*)(?:[?;](?P<options>.*))?")
+_SNAPSHOT = {"postgresql": "REPEATABLE READ", "mysql": "REPEATABLE READ", "mariadb": "REPEATABLE READ"}
+
+
+def database_url(given: str) -> str:
+    """Return a SQLAlchemy URL for such a URL itself, or for a JDBC URL.
+
+    Raises:
+        SettingsError: JDBC's URL is of a database that cannot be read from Python.
+    """
+    if not given.startswith("jdbc:"):
+        return given.replace("postgresql://", "postgresql+psycopg://", 1)
+    match = _JDBC.fullmatch(given)
+    kind = "" if match is None else match["kind"]
+    if match is None or kind not in _DRIVERS:
+        raise SettingsError(
+            f"--from: jdbc:{kind} cannot be read; give the URL of SQLAlchemy, or jdbc:{', jdbc:'.join(_DRIVERS)}"
+        )
+    options = dict(parse_qsl((match["options"] or "").replace(";", "&")))
+    place, _, database = match["place"].partition("/")
+    user, password = options.get("user", ""), options.get("password", "")
+    who = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "") + ("@" if user else "")
+    # An SQL Server has the database among its options.
+    return f"{_DRIVERS[kind]}://{who}{place}/{database or options.get('databaseName', '')}"
+
+
+@contextmanager
+def reading(url: str) -> Iterator[Rows]:
+    """Yield a function that reads rows, all of them as they were at one instant where the database can do that.
+
+    Raises:
+        SettingsError: the URL is wrong, its driver is missing, or a table or a column is missing.
+        StoreUnavailableError: the database does not answer.
+    """
+    try:
+        parsed = make_url(database_url(url))
+        engine = create_engine(parsed)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise SettingsError(f"--from: {reason(error)}") from error
+    level = _SNAPSHOT.get(parsed.get_backend_name())
+    try:
+        with engine.connect() as connection:
+            if level is not None:
+                connection = connection.execution_options(isolation_level=level)
+
+            def rows(statement: str, **values: object) -> list[Row]:
+                found = connection.execute(text(statement), values)
+                names = [name.lower() for name in found.keys()]  # noqa: SIM118 - a result is not a mapping
+                return [dict(zip(names, row, strict=True)) for row in found]
+
+            yield rows
+    except DBAPIError as error:
+        where = parsed.render_as_string()
+        if error.connection_invalidated or error.statement is None:
+            raise StoreUnavailableError(f"{where}: {reason(error.orig or error)}") from error
+        raise SettingsError(f"{where}: {reason(error.orig or error)}") from error
+    except SQLAlchemyError as error:
+        raise SettingsError(f"{parsed.render_as_string()}: {reason(error)}") from error
+    finally:
+        engine.dispose()
+
+
+def checked_prefix(prefix: str) -> str:
+    """Return the prefix of table names, which may begin with the name of a schema.
+
+    Raises:
+        SettingsError: it has other characters than those of plain names.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_.$]*", prefix):
+        raise SettingsError(
+            f'--prefix: letters, digits, "_", "$" and, after the name of a schema, "." (got {quoted(prefix)})'
+        )
+    return prefix
+
+
+def boolean(value: object) -> bool:
+    """Return the truth of a column that is a text or a number in databases without a boolean type."""
+    return str(value).strip().lower() in ("true", "t", "1", "y", "yes")

@@ -1,0 +1,80 @@
+"""The neutral plan of an import: what is stored, and notes about what changes or is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from quartzpy.calendars.base import BaseCalendar
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import TriggerKey
+from quartzpy.triggers.trigger import Trigger, TriggerProgress
+
+
+class Severity(StrEnum):
+    """The meaning of a note for the import."""
+
+    DIFFERS = "differs"
+    """The object comes over, but something about it changes."""
+    LEFT_OUT = "left out"
+    """The object does not come over, and nothing can be done about it."""
+    UNDECIDED = "undecided"
+    """The object does not come over unless the user decides how. An import with such a note is refused by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark about one object of the source."""
+
+    severity: Severity
+    subject: str
+    """The kind and the name of the object: "job reports.nightly"."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.subject}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTrigger:
+    """A trigger with its position in its schedule."""
+
+    trigger: Trigger
+    progress: TriggerProgress
+    paused: str | None = None
+    """The reason why the trigger is paused; None if it is not paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedJob:
+    """A job with its triggers."""
+
+    job: JobDetail
+    triggers: Sequence[ImportedTrigger] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """Everything that an import stores, and the notes about the rest."""
+
+    source: str
+    """The source in words: "Quartz scheduler billing"."""
+    owner: str
+    """The owner that the stored jobs and triggers get (see `Scheduler.sync`); it identifies them in a later import."""
+    jobs: Sequence[ImportedJob] = ()
+    calendars: Mapping[str, BaseCalendar] = field(default_factory=dict)
+    paused_groups: frozenset[str] = frozenset()
+    everything_paused: bool = False
+    notes: Sequence[Note] = ()
+    running: str | None = None
+    """How the source shows that it still runs; None if it does not."""
+
+    @property
+    def undecided(self) -> list[Note]:
+        """The notes that need a decision of the user."""
+        return [note for note in self.notes if note.severity is Severity.UNDECIDED]
+
+    def triggers(self) -> dict[TriggerKey, ImportedTrigger]:
+        """Return all triggers by key."""
+        return {one.trigger.key: one for job in self.jobs for one in job.triggers}

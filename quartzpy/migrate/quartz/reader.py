@@ -1,0 +1,285 @@
+"""Reads the tables of a Quartz 2.x scheduler into a plan."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from quartzpy import job_data
+from quartzpy.calendars.base import BaseCalendar
+from quartzpy.calendars.daily import DailyCalendar
+from quartzpy.errors import QuartzpyError, SettingsError
+from quartzpy.jobs.job import JobDetail
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.migrate import java
+from quartzpy.migrate.class_map import ClassMap, LeftOut, Undecided
+from quartzpy.migrate.databases import Row, Rows, boolean, checked_prefix, reading
+from quartzpy.migrate.java import UnreadableError
+from quartzpy.migrate.plan import ImportedJob, ImportedTrigger, ImportPlan, Note, Severity
+from quartzpy.migrate.quartz.calendars import read_calendar
+from quartzpy.migrate.quartz.triggers import CALENDAR_INTERVAL, CRON, DAILY, SIMPLE, misfire_of, read_trigger
+from quartzpy.texts import quoted, reason
+from quartzpy.triggers.trigger import TriggerProgress
+
+ALL_GROUPS_PAUSED = "_$_ALL_GROUPS_PAUSED_$_"
+_KINDS = {"cron_triggers": (CRON,), "simple_triggers": (SIMPLE,), "simprop_triggers": (CALENDAR_INTERVAL, DAILY)}
+_PAUSED = ("PAUSED", "PAUSED_BLOCKED")
+# Quartz declares a node dead that is silent for its interval and this much more.
+_GRACE_MS = 7_500
+
+
+def scheduler_names(rows: Rows, prefix: str) -> list[str]:
+    """Return the names of the Quartz schedulers in a database."""
+    found = rows(
+        f"SELECT SCHED_NAME FROM {prefix}JOB_DETAILS UNION SELECT SCHED_NAME FROM {prefix}TRIGGERS ORDER BY 1"  # noqa: S608
+    )
+    return [str(row["sched_name"]) for row in found]
+
+
+def read_quartz(
+    url: str,
+    *,
+    prefix: str = "QRTZ_",
+    scheduler: str | None = None,
+    decisions: ClassMap | None = None,
+    java_zone: str | None = None,
+) -> ImportPlan:
+    """Return the plan of an import from the tables of a Quartz 2.x scheduler.
+
+    `url` is a JDBC URL or one of SQLAlchemy; the tables are only read. `prefix` may begin with the name of a schema.
+    `scheduler` may be left out where the database has only one. `java_zone` is the default time zone of the Java
+    programs: Quartz does not store the zone of daily time interval triggers and of some calendars. Cron and daily time
+    interval triggers get `dst="quartz"`, so that they fire at the same instants as in Quartz.
+
+    Raises:
+        SettingsError: the URL or the prefix is wrong, the tables are not Quartz's, or have no such scheduler.
+        StoreUnavailableError: the database does not answer.
+    """
+    prefix = checked_prefix(prefix)
+    with reading(url) as rows:
+        known = scheduler_names(rows, prefix)
+        name = scheduler if scheduler is not None else _only(known, prefix)
+        if name not in known:
+            raise SettingsError(f"--sched-name: {quoted(name)} is not in the tables; they have {', '.join(known)}")
+        return _Reader(rows, prefix, name, decisions or ClassMap(), java_zone).plan()
+
+
+def _only(known: list[str], prefix: str) -> str:
+    if len(known) != 1:
+        found = f"several schedulers: {', '.join(known)}" if known else f"no jobs (tables {prefix}...)"
+        raise SettingsError(f"--sched-name: the database has {found}")
+    return known[0]
+
+
+class _Reader:
+    def __init__(self, rows: Rows, prefix: str, name: str, decisions: ClassMap, java_zone: str | None) -> None:
+        self._rows = rows
+        self._prefix = prefix
+        self._name = name
+        self._decisions = decisions
+        self._java_zone = java_zone
+        self._notes: list[Note] = []
+
+    def _table(self, name: str) -> list[Row]:
+        return self._rows(f"SELECT * FROM {self._prefix}{name.upper()} WHERE SCHED_NAME = :name", name=self._name)  # noqa: S608
+
+    def plan(self) -> ImportPlan:
+        job_rows = self._table("job_details")
+        if job_rows and "job_class_name" not in job_rows[0]:
+            raise SettingsError(
+                f"--prefix: {self._prefix}JOB_DETAILS is not a table of Quartz 2.x, but of quartzpy; if Quartz's"
+                ' tables are in another schema, name it: --prefix "other.QRTZ_"'
+            )
+        calendars = self._calendars()
+        triggers = self._triggers(calendars, {_job_key(row) for row in job_rows})
+        jobs = list(self._jobs(job_rows, triggers))
+        groups = {str(row["trigger_group"]) for row in self._table("paused_trigger_grps")}
+        self._note_executions()
+        return ImportPlan(
+            source=f"Quartz scheduler {self._name}",
+            owner=f"import:quartz:{self._name}"[:200],
+            jobs=jobs,
+            calendars=calendars,
+            paused_groups=frozenset(groups - {ALL_GROUPS_PAUSED}),
+            everything_paused=ALL_GROUPS_PAUSED in groups,
+            notes=self._notes,
+            running=self._running(),
+        )
+
+    def _note(self, severity: Severity, subject: str, text: str) -> None:
+        self._notes.append(Note(severity, subject, text))
+
+    def _note_failure(self, subject: str, error: Exception) -> None:
+        severity = Severity.LEFT_OUT if isinstance(error, LeftOut) else Severity.UNDECIDED
+        self._note(severity, subject, reason(error) if isinstance(error, ValueError | KeyError) else str(error))
+
+    # --- calendars
+
+    def _calendars(self) -> dict[str, BaseCalendar]:
+        found = {}
+        for row in sorted(self._table("calendars"), key=lambda row: str(row["calendar_name"])):
+            name = str(row["calendar_name"])
+            try:
+                found[name] = read_calendar(bytes(row["calendar"]), self._java_zone)
+                if any(isinstance(layer, DailyCalendar) and not layer.invert for layer in found[name].chain()):
+                    # Quartz's DailyCalendar compares with the edges of the day by "less than".
+                    self._note(
+                        Severity.DIFFERS,
+                        f"calendar {name}",
+                        "Quartz's DailyCalendar also excludes the first and the last millisecond of each day; here only"
+                        " its range is excluded, so that a trigger may also fire at midnight",
+                    )
+            except (UnreadableError, Undecided, QuartzpyError, LookupError, TypeError, ValueError) as error:
+                _raise_settings(error)
+                self._note_failure(f"calendar {name}", error)
+        return found
+
+    # --- triggers
+
+    def _triggers(self, calendars: dict[str, BaseCalendar], jobs: set[JobKey]) -> dict[JobKey, list[ImportedTrigger]]:
+        details = {
+            (kind, _trigger_key(row)): row
+            for table, kinds in _KINDS.items()
+            for row in self._table(table)
+            for kind in kinds
+        }
+        found = defaultdict(list)
+        for row in sorted(self._table("triggers"), key=_trigger_key):
+            key, job_key = _trigger_key(row), _job_key(row)
+            try:
+                if job_key not in jobs:
+                    raise LeftOut(f"its job {job_key} is not stored")
+                imported = self._trigger(row, details.get((str(row["trigger_type"]), key)), calendars)
+            except (UnreadableError, Undecided, LeftOut, QuartzpyError, TypeError, ValueError) as error:
+                _raise_settings(error)
+                self._note_failure(f"trigger {key}", error)
+            else:
+                found[job_key].append(imported)
+        return found
+
+    def _trigger(self, row: Row, details: Row | None, calendars: dict[str, BaseCalendar]) -> ImportedTrigger:
+        key, state = _trigger_key(row), str(row["trigger_state"])
+        following = _instant(row["next_fire_time"])
+        if state in ("COMPLETE", "DELETED") or following is None:
+            raise LeftOut("its schedule has ended")
+        calendar = row["calendar_name"]
+        if calendar is not None and str(calendar) not in calendars:
+            raise Undecided(f"its calendar {calendar} does not come over")
+        trigger, times = read_trigger(
+            row,
+            details,
+            self._java_zone,
+            name=key.name,
+            group=key.group,
+            job_key=_job_key(row),
+            description=row["description"],
+            start_time=_instant(row["start_time"]),
+            end_time=_instant(row["end_time"]),
+            priority=int(row["priority"] or 5),
+            calendar=calendar,
+            misfire=misfire_of(row),
+            data=self._data("trigger", key, row["job_data"]) or None,
+        )
+        paused = "paused in Quartz" if state in _PAUSED else None
+        if state == "ERROR":
+            paused = "in ERROR in Quartz"
+            self._note(Severity.DIFFERS, f"trigger {key}", "it is in ERROR in Quartz; it comes over paused")
+        return ImportedTrigger(trigger, TriggerProgress(following, _instant(row["prev_fire_time"]), times), paused)
+
+    # --- jobs
+
+    def _jobs(self, job_rows: Iterable[Row], triggers: dict[JobKey, list[ImportedTrigger]]) -> Iterable[ImportedJob]:
+        for row in sorted(job_rows, key=_job_key):
+            key = _job_key(row)
+            try:
+                job = self._job(row)
+                if not job.durable and not triggers[key]:
+                    raise LeftOut("it is not durable, and none of its triggers comes over")
+            except (UnreadableError, Undecided, LeftOut, QuartzpyError, ValueError) as error:
+                _raise_settings(error)
+                self._note_failure(f"job {key}", error)
+            else:
+                yield ImportedJob(job, triggers[key])
+
+    def _job(self, row: Row) -> JobDetail:
+        key = _job_key(row)
+        return JobDetail(
+            self._decisions.job_type(str(row["job_class_name"])),
+            key.name,
+            key.group,
+            description=row["description"],
+            data=self._data("job", key, row["job_data"]) or None,
+            durable=boolean(row["is_durable"]),
+            requests_recovery=boolean(row["requests_recovery"]),
+            disallow_concurrent=boolean(row["is_nonconcurrent"]),
+            persist_data=boolean(row["is_update_data"]),
+        )
+
+    def _data(self, kind: str, key: JobKey | TriggerKey, stored: Any) -> dict[str, Any]:
+        """Return the data of a row, with the user's decisions about entries that cannot be read."""
+        data = b"" if stored is None else bytes(stored)
+        if not data:
+            return {}
+        if not data.startswith(java.SERIALIZED):
+            return dict(java.read_properties(data))
+        found, open_questions = {}, []
+        for name, value in java.fields_of(java.read_object(data))["map"].items():
+            try:
+                given = {str(name): java.as_python(value)}
+                job_data.encode(given)
+                found.update(given)
+            except (UnreadableError, QuartzpyError) as error:
+                decision = self._decisions.decision(kind, key, str(name))
+                if decision is None:
+                    open_questions.append(f"{quoted(str(name))}: {error}")
+                elif "value" in decision:
+                    found[str(name)] = decision["value"]
+        if open_questions:
+            raise Undecided(
+                f"its data has entries that cannot be read; decide about them by [[data]] in --map:"
+                f" {'; '.join(open_questions)}"
+            )
+        return found
+
+    # --- what runs
+
+    def _note_executions(self) -> None:
+        for row in self._table("fired_triggers"):
+            if row["state"] == "EXECUTING":
+                again = "; Quartz would run it again if its node died" if boolean(row["requests_recovery"]) else ""
+                self._note(
+                    Severity.DIFFERS,
+                    f"job {_job_key(row)}",
+                    f"it is running on the Quartz node {row['instance_name']}; the execution does not come over{again}",
+                )
+
+    def _running(self) -> str | None:
+        now = time.time_ns() // 1_000_000
+        for row in self._table("scheduler_state"):
+            silent = now - int(row["last_checkin_time"])
+            if silent < int(row["checkin_interval"]) + _GRACE_MS:
+                return f"its node {row['instance_name']} checked in {max(0, silent) / 1000:.0f} s ago"
+        return None
+
+
+def _raise_settings(error: Exception) -> None:
+    """Raise an error that concerns the whole import, such as a missing library, again."""
+    if isinstance(error, SettingsError):
+        raise error
+
+
+def _job_key(row: Row) -> JobKey:
+    return JobKey(str(row["job_name"]), str(row["job_group"]))
+
+
+def _trigger_key(row: Row) -> TriggerKey:
+    return TriggerKey(str(row["trigger_name"]), str(row["trigger_group"]))
+
+
+def _instant(milliseconds: object) -> datetime | None:
+    """Return the instant of a column, in which 0 and -1 mean that there is none."""
+    number = 0 if milliseconds is None else int(str(milliseconds))
+    return java.instant(number).astimezone(UTC) if number > 0 else None

@@ -1,0 +1,119 @@
+"""Observers of a node: metrics and traces learn from them what the node does, with one call for each step.
+
+The store of a node is called through `watched`, which times each step and passes its answer on. So the threads of the
+node know nothing of metrics, and the cost of a step without observers is one comparison.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from quartzpy.store.protocol import Completion, JobStore
+
+logger = logging.getLogger(__name__)
+
+STEPS = {
+    "acquire": "acquire",
+    "fire": "fire",
+    "complete": "complete",
+    "release": "release",
+    "recover_misfires": "misfire",
+    "check_in": "check_in",
+    "recover": "recover",
+    "holdings": "compare",
+    "reconcile": "reconcile",
+    "cancel_requests": "cancel_requests",
+    "repair": "repair",
+    "purge_history": "purge",
+}
+"""The methods of a store that are steps of a node, and the names of the steps."""
+
+
+class Observer:
+    """Is told what one node does. The methods must be fast, because they are called between the steps.
+
+    Different threads call them. An exception is logged and has no other effect.
+    """
+
+    def stepped(self, step: str, seconds: float, answer: Any) -> None:
+        """A step has succeeded. `answer` is what the store returned."""
+
+    def failed(self, step: str, seconds: float, error: BaseException) -> None:
+        """A step has failed."""
+
+    def recorded(self, completions: Sequence[Completion]) -> None:
+        """Executions of this node have ended and were recorded."""
+
+    def stopped(self) -> None:
+        """The node has left the cluster, or the scheduler was shut down without having been started."""
+
+
+class Observers:
+    """The observers of one scheduler. They may be added at any time."""
+
+    def __init__(self) -> None:
+        # Replaced and never modified, because the threads of the node read it.
+        self._all: tuple[Observer, ...] = ()
+
+    def add(self, observer: Observer) -> None:
+        self._all = (*self._all, observer)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def recorded(self, completions: Sequence[Completion]) -> None:
+        self._tell(lambda one: one.recorded(completions))
+
+    def stopped(self) -> None:
+        self._tell(lambda one: one.stopped())
+
+    def watched(self, store: JobStore) -> JobStore:
+        """Return the store with its steps observed."""
+        return cast("JobStore", _WatchedStore(store, self))
+
+    def run(self, step: str, call: Callable[..., Any], given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the answer of a step, and tell the observers of it."""
+        began = time.perf_counter()
+        try:
+            answer = call(*given, **options)
+        except BaseException as error:
+            seconds, failure = time.perf_counter() - began, error
+            self._tell(lambda one: one.failed(step, seconds, failure))
+            raise
+        seconds = time.perf_counter() - began
+        self._tell(lambda one: one.stepped(step, seconds, answer))
+        return answer
+
+    def _tell(self, what: Callable[[Observer], None]) -> None:
+        for one in self._all:
+            try:
+                what(one)
+            except Exception:
+                logger.exception("an observer of the node failed: %r", one)
+
+
+class _WatchedStore:
+    """A store whose steps are observed. Everything else is the store's own."""
+
+    def __init__(self, store: JobStore, observers: Observers) -> None:
+        self._store = store
+        self._observers = observers
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        step = STEPS.get(name)
+        if step is not None:
+            value = self._observed(step, value)
+            self.__dict__[name] = value
+        return value
+
+    def _observed(self, step: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        observers = self._observers
+
+        def observed(*given: Any, **options: Any) -> Any:
+            return observers.run(step, call, given, options) if observers else call(*given, **options)
+
+        return observed

@@ -1,0 +1,197 @@
+"""The operations protocol: aggregates for operators, each bounded in the number of rows that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from quartzpy.jobs.rate_limit import RateLimit
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.records import ExecutionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """Numbers of rows, each counted up to a maximum: a number above it means that there are more."""
+
+    jobs: int
+    triggers: Mapping[TriggerState, int]
+    """The triggers by state; states without triggers are left out."""
+    claimed: int
+    executing: int
+    overdue_paused: int
+    """The paused triggers whose next fire time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteRecord:
+    """The executions that ended within one minute."""
+
+    at: datetime
+    """The beginning of the minute."""
+    outcomes: Mapping[Outcome, int]
+    lateness_p50: timedelta | None
+    """The median of the start minus the scheduled instant; None if no execution of the minute had started."""
+    lateness_p99: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """Minutes in which executions ended, in order."""
+
+    minutes: Sequence[MinuteRecord]
+    complete_since: datetime
+    """The instant from which all executions are counted. Earlier ones were left out if there are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUsage:
+    """The use of a job's concurrency limit for one value of its concurrency key."""
+
+    job_key: JobKey
+    concurrency_key: str
+    limit: int
+    executing: int
+    blocked: int
+    """The triggers that wait because the limit is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateUsage:
+    """The state of a job's rate limit for one value of its concurrency key."""
+
+    job_key: JobKey
+    concurrency_key: str
+    limit: RateLimit
+    theoretical_arrival: datetime
+    """The theoretical arrival time of the next fire; see `RateLimit`."""
+    queued_until: datetime | None
+    """The last turn that was given to a trigger."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """A group of triggers or jobs, with numbers of its rows, each counted up to a maximum."""
+
+    name: str
+    count: int
+    paused: int
+    """The triggers of the group that are PAUSED; 0 for groups of jobs."""
+    in_error: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A table of the store, as the database's statistics describe it."""
+
+    name: str
+    rows: int
+    """An estimate of the number of rows, those of other schedulers included."""
+    dead_rows: int
+    size_bytes: int
+    """The size of the table with its indexes."""
+    index_bytes: int
+    last_vacuum: datetime | None
+    last_analyze: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """A lock on a table of the store, or a wait for one."""
+
+    table: str
+    mode: str
+    granted: bool
+    pid: int
+    application: str
+    state: str
+    since: datetime | None
+    """The beginning of the transaction that holds the lock or waits for it."""
+    blocked_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """The keys that match a search, sorted, the names that begin with the text first."""
+
+    jobs: Sequence[JobKey]
+    triggers: Sequence[TriggerKey]
+
+
+class OperationsStore(Protocol):
+    """Aggregates for operators. Every method is one round trip, takes no lock and changes nothing.
+
+    The cost of a method has a bound that does not depend on the number of rows, so that a page of 1,000,000 triggers
+    and 10,000,000 executions is read as fast as a small one.
+    """
+
+    def tallies(self, most: int) -> Tallies:
+        """Count jobs, triggers and claims, each up to `most`, and beyond that return a number above `most`."""
+        ...
+
+    def minutes(self, since: datetime, *, most: int) -> Minutes:
+        """Return the minutes from `since` on in which executions ended; only the latest `most` executions count."""
+        ...
+
+    def last_executions(self, keys: Collection[TriggerKey], limit: int) -> dict[TriggerKey, list[ExecutionRecord]]:
+        """Return the last ended executions of each trigger, by generation and scheduled fire time, the latest first.
+
+        Triggers without executions in the history are left out.
+        """
+        ...
+
+    def last_executions_of_job(self, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
+        """Return the last ended executions of a job, the latest first.
+
+        They are those by its stored triggers, and those by other triggers among the latest `among` executions of all
+        jobs.
+        """
+        ...
+
+    def executions_between(
+        self, start: datetime, end: datetime, limit: int, *, margin: timedelta
+    ) -> list[ExecutionRecord]:
+        """Return executions that were fired before `end` and ended from `start` on, but not after `end` + `margin`.
+
+        The last to end come first, at most `limit` of them.
+        """
+        ...
+
+    def slot_usage(self, limit: int) -> list[SlotUsage]:
+        """Return the use of concurrency limits by executions and blocked triggers, by job; at most `limit`."""
+        ...
+
+    def rate_usage(self, limit: int) -> list[RateUsage]:
+        """Return the rate limits whose theoretical arrival time is to come, by job; at most `limit`."""
+        ...
+
+    def trigger_group_tallies(self, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
+        """Return the first `limit` groups of triggers after the group `after`, counting up to `most` rows of each."""
+        ...
+
+    def job_group_tallies(self, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
+        """Return the first `limit` groups of jobs after the group `after`, counting up to `most` rows of each."""
+        ...
+
+    def find_keys(self, text: str, limit: int) -> FoundKeys:
+        """Return jobs and triggers whose name or group contains the text, in any case, at most `limit` of each."""
+        ...
+
+    def node_facts(self) -> dict[str, dict[str, Any]]:
+        """Return what each node has published about itself, by instance id: release, settings, clock."""
+        ...
+
+    def tables(self) -> list[TableRecord]:
+        """Return the tables with their sizes; empty for a store that has none."""
+        ...
+
+    def locks(self, limit: int) -> list[LockRecord]:
+        """Return the locks on the tables that conflict with others, and the waits for them; at most `limit`."""
+        ...
+
+    def schema_version(self) -> str | None:
+        """Return the revision of the tables; None for a store that has none."""
+        ...

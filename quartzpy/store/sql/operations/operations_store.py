@@ -1,0 +1,70 @@
+"""The methods of `OperationsStore` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.store.protocol import (
+    FoundKeys,
+    GroupTally,
+    LockRecord,
+    Minutes,
+    RateUsage,
+    SlotUsage,
+    TableRecord,
+    Tallies,
+)
+from quartzpy.store.records import ExecutionRecord
+from quartzpy.store.sql.db.session import SqlSession
+from quartzpy.store.sql.operations import history, search, server, usage
+from quartzpy.store.sql.steps import facts
+
+
+class SqlOperationsStore:
+    """Aggregates for operators."""
+
+    _session: SqlSession
+
+    def tallies(self, most: int) -> Tallies:
+        return usage.tallies(self._session, most)
+
+    def minutes(self, since: datetime, *, most: int) -> Minutes:
+        return history.minutes(self._session, since, most)
+
+    def last_executions(self, keys: Collection[TriggerKey], limit: int) -> dict[TriggerKey, list[ExecutionRecord]]:
+        return history.last_executions(self._session, keys, limit)
+
+    def last_executions_of_job(self, key: JobKey, limit: int, *, among: int) -> list[ExecutionRecord]:
+        return history.last_executions_of_job(self._session, key, limit, among)
+
+    def executions_between(
+        self, start: datetime, end: datetime, limit: int, *, margin: timedelta
+    ) -> list[ExecutionRecord]:
+        return history.executions_between(self._session, start, end, limit, margin)
+
+    def slot_usage(self, limit: int) -> list[SlotUsage]:
+        return usage.slot_usage(self._session, limit)
+
+    def rate_usage(self, limit: int) -> list[RateUsage]:
+        return usage.rate_usage(self._session, limit)
+
+    def trigger_group_tallies(self, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
+        return usage.group_tallies(self._session, usage.TRIGGER_GROUPS, limit, after, most)
+
+    def job_group_tallies(self, limit: int, after: str | None, *, most: int) -> list[GroupTally]:
+        return usage.group_tallies(self._session, usage.JOB_GROUPS, limit, after, most)
+
+    def find_keys(self, text: str, limit: int) -> FoundKeys:
+        return search.find_keys(self._session, text, limit)
+
+    def node_facts(self) -> dict[str, dict[str, Any]]:
+        return facts.read(self._session)
+
+    def tables(self) -> list[TableRecord]:
+        return server.tables(self._session)
+
+    def locks(self, limit: int) -> list[LockRecord]:
+        return server.locks(self._session, limit)

@@ -1,0 +1,183 @@
+"""Tests of the aggregates for operators."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from quartzpy.matchers import GroupMatcher
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.protocol import GroupTally, SlotUsage, Tallies
+from quartzpy.testing.store.harness import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    START,
+    Harness,
+    at,
+    every,
+    job,
+    job_key,
+    key,
+    once,
+    serial,
+)
+
+
+def test_tallies_count_up_to_a_maximum(store: Harness) -> None:
+    node = store.node()
+    for name in "abcd":
+        store.schedule(job(name), once(name, at(100)))
+    store.schedule(job("due"), every(60))
+    store.store.pause_triggers([key("a"), key("b")])
+    [_] = store.fire_due(node)
+    assert store.store.tallies(10) == Tallies(5, {TriggerState.WAITING: 3, TriggerState.PAUSED: 2}, 0, 1, 0)
+    store.clock.set(at(101))
+    assert store.store.tallies(1) == Tallies(2, {TriggerState.WAITING: 2, TriggerState.PAUSED: 2}, 0, 1, 2)
+
+
+def test_tallies_of_an_empty_store_are_zero(store: Harness) -> None:
+    assert store.store.tallies(10) == Tallies(0, {}, 0, 0, 0)
+
+
+def _ended_after(store: Harness, seconds: list[float], outcome: Outcome = Outcome.SUCCEEDED) -> None:
+    """Let an execution end for each value, whose trigger started that many seconds late."""
+    node = store.node(f"node-{store.clock.now():%H%M%S}")
+    for number, late in enumerate(seconds):
+        now = store.clock.now()
+        name = f"{now:%H%M%S}-{number}"
+        store.schedule(job(name), once(name, now - timedelta(seconds=late)))
+        store.complete(node, store.fire_one(node), outcome=outcome)
+
+
+def test_minutes_have_outcomes_and_percentiles_of_lateness(store: Harness) -> None:
+    _ended_after(store, [1, 2, 3, 4])
+    store.clock.advance(90 * SECOND)
+    _ended_after(store, [7], Outcome.FAILED)
+    found = store.store.minutes(START, most=100)
+    assert found.complete_since == START
+    assert [(one.at, dict(one.outcomes)) for one in found.minutes] == [
+        (START, {Outcome.SUCCEEDED: 4}),
+        (START + MINUTE, {Outcome.FAILED: 1}),
+    ]
+    assert [(one.lateness_p50, one.lateness_p99) for one in found.minutes] == [
+        (2 * SECOND, 4 * SECOND),
+        (7 * SECOND, 7 * SECOND),
+    ]
+
+
+def test_minutes_say_from_when_on_they_are_complete(store: Harness) -> None:
+    for _ in range(3):
+        _ended_after(store, [0])
+        store.clock.advance(MINUTE)
+    found = store.store.minutes(START, most=2)
+    assert [one.at for one in found.minutes] == [START + MINUTE, START + 2 * MINUTE]
+    assert found.complete_since == START + MINUTE
+    assert store.store.minutes(store.clock.now(), most=2).minutes == []
+
+
+def test_the_last_executions_of_triggers_are_the_latest_of_each(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("a"), every(10, "a", times=4))
+    store.schedule(job("b"), once("b"))
+    for _ in range(3):
+        store.complete(node, *store.fire_due(node))
+        store.clock.advance(10 * SECOND)
+    found = store.store.last_executions([key("a"), key("b"), key("none")], 2)
+    assert {of.name: [one.scheduled_fire_time for one in records] for of, records in found.items()} == {
+        "a": [at(20), at(10)],
+        "b": [START],
+    }
+    assert store.store.last_executions([], 2) == {}
+
+
+def test_the_last_executions_of_a_job_include_those_by_other_triggers(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job(durable=True), every(10, "often", times=3), once("gone", at(5)))
+    for _ in range(3):
+        store.complete(node, *store.fire_due(node))
+        store.clock.advance(5 * SECOND)
+    store.schedule(job("other"), once("other", store.clock.now()))
+    store.complete(node, *store.fire_due(node))
+    found = store.store.last_executions_of_job(job_key(), 10, among=100)
+    assert [one.trigger_key.name for one in found] == ["often", "gone", "often"]
+    assert [one.ended_at for one in found] == [at(10), at(5), START]
+    [last] = store.store.last_executions_of_job(job_key(), 1, among=100)
+    assert last.ended_at == at(10)
+
+
+def test_executions_between_instants_are_those_that_overlap_them(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("long"), once("long"))
+    long = store.fire_one(node)
+    store.clock.advance(HOUR)
+    store.schedule(job("short"), once("short", store.clock.now()))
+    store.complete(node, store.fire_one(node))
+    store.clock.advance(MINUTE)
+    store.complete(node, long)
+
+    def names(since: float, until: float, margin: timedelta = HOUR) -> list[str]:
+        found = store.store.executions_between(at(since), at(until), 10, margin=margin)
+        return [one.trigger_key.name for one in found]
+
+    assert names(3000, 3700) == ["long", "short"]
+    assert names(3000, 3600) == ["long"]
+    assert names(3601, 4000) == ["long"]
+    assert names(100, 200) == ["long"]
+    assert names(100, 200, 30 * MINUTE) == []
+    assert names(3661, 4000) == []
+    assert len(store.store.executions_between(at(3000), at(3700), 1, margin=HOUR)) == 1
+
+
+def test_slot_usage_has_the_executions_and_the_blocked_triggers_of_each_key(store: Harness) -> None:
+    node = store.node()
+    store.schedule(serial("one"), once("a"), once("b"), once("c"))
+    store.schedule(job("free"), once("free"))
+    store.schedule(job("keyed", concurrency_key="shop"), once("x", data={"shop": "x"}), once("y", data={"shop": "y"}))
+    store.fire_due(node)
+    assert store.store.slot_usage(10) == [
+        SlotUsage(job_key("keyed"), "x", 1, 1, 0),
+        SlotUsage(job_key("keyed"), "y", 1, 1, 0),
+        SlotUsage(job_key("one"), "", 1, 1, 2),
+    ]
+    assert len(store.store.slot_usage(2)) == 2
+
+
+def test_rate_usage_has_the_limits_that_are_in_use(store: Harness) -> None:
+    node = store.node()
+    store.schedule(job("limited", rate_limit="6/minute"), every(1))
+    assert store.store.rate_usage(10) == []
+    store.fire_due(node)
+    [used] = store.store.rate_usage(10)
+    assert (used.job_key, used.limit.limit, used.theoretical_arrival) == (job_key("limited"), 6, at(10))
+    store.clock.advance(11 * SECOND)
+    assert store.store.rate_usage(10) == []
+
+
+def test_group_tallies_are_pages_of_groups_with_bounded_counts(store: Harness) -> None:
+    for group, names in {"a": "xy", "b": "z", "c": "w"}.items():
+        for name in names:
+            store.schedule(job(name, group), once(name, at(60), group=group))
+    store.store.pause_trigger_groups(GroupMatcher.equals("a"))
+    store.set_state(key("z", "b"), TriggerState.ERROR)
+    assert store.store.trigger_group_tallies(2, None, most=10) == [
+        GroupTally("a", 2, 2, 0),
+        GroupTally("b", 1, 0, 1),
+    ]
+    assert store.store.trigger_group_tallies(2, "b", most=10) == [GroupTally("c", 1, 0, 0)]
+    assert store.store.trigger_group_tallies(2, "c", most=10) == []
+    assert store.store.job_group_tallies(9, None, most=1) == [
+        GroupTally("a", 2, 0, 0),
+        GroupTally("b", 1, 0, 0),
+        GroupTally("c", 1, 0, 0),
+    ]
+
+
+def test_keys_are_found_by_a_part_in_any_case(store: Harness) -> None:
+    store.schedule(job("Nightly-report", "billing"), once("nightly", at(60), group="billing"))
+    store.schedule(job("weekly", "REPORTS"), once("100%_sure", at(60)))
+    found = store.store.find_keys("report", 10)
+    assert {str(one) for one in found.jobs} == {"REPORTS.weekly", "billing.Nightly-report"}
+    assert found.triggers == []
+    assert [one.name for one in store.store.find_keys("0%_S", 10).triggers] == ["100%_sure"]
+    assert [one.name for one in store.store.find_keys("BILL", 10).triggers] == ["nightly"]
+    assert len(store.store.find_keys("e", 1).jobs) == 1

@@ -1,0 +1,56 @@
+"""Runs the Java programs in `quartz/` with the Quartz of Debian's packages."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+SOURCES = Path(__file__).with_name("quartz")
+LIBRARIES = tuple(
+    Path("/usr/share/java") / f"{name}.jar" for name in ("quartz2", "postgresql", "HikariCP", "slf4j-api", "slf4j-nop")
+)
+PACKAGES = "default-jdk-headless libquartz2-java libpostgresql-jdbc-java libhikaricp-java libslf4j-java"
+_LIMIT = 100
+
+
+def skip_without_java() -> None:
+    """Skip the test where the JDK or a library is missing."""
+    missing = [str(path) for path in LIBRARIES if not path.exists()]
+    missing += [program for program in ("java", "javac") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} missing (apt-get install --no-install-recommends {PACKAGES})")
+
+
+def run(program: str, dsn: str, *arguments: str) -> list[str]:
+    """Run one of the programs on a database; return its lines."""
+    parts = make_url(dsn)
+    database = [f"jdbc:postgresql://{parts.host}:{parts.port or 5432}/{parts.database}", parts.username or ""]
+    path = ":".join(map(str, [*LIBRARIES, _classes()]))
+    command = ["java", "-cp", path, program, *database, str(parts.password or ""), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def _classes() -> Path:
+    """Return the directory of the compiled programs, which are compiled again after a change."""
+    sources = sorted(SOURCES.glob("*.java"))
+    key = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    directory = Path(tempfile.gettempdir()) / f"quartzpy-quartz-{key}"
+    if not directory.exists():
+        unfinished = Path(tempfile.mkdtemp(prefix="quartzpy-quartz-"))
+        path = ":".join(map(str, LIBRARIES))
+        subprocess.run(
+            ["javac", "-encoding", "UTF-8", "-cp", path, "-d", str(unfinished), *sources], check=True, timeout=_LIMIT
+        )
+        try:
+            unfinished.rename(directory)
+        except OSError:
+            shutil.rmtree(unfinished)
+    return directory

@@ -1,0 +1,40 @@
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(fire_ids)s::bigint[], %(started)s::timestamptz[], %(ended)s::timestamptz[],
+                         %(outcomes)s::text[], %(errors)s::text[], %(results)s::text[], %(logs)s::text[], %(last)s::bool[])
+        AS e(fire_id, started_at, ended_at, outcome, error, result, log, is_last)
+),
+-- The end of the executions: the history depends on these rows. A row of another epoch, or one that counts for a limit,
+-- is left as it is.
+done AS (
+    DELETE FROM qrtz_fired_triggers f
+     USING ended e
+     CROSS JOIN LATERAL (
+        SELECT r.ctid AS row FROM qrtz_fired_triggers r
+         WHERE r.fire_id = e.fire_id AND r.epoch = %(epoch)s::bigint AND r.state = 'EXECUTING'
+           AND r.max_concurrent IS NULL LIMIT 1) AS own
+     WHERE f.ctid = own.row
+    RETURNING f.*, e.started_at, e.ended_at, e.outcome, e.error, e.result, e.log, e.is_last
+),
+-- There is no ON CONFLICT, as it costs another look into each unique index and a record of the log.
+history AS (
+    INSERT INTO qrtz_executions (fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name,
+        job_type, instance_id, epoch, fired_time, scheduled_time, started_at, ended_at, outcome, error, attempt,
+        trigger_data, result, log)
+    SELECT fire_id, sched_name, trigger_group, trigger_name, generation, job_group, job_name, job_type, instance_id,
+           epoch, fired_time, scheduled_time, least(greatest(started_at, fired_time), clock_timestamp()), least(greatest(ended_at, fired_time), clock_timestamp()),
+           outcome, error, attempt, trigger_data, result::jsonb, log
+      FROM done
+),
+-- The triggers whose last fire this was. A declared one (it has an owner) stays, or the next sync would store it anew.
+ended_triggers AS (
+    DELETE FROM qrtz_triggers t
+     USING (SELECT sched_name, trigger_group, trigger_name, generation FROM done WHERE is_last) AS d
+     CROSS JOIN LATERAL (
+        SELECT c.ctid AS row
+          FROM qrtz_triggers c
+         WHERE c.sched_name = d.sched_name AND c.trigger_group = d.trigger_group AND c.trigger_name = d.trigger_name
+           AND c.generation = d.generation AND c.trigger_state || '' = 'COMPLETE' AND c.owner IS NULL
+           FOR UPDATE SKIP LOCKED) AS over
+     WHERE t.ctid = over.row
+)
+SELECT clock_timestamp(), ARRAY(SELECT fire_id FROM done)
