@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells, faint
 from quartzpy.cli.exits import NOT_CONFIRMED, NOTHING_MATCHED, PARTLY_DONE
 from quartzpy.cli.filters import EXECUTION_FILTERS, JOB_FILTERS, TRIGGER_FILTERS, Filters, FilterSet
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SHOWN = 10
 """The number of subjects that a question and a dry run name."""
 _Command = Callable[..., Any]
+_COMPLETERS = {"job": completion.JOBS, "trigger": completion.TRIGGERS, "execution": completion.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,12 @@ class Subjects:
     """The first of them, as text."""
     named: bool
     """True if the user named each of them."""
+    words: str | None = None
+    """Describes a group or everything, which lasts and so may be empty."""
 
     def __str__(self) -> str:
+        if self.words is not None:
+            return self.words
         if self.count == 1 and self.first:
             return f"{self.kind} {self.first[0]}"
         more = f" and {self.count - len(self.first):,} others" if self.count > len(self.first) else ""
@@ -87,7 +93,9 @@ def subject_options(filters: FilterSet, metavar: str) -> Callable[[_Command], _C
     def decorate(command: _Command) -> _Command:
         words = f"Every {filters.kind}, if no filter is given."
         command = click.option("--all", "everything", is_flag=True, help=words)(command)
-        return click.argument("keys", nargs=-1, metavar=f"[{metavar}]...")(filters.options(command))
+        return click.argument("keys", nargs=-1, metavar=f"[{metavar}]...", shell_complete=_COMPLETERS[filters.kind])(
+            filters.options(command)
+        )
 
     return decorate
 
@@ -160,7 +168,7 @@ def perform(
         always_asks: ask also where the user has named each subject.
         dry_run: prints more about what would be done.
     """
-    if found.count == 0:
+    if found.count == 0 and found.words is None:
         sys.exit(NOTHING_MATCHED)
     if request.dry_run:
         if request.json_output:
@@ -170,15 +178,13 @@ def perform(
         if dry_run is not None and not request.json_output:
             dry_run()
         return
-    if always_asks or (not found.named and found.count > 1):
-        confirm(request, f"{what} {found}?")
+    if not request.confirmed and (always_asks or (not found.named and found.count > 1)):
+        confirm_or_exit(f"{what} {found}?")
     report(request, act())
 
 
-def confirm(request: Request, question: str) -> None:
-    """Ask the user unless `--yes` was given. Exit if the answer is no, or if nobody can be asked."""
-    if request.confirmed:
-        return
+def confirm_or_exit(question: str) -> None:
+    """Ask the user. Exit if the answer is no, or if nobody can be asked."""
     if not sys.stdin.isatty():
         click.echo(f"{question} Nobody can be asked, because the input is not a terminal: give --yes.", err=True)
         sys.exit(NOT_CONFIRMED)

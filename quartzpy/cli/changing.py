@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli import completion
 from quartzpy.cli.action import Request, action_options, one, perform, subject_options, subjects
 from quartzpy.cli.cells import Cells
 from quartzpy.cli.exits import USAGE
@@ -71,7 +72,7 @@ def reset(target: Target, request: Request, keys: tuple[str, ...], everything: b
 
 @click.command()
 @action_options
-@click.argument("trigger")
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.argument("schedule")
 @click.option("--group", help=GROUP_HELP)
 @click.option("--zone", help="The time zone of the schedule. [default: that of the trigger]")

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli import completion
 from quartzpy.cli.action import Request, Subjects, action_options, one, perform, subject_options, subjects
-from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, FilterSet
+from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, FilterSet, choice
 from quartzpy.cli.keys import group_matcher
 from quartzpy.cli.target import Target
 from quartzpy.states import Missed
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
-    from quartzpy.operations.selection import Selection
 
 _missed = click.option(
     "--missed",
-    type=click.Choice(list(Missed)),
-    default=Missed.MISFIRE,
+    type=choice(Missed),
+    default=str(Missed.MISFIRE),
     show_default=True,
     help="What becomes of the fires that were missed meanwhile: the misfire instruction, none, or one run now.",
 )
@@ -89,42 +89,49 @@ def resume_job(
     _resume(target, request, JOB_FILTERS, keys, everything, missed, given)
 
 
-def _lasting(operations: Operations, selection: Selection) -> Subjects:
-    """Return the triggers of a group or of everything, to which those that are stored later belong too."""
-    count = operations.actions.count(selection)
-    return Subjects(selection, "trigger", max(count, 1), [f"{selection}, now {count:,} triggers"], named=False)
-
-
-def _lasting_selection(kind: str, group: str | None) -> Selection:
+def _lasting(operations: Operations, kind: str, group: str | None) -> Subjects:
+    """Return a group of triggers, the triggers of a group of jobs, or everything: they may be none as yet."""
     from quartzpy.operations.selection import Selection
 
     if group is None:
-        return Selection.everything()
-    matcher = group_matcher(group)
-    assert matcher is not None
-    return Selection.job_group(matcher) if kind == "job" else Selection.trigger_group(matcher)
+        selection, present = Selection.everything(), Selection.triggers()
+    else:
+        matcher = group_matcher(group)
+        assert matcher is not None
+        if kind == "job":
+            selection, present = Selection.job_group(matcher), Selection.jobs(group=matcher)
+        else:
+            selection, present = Selection.trigger_group(matcher), Selection.triggers(group=matcher)
+    count = operations.actions.count(present)
+    words = (
+        f"{selection} (now {count:,} {'triggers' if group is None else f'{kind}s'}, and those that are stored later)"
+    )
+    return Subjects(selection, kind, count, (), named=False, words=words)
 
 
 def _pause_lasting(target: Target, request: Request, kind: str, group: str | None) -> None:
     with target.operations() as operations:
-        selection = _lasting_selection(kind, group)
-        found = _lasting(operations, selection)
+        found = _lasting(operations, kind, group)
         act = operations.actions.pause
         perform(
-            request, "Pause", found, lambda: act(selection, reason=request.reason), action="pause", always_asks=True
+            request,
+            "Pause",
+            found,
+            lambda: act(found.selected, reason=request.reason),
+            action="pause",
+            always_asks=True,
         )
 
 
 def _resume_lasting(target: Target, request: Request, kind: str, group: str | None, missed: str) -> None:
     with target.operations() as operations:
-        selection = _lasting_selection(kind, group)
-        found = _lasting(operations, selection)
+        found = _lasting(operations, kind, group)
         act = operations.actions.resume
         perform(
             request,
             "Resume",
             found,
-            lambda: act(selection, missed, reason=request.reason),
+            lambda: act(found.selected, missed, reason=request.reason),
             action="resume",
             always_asks=True,
         )
@@ -204,8 +211,8 @@ def skip_next(
 @action_options
 @click.option(
     "--missed",
-    type=click.Choice(list(Missed)),
-    default=Missed.SKIP,
+    type=choice(Missed),
+    default=str(Missed.SKIP),
     show_default=True,
     help="What becomes of the fires that were missed meanwhile.",
 )
@@ -239,7 +246,7 @@ def disable(target: Target, request: Request, keys: tuple[str, ...], everything:
 
 @click.command()
 @action_options
-@click.argument("node")
+@click.argument("node", shell_complete=completion.NODES)
 def drain(target: Target, request: Request, node: str) -> None:
     """Let NODE claim nothing more and give back what waits for a worker, until `resume-node` or its restart."""
     _command(target, request, "drain", "Drain", node)
@@ -247,7 +254,7 @@ def drain(target: Target, request: Request, node: str) -> None:
 
 @click.command()
 @action_options
-@click.argument("node")
+@click.argument("node", shell_complete=completion.NODES)
 def standby(target: Target, request: Request, node: str) -> None:
     """Let NODE claim nothing more, until `resume-node` or its restart."""
     _command(target, request, "standby", "Put into standby", node)
@@ -255,7 +262,7 @@ def standby(target: Target, request: Request, node: str) -> None:
 
 @click.command("resume-node")
 @action_options
-@click.argument("node")
+@click.argument("node", shell_complete=completion.NODES)
 def resume_node(target: Target, request: Request, node: str) -> None:
     """End `drain` or `standby` of NODE."""
     _command(target, request, "resume_node", "Resume", node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli import completion
 from quartzpy.cli.action import (
     SHOWN,
     Request,
@@ -46,7 +47,7 @@ _even_if_paused = click.option(
 
 @click.command()
 @action_options
-@click.argument("job")
+@click.argument("job", shell_complete=completion.JOBS)
 @click.option("--group", help=GROUP_HELP)
 @click.option("--data", help="Job data for this run: a JSON object, or @FILE.")
 @click.option("--wait", "timeout", help="Wait up to this time for the run to end; its failure is exit status 1.")
@@ -130,7 +131,7 @@ def run_again(
 
 @click.command()
 @action_options
-@click.argument("trigger")
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
 @click.option("--from", "start", required=True, help="The earliest fire time: an instant, or a length of time ago.")
 @click.option("--until", "end", default="now", show_default=True, help="The fire times are before this instant.")

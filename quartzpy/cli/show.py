@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells
 from quartzpy.cli.keys import job_key, likely_trigger_key, trigger_key
 from quartzpy.cli.layout import Column
@@ -91,7 +92,7 @@ def show() -> None:
 
 @show.command()
 @sheet_options
-@click.argument("job")
+@click.argument("job", shell_complete=completion.JOBS)
 @click.option("--group", help=GROUP_HELP)
 def job(target: Target, output: _Output, job: str, group: str | None) -> None:
     """Show JOB with its triggers, next runs, data and last runs.
@@ -144,7 +145,7 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
 
 @show.command()
 @sheet_options
-@click.argument("trigger")
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
 def trigger(target: Target, output: _Output, trigger: str, group: str | None) -> None:
     """Show TRIGGER with its schedule, next fire times, and why it does or does not fire.
@@ -208,7 +209,7 @@ def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
 
 @show.command()
 @sheet_options
-@click.argument("fire_id")
+@click.argument("fire_id", shell_complete=completion.RUNNING)
 def execution(target: Target, output: _Output, fire_id: str) -> None:
     """Show the execution FIRE_ID with its times, attempts, error and log lines."""
     output.show(lambda operations: operations.execution(fire_id), _draw_execution)
@@ -252,7 +253,7 @@ def _draw_execution(sheet: Sheet, view: ExecutionView) -> None:
 
 @show.command()
 @sheet_options
-@click.argument("node")
+@click.argument("node", shell_complete=completion.NODES)
 def node(target: Target, output: _Output, node: str) -> None:
     """Show NODE with its state, its load and what it runs."""
 
@@ -297,7 +298,7 @@ def _draw_node(sheet: Sheet, found: dict[str, Any]) -> None:
 
 @click.command()
 @sheet_options
-@click.argument("trigger")
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
 def why(target: Target, output: _Output, trigger: str, group: str | None) -> None:
     """Explain why TRIGGER has not fired, or when it will fire.
