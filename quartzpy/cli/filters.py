@@ -124,7 +124,7 @@ class Filters:
 
     def __init__(self, filters: FilterSet, given: Mapping[str, Any], cells: Cells) -> None:
         self._set = filters
-        self._given = {name: value for name, value in given.items() if name in filters.declared}
+        self._given = {name: given[name] for name in filters.declared if name in given}
         self._cells = cells
 
     def __bool__(self) -> bool:

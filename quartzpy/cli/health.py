@@ -56,7 +56,7 @@ def _of_cluster(operations: Operations, nodes: list[NodeView], ready: bool) -> l
     elif ready and dead:
         problems.append(f"dead nodes: {', '.join(dead)}")
     if ready:
-        if not any(one.state != "dead" and one.mode == "running" for one in nodes):
+        if not any(one.state != "dead" and one.mode.lower() == "running" for one in nodes):
             problems.append("no node claims triggers: all are draining, in standby or dead")
         late = operations.overview().late
         if late:
@@ -70,6 +70,6 @@ def _of_nodes(nodes: list[NodeView], node: str | None, host: str | None, ready: 
         return [f"there is no node {where}"]
     dead = [f"node {one.node} is dead" for one in nodes if one.state == "dead"]
     idle = [
-        f"node {one.node} is {one.mode}" for one in nodes if ready and one.state != "dead" and one.mode != "running"
+        f"node {one.node} is {one.mode}" for one in nodes if ready and one.state != "dead" and one.mode.lower() != "running"
     ]
     return dead + idle

@@ -164,12 +164,15 @@ def backfill(
         if not times:
             click.echo(f"trigger {key} has no fire time in this range", err=True)
             sys.exit(NOTHING_MATCHED)
-        shown = [cells.text(at) for at in times[:SHOWN]]
-        found = Subjects(key, f"fire time of {key}", len(times), shown, named=len(times) == 1)
+        shown = ", ".join(cells.text(at) for at in times[:SHOWN])
+        more = f" and {len(times) - SHOWN:,} others" if len(times) > SHOWN else ""
+        fires = "1 fire time" if len(times) == 1 else f"{len(times):,} fire times"
+        words = f"{fires} of trigger {key}: {shown}{more}"
+        found = Subjects(key, "trigger", len(times), shown.split(", "), named=len(times) == 1, words=words)
 
         def act() -> ActionResult:
             return operations.actions.backfill(
                 key, first, last, max_runs=max_runs, even_if_paused=even_if_paused, reason=request.reason
             )
 
-        perform(request, "Run", found, act, action="backfill")
+        perform(request, "Run the job for", found, act, action="backfill")
