@@ -13,7 +13,7 @@ from quartzpy.cli.cells import Cells, faint
 from quartzpy.cli.completion import CALENDARS, JOBS, NODES, TRIGGERS
 from quartzpy.cli.instants import FUTURE, PAST, instant
 from quartzpy.cli.keys import group_matcher, job_key, trigger_key
-from quartzpy.states import ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
+from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
@@ -118,6 +118,19 @@ MISFIRE_FILTERS = FilterSet(
     PAST,
 )
 
+AUDIT_FILTERS = FilterSet(
+    "action",
+    {
+        "actor": {"help": "The name of the actor."},
+        "action": {"help": "The name of the action: pause, delete, ..."},
+        "subject": {"help": 'The whole subject: "trigger GROUP.NAME", "job GROUP.NAME", "node NAME", ...'},
+        "state": {"type": choice(ActionState), "help": "The state of the action."},
+        "since": {"help": "The earliest begin: an instant, or a length of time ago."},
+        "until": {"help": "They began before this instant, or before this length of time ago."},
+    },
+    PAST,
+)
+
 
 class Filters:
     """The filters that a command was given."""
@@ -189,4 +202,6 @@ def _in_all(kind: str, operations: Operations) -> str:
         case "execution":
             latest = operations.executions(limit=1)
             return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"
+        case "action":
+            return "other actions" if operations.audit_log(limit=1) else "no actions in its audit log"
     return "other misfires" if operations.misfires(limit=1) else "no misfires in its history"

@@ -70,6 +70,8 @@ def _of_nodes(nodes: list[NodeView], node: str | None, host: str | None, ready: 
         return [f"there is no node {where}"]
     dead = [f"node {one.node} is dead" for one in nodes if one.state == "dead"]
     idle = [
-        f"node {one.node} is {one.mode}" for one in nodes if ready and one.state != "dead" and one.mode.lower() != "running"
+        f"node {one.node} is {one.mode}"
+        for one in nodes
+        if ready and one.state != "dead" and one.mode.lower() != "running"
     ]
     return dead + idle

@@ -18,7 +18,7 @@ from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
 from quartzpy.cli.health import health
 from quartzpy.cli.imports import import_
-from quartzpy.cli.list_cluster import nodes
+from quartzpy.cli.list_cluster import audit, nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
 from quartzpy.cli.log import log
@@ -27,6 +27,7 @@ from quartzpy.cli.pausing import disable, drain, enable, pause, resume, resume_n
 from quartzpy.cli.running import backfill, cancel, run_again, trigger
 from quartzpy.cli.show import show, why
 from quartzpy.cli.tail import tail
+from quartzpy.cli.top.command import top
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
@@ -46,7 +47,7 @@ for command in (
     *(pause, resume, skip_next, enable, disable, drain, standby, resume_node),
     *(delete, reset, reschedule),
     *(plan, apply, export),
-    *(health, tail, completion),
+    *(health, tail, top, audit, completion),
 ):
     cli.add_command(command)
 

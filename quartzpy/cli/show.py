@@ -152,10 +152,10 @@ def trigger(target: Target, output: _Output, trigger: str, group: str | None) ->
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
     """
-    output.show(lambda operations: operations.trigger(trigger_key(operations.scheduler, trigger, group)), _draw_trigger)
+    output.show(lambda operations: operations.trigger(trigger_key(operations.scheduler, trigger, group)), draw_trigger)
 
 
-def _draw_trigger(sheet: Sheet, view: TriggerView) -> None:
+def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
     one = view.trigger
     sheet.title(f"trigger {one.key}", one.state)
     sheet.values(
@@ -212,10 +212,10 @@ def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
 @click.argument("fire_id", shell_complete=completion.RUNNING)
 def execution(target: Target, output: _Output, fire_id: str) -> None:
     """Show the execution FIRE_ID with its times, attempts, error and log lines."""
-    output.show(lambda operations: operations.execution(fire_id), _draw_execution)
+    output.show(lambda operations: operations.execution(fire_id), draw_execution)
 
 
-def _draw_execution(sheet: Sheet, view: ExecutionView) -> None:
+def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
     one = view.execution
     sheet.title(f"execution {one.fire_id}", one.state)
     progress = None if view.progress is None else f"{view.progress:.0%} {view.progress_message or ''}".strip()

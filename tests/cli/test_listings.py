@@ -61,7 +61,9 @@ def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Termina
 
 
 def test_columns_and_zone_are_chosen(terminal: Terminal) -> None:
-    daily = CronTrigger("0 30 2 * * ?", "daily", time_zone="Europe/Berlin", start_time=datetime(2090, 10, 28, tzinfo=UTC))
+    daily = CronTrigger(
+        "0 30 2 * * ?", "daily", time_zone="Europe/Berlin", start_time=datetime(2090, 10, 28, tzinfo=UTC)
+    )
     terminal.scheduler.schedule_job(JobDetail(Quick, "job"), daily)
     text = terminal.ok("triggers", "--columns", "next,trigger", "--zone", "Europe/Berlin")
     assert text.splitlines() == [
@@ -115,7 +117,9 @@ class Reporting(Job):
 def test_sheets_show_what_is_known(terminal: Terminal) -> None:
     scheduler = terminal.scheduler
     scheduler.schedule_job(
-        JobDetail(Reporting, "report", "eu", data={"fail": True, "api_token": "s3cr3t"}, capture_logs="INFO", durable=True),
+        JobDetail(
+            Reporting, "report", "eu", data={"fail": True, "api_token": "s3cr3t"}, capture_logs="INFO", durable=True
+        ),
         SimpleTrigger("once", "eu"),
     )
     scheduler.start()
