@@ -21,6 +21,7 @@ from quartzpy.cli.imports import import_
 from quartzpy.cli.list_cluster import audit, nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
+from quartzpy.cli.list_limits import calendars, groups, limits, locks
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
 from quartzpy.cli.pausing import disable, drain, enable, pause, resume, resume_node, skip_next, standby
@@ -42,12 +43,13 @@ def cli(debug: bool) -> None:
 for command in (
     *(demo, node, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
+    *(calendars, groups, limits, locks, audit),
     *(show, why, log, import_),
     *(trigger, cancel, run_again, backfill),
     *(pause, resume, skip_next, enable, disable, drain, standby, resume_node),
     *(delete, reset, reschedule),
     *(plan, apply, export),
-    *(health, tail, top, audit, completion),
+    *(health, tail, top, completion),
 ):
     cli.add_command(command)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from calendar import monthrange
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFou
 from quartzpy.texts import did_you_mean, visible
 
 if TYPE_CHECKING:
+    from quartzpy.operations.calendars import CalendarYear
     from quartzpy.operations.cluster import NodeView
     from quartzpy.operations.executions import ExecutionView
     from quartzpy.operations.jobs import JobView
@@ -294,6 +297,40 @@ def _draw_node(sheet: Sheet, found: dict[str, Any]) -> None:
     )
     columns = _of(RUNNING, "id", "job", "state", "for", "progress", "message", "scheduled")
     sheet.table("Running", columns, found["running"], ["scheduled"])
+
+
+@show.command()
+@sheet_options
+@click.argument("calendar", shell_complete=completion.CALENDARS)
+@click.option("--year", type=click.IntRange(1970, 9999), help="[default: this year]")
+def calendar(target: Target, output: _Output, calendar: str, year: int | None) -> None:
+    """Show CALENDAR with the days of a year that it excludes."""
+    output.show(lambda operations: operations.calendar(calendar, year), _draw_calendar)
+
+
+def _draw_calendar(sheet: Sheet, view: CalendarYear) -> None:
+    one = view.calendar
+    sheet.title(f"calendar {one.name}")
+    sheet.values(
+        {
+            "kind": one.kind,
+            "zone": one.zone,
+            "description": one.description,
+            "unreadable": one.unreadable,
+            "revision": one.revision,
+            "used by": ", ".join(map(str, view.triggers)) + (", ..." if view.has_more_triggers else ""),
+        }
+    )
+    sheet.lines(f"{view.year}: # excluded, + partly excluded", "\n".join(_months(view)))
+
+
+def _months(view: CalendarYear) -> Iterator[str]:
+    """Yield a line for each month of a year, with a mark for each day."""
+    marks = dict.fromkeys(view.excluded, "#") | dict.fromkeys(view.partly_excluded, "+")
+    for month in range(1, 13):
+        days = [date(view.year, month, day) for day in range(1, monthrange(view.year, month)[1] + 1)]
+        line = "".join(marks.get(day, ".") for day in days)
+        yield f"{view.year}-{month:02}  {line.ljust(31)}  {sum(day in marks for day in days):2} of {len(days)}"
 
 
 @click.command()
