@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from quartzpy.dashboard.links import action_fields
 from quartzpy.dashboard.navigation import NAVIGATION
 from quartzpy.dashboard.times import Times, span_text, utc
+from quartzpy.operations import Count
 from quartzpy.texts import visible
 
 
@@ -55,8 +56,10 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
     )
 
 
-def number(value: float) -> str:
-    """Return a number with separators of thousands."""
+def number(value: Count | float) -> str:
+    """Return a number with separators of thousands; a count that goes on has a "+"."""
+    if isinstance(value, Count):
+        return str(value)
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
