@@ -1,0 +1,445 @@
+BEGIN;
+
+CREATE TABLE qrtz_alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT qrtz_alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+
+CREATE SEQUENCE qrtz_fire_ids AS BIGINT;
+
+CREATE SEQUENCE qrtz_epochs AS BIGINT;
+
+CREATE TABLE qrtz_audit (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    ended_at TIMESTAMP WITH TIME ZONE,
+    actor VARCHAR(200) NOT NULL,
+    role VARCHAR(16) NOT NULL,
+    action VARCHAR(40) NOT NULL,
+    subject VARCHAR(500) NOT NULL,
+    reason TEXT NOT NULL,
+    state VARCHAR(16) NOT NULL,
+    count BIGINT NOT NULL,
+    before JSONB,
+    after JSONB,
+    error TEXT,
+    CONSTRAINT qrtz_audit_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_audit_state_check CHECK (state IN ('RUNNING', 'SUCCEEDED', 'FAILED', 'REFUSED'))
+);
+
+CREATE INDEX qrtz_audit_subject ON qrtz_audit (subject, id);
+
+CREATE TABLE qrtz_calendars (
+    sched_name VARCHAR(200) NOT NULL,
+    calendar_name VARCHAR(200) NOT NULL,
+    calendar JSONB NOT NULL,
+    revision BIGINT NOT NULL,
+    CONSTRAINT qrtz_calendars_pkey PRIMARY KEY (sched_name, calendar_name)
+);
+
+CREATE TABLE qrtz_executions (
+    fire_id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    fired_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    started_at TIMESTAMP WITH TIME ZONE,
+    ended_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    outcome VARCHAR(16) NOT NULL,
+    attempt INTEGER DEFAULT 1 NOT NULL,
+    error TEXT,
+    trigger_data JSONB,
+    result JSONB,
+    retry_at TIMESTAMP WITH TIME ZONE,
+    log TEXT,
+    CONSTRAINT qrtz_executions_pkey PRIMARY KEY (fire_id),
+    CONSTRAINT qrtz_executions_outcome_check CHECK (outcome IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED', 'SNOOZED', 'TERMINATED'))
+);
+
+CREATE INDEX qrtz_executions_ended ON qrtz_executions (sched_name, ended_at);
+
+CREATE INDEX qrtz_executions_exhausted ON qrtz_executions (sched_name, ended_at) WHERE outcome = 'FAILED' AND retry_at IS NULL;
+
+CREATE UNIQUE INDEX qrtz_executions_instant ON qrtz_executions (trigger_group, trigger_name, sched_name, generation, scheduled_time);
+
+CREATE TABLE qrtz_fired_triggers (
+    fire_id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    state VARCHAR(16) NOT NULL,
+    fired_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    priority INTEGER NOT NULL,
+    max_concurrent INTEGER,
+    concurrency_key TEXT DEFAULT '' NOT NULL,
+    requests_recovery BOOLEAN NOT NULL,
+    attempt INTEGER DEFAULT 1 NOT NULL,
+    cancel_requested BOOLEAN DEFAULT false NOT NULL,
+    trigger_data JSONB,
+    coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
+    progress DOUBLE PRECISION,
+    progress_message TEXT,
+    CONSTRAINT qrtz_fired_triggers_pkey PRIMARY KEY (fire_id),
+    CONSTRAINT qrtz_fired_triggers_state_check CHECK (state IN ('ACQUIRED', 'EXECUTING'))
+);
+
+CREATE INDEX qrtz_fired_triggers_limited ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent IS NOT NULL;
+
+CREATE UNIQUE INDEX qrtz_fired_triggers_one_running ON qrtz_fired_triggers (sched_name, job_group, job_name, concurrency_key) WHERE state = 'EXECUTING' AND max_concurrent = 1;
+
+CREATE TABLE qrtz_job_details (
+    sched_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    display_name TEXT,
+    description TEXT,
+    job_type VARCHAR(200) NOT NULL,
+    is_durable BOOLEAN NOT NULL,
+    max_concurrent INTEGER,
+    overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
+    concurrency_key VARCHAR(200),
+    rate_limit JSONB,
+    placement TEXT DEFAULT '' NOT NULL,
+    persists_data BOOLEAN NOT NULL,
+    requests_recovery BOOLEAN NOT NULL,
+    retry_policy JSONB,
+    timeout INTERVAL,
+    mode VARCHAR(10) DEFAULT 'ENABLED' NOT NULL,
+    owner VARCHAR(200),
+    node_deaths INTEGER DEFAULT 0 NOT NULL,
+    pause_after_failures INTEGER,
+    consecutive_failures INTEGER DEFAULT 0 NOT NULL,
+    capture_logs VARCHAR(10),
+    job_data JSONB,
+    continuations JSONB,
+    CONSTRAINT qrtz_job_details_pkey PRIMARY KEY (sched_name, job_group, job_name),
+    CONSTRAINT qrtz_job_details_max_concurrent_check CHECK (max_concurrent > 0),
+    CONSTRAINT qrtz_job_details_mode_check CHECK (mode IN ('ENABLED', 'MANUAL', 'DISABLED')),
+    CONSTRAINT qrtz_job_details_when_full_check CHECK (overlap_policy IN ('block', 'skip', 'buffer_one', 'cancel_other'))
+);
+
+CREATE INDEX qrtz_job_details_deaths ON qrtz_job_details (sched_name) WHERE node_deaths > 0;
+
+CREATE INDEX qrtz_job_details_mode ON qrtz_job_details (sched_name) WHERE mode <> 'ENABLED';
+
+CREATE INDEX qrtz_job_details_rate_limit ON qrtz_job_details (sched_name) WHERE rate_limit IS NOT NULL;
+
+CREATE TABLE qrtz_locks (
+    sched_name VARCHAR(200) NOT NULL,
+    lock_name VARCHAR(40) NOT NULL,
+    CONSTRAINT qrtz_locks_pkey PRIMARY KEY (sched_name, lock_name)
+);
+
+CREATE TABLE qrtz_misfires (
+    id BIGINT NOT NULL,
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    generation BIGINT NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    handled_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    misfire_instruction VARCHAR(60) NOT NULL,
+    action VARCHAR(16) NOT NULL,
+    scheduled_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    missed TIMESTAMP WITH TIME ZONE[] NOT NULL,
+    has_more BOOLEAN NOT NULL,
+    caught_up BIGINT NOT NULL,
+    next_fire_time TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_misfires_pkey PRIMARY KEY (sched_name, id),
+    CONSTRAINT qrtz_misfires_action_check CHECK (action IN ('FIRED_ONCE', 'RESCHEDULED', 'SKIPPED', 'CATCHING_UP', 'ENDED'))
+);
+
+CREATE INDEX qrtz_misfires_trigger ON qrtz_misfires (trigger_group, trigger_name, id);
+
+CREATE TABLE qrtz_owners (
+    sched_name VARCHAR(200) NOT NULL,
+    owner VARCHAR(200) NOT NULL,
+    version TEXT NOT NULL,
+    CONSTRAINT qrtz_owners_pkey PRIMARY KEY (sched_name, owner)
+);
+
+CREATE TABLE qrtz_paused_trigger_groups (
+    sched_name VARCHAR(200) NOT NULL,
+    scope VARCHAR(8) NOT NULL,
+    group_name VARCHAR(200) NOT NULL,
+    CONSTRAINT qrtz_paused_trigger_groups_pkey PRIMARY KEY (sched_name, scope, group_name),
+    CONSTRAINT qrtz_paused_trigger_groups_scope_check CHECK (scope IN ('TRIGGER', 'JOB', 'ALL', 'MANUAL'))
+);
+
+CREATE TABLE qrtz_rate_limits (
+    sched_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    concurrency_key TEXT NOT NULL,
+    tat TIMESTAMP WITH TIME ZONE NOT NULL,
+    queued_until TIMESTAMP WITH TIME ZONE,
+    queued_interval INTERVAL,
+    CONSTRAINT qrtz_rate_limits_pkey PRIMARY KEY (sched_name, job_group, job_name, concurrency_key)
+);
+
+CREATE INDEX qrtz_rate_limits_tat ON qrtz_rate_limits (sched_name, tat);
+
+CREATE TABLE qrtz_scheduler_state (
+    sched_name VARCHAR(200) NOT NULL,
+    instance_id VARCHAR(200) NOT NULL,
+    epoch BIGINT NOT NULL,
+    host TEXT NOT NULL,
+    pid BIGINT NOT NULL,
+    started_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    last_checkin TIMESTAMP WITH TIME ZONE NOT NULL,
+    checkin_count BIGINT NOT NULL,
+    checkin_interval INTERVAL NOT NULL,
+    failure_window INTERVAL DEFAULT '20 seconds' NOT NULL,
+    process TEXT DEFAULT '' NOT NULL,
+    capabilities JSONB DEFAULT '{}' NOT NULL,
+    facts JSONB DEFAULT '{}' NOT NULL,
+    mode VARCHAR(16) DEFAULT 'RUNNING' NOT NULL,
+    mode_since TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT qrtz_scheduler_state_pkey PRIMARY KEY (sched_name, instance_id),
+    CONSTRAINT qrtz_scheduler_state_mode_check CHECK (mode IN ('RUNNING', 'STANDBY', 'DRAINING'))
+)
+ WITH (fillfactor = 50);
+
+CREATE TABLE qrtz_triggers (
+    sched_name VARCHAR(200) NOT NULL,
+    trigger_group VARCHAR(200) NOT NULL,
+    trigger_name VARCHAR(200) NOT NULL,
+    job_group VARCHAR(200) NOT NULL,
+    job_name VARCHAR(200) NOT NULL,
+    job_type VARCHAR(200) NOT NULL,
+    max_concurrent INTEGER,
+    overlap_policy VARCHAR(12) DEFAULT 'block' NOT NULL,
+    concurrency_key TEXT DEFAULT '' NOT NULL,
+    placement TEXT DEFAULT '' NOT NULL,
+    rate_limit JSONB,
+    rate_limited_until TIMESTAMP WITH TIME ZONE,
+    description TEXT,
+    kind VARCHAR(40) NOT NULL,
+    schedule JSONB NOT NULL,
+    trigger_state VARCHAR(16) NOT NULL,
+    times_triggered BIGINT DEFAULT 0 NOT NULL,
+    next_fire_time TIMESTAMP WITH TIME ZONE,
+    prev_fire_time TIMESTAMP WITH TIME ZONE,
+    upcoming TIMESTAMP WITH TIME ZONE[] DEFAULT '{}' NOT NULL,
+    upcoming_is_complete BOOLEAN DEFAULT false NOT NULL,
+    coalesced_fire_times TIMESTAMP WITH TIME ZONE[],
+    generation BIGINT NOT NULL,
+    attempt INTEGER DEFAULT 1 NOT NULL,
+    start_time TIMESTAMP WITH TIME ZONE NOT NULL,
+    end_time TIMESTAMP WITH TIME ZONE,
+    priority INTEGER NOT NULL,
+    misfire_instruction VARCHAR(60) NOT NULL,
+    misfire_rule VARCHAR(10) NOT NULL,
+    misfire_threshold INTERVAL,
+    catch_up_until TIMESTAMP WITH TIME ZONE,
+    calendar_name VARCHAR(200),
+    job_data JSONB,
+    fire_id BIGINT,
+    error TEXT,
+    owner VARCHAR(200),
+    schedule_hash BIGINT,
+    held_by_mode BOOLEAN DEFAULT false NOT NULL,
+    paused_at TIMESTAMP WITH TIME ZONE,
+    paused_by VARCHAR(200),
+    pause_reason TEXT,
+    CONSTRAINT qrtz_triggers_pkey PRIMARY KEY (trigger_group, trigger_name, sched_name),
+    CONSTRAINT qrtz_triggers_acquired_check CHECK (CASE trigger_state WHEN 'ACQUIRED' THEN fire_id IS NOT NULL WHEN 'COMPLETE' THEN true ELSE fire_id IS NULL END),
+    CONSTRAINT qrtz_triggers_misfire_threshold_check CHECK (misfire_threshold BETWEEN interval '0' AND interval '876600 hours'),
+    CONSTRAINT qrtz_triggers_catch_up_check CHECK (catch_up_until IS NULL OR misfire_rule IN ('IGNORE', 'RATE_LIMIT')),
+    CONSTRAINT qrtz_triggers_misfire_rule_check CHECK (misfire_rule IN ('SCHEDULER', 'IGNORE', 'RATE_LIMIT', 'LATE', 'SKIP', 'ONCE', 'NEW', 'HELD') OR (misfire_rule = 'OWN' AND misfire_threshold IS NOT NULL)),
+    CONSTRAINT qrtz_triggers_waiting_check CHECK (trigger_state <> 'WAITING' OR next_fire_time IS NOT NULL),
+    CONSTRAINT qrtz_triggers_state_check CHECK (trigger_state IN ('WAITING', 'ACQUIRED', 'BLOCKED', 'PAUSED', 'PAUSED_BLOCKED', 'COMPLETE', 'ERROR')),
+    CONSTRAINT qrtz_triggers_calendar_fkey FOREIGN KEY(sched_name, calendar_name) REFERENCES qrtz_calendars (sched_name, calendar_name),
+    CONSTRAINT qrtz_triggers_job_fkey FOREIGN KEY(sched_name, job_group, job_name) REFERENCES qrtz_job_details (sched_name, job_group, job_name)
+)
+ WITH (fillfactor = 70);
+
+CREATE INDEX qrtz_triggers_calendar ON qrtz_triggers (sched_name, calendar_name) WHERE calendar_name IS NOT NULL;
+
+CREATE INDEX qrtz_triggers_due ON qrtz_triggers (sched_name, job_type, placement, misfire_rule, next_fire_time, priority DESC) WHERE trigger_state = 'WAITING';
+
+CREATE INDEX qrtz_triggers_new ON qrtz_triggers (sched_name, next_fire_time) WHERE misfire_rule = 'NEW';
+
+CREATE INDEX qrtz_triggers_rate_limited ON qrtz_triggers (sched_name, job_type, placement, GREATEST(rate_limited_until, next_fire_time)) WHERE trigger_state = 'WAITING' AND rate_limit IS NOT NULL;
+
+CREATE INDEX qrtz_triggers_placed ON qrtz_triggers (sched_name, placement, job_type) WHERE trigger_state = 'WAITING' AND placement <> '';
+
+CREATE INDEX qrtz_triggers_stopped ON qrtz_triggers (trigger_group, trigger_name) WHERE trigger_state IN ('ERROR', 'PAUSED', 'PAUSED_BLOCKED');
+
+CREATE INDEX qrtz_triggers_held ON qrtz_triggers (job_group, job_name) WHERE trigger_state IN ('ACQUIRED', 'BLOCKED', 'PAUSED_BLOCKED', 'COMPLETE');
+
+CREATE INDEX qrtz_triggers_owner ON qrtz_triggers (sched_name, owner) WHERE owner IS NOT NULL;
+
+CREATE INDEX qrtz_triggers_job ON qrtz_triggers (job_group, job_name);
+
+CREATE VIEW qrtz_due_now AS
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+)
+SELECT due.sched_name, due.trigger_group, due.trigger_name, due.job_group, due.job_name, due.job_type, due.placement,
+       due.priority, due.next_fire_time, statement_timestamp() - due.next_fire_time AS due_for
+  FROM waiting w
+ CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.placement, t.priority
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+           AND t.next_fire_time <= statement_timestamp()
+           AND (t.rate_limited_until IS NULL OR t.rate_limited_until <= statement_timestamp()) OFFSET 0) AS due;
+
+CREATE VIEW qrtz_running AS
+SELECT f.fire_id, f.sched_name, f.trigger_group, f.trigger_name, f.job_group, f.job_name, f.job_type, f.instance_id,
+       EXISTS (SELECT FROM qrtz_scheduler_state n
+                WHERE n.sched_name = f.sched_name AND n.epoch = f.epoch
+                  AND n.last_checkin >= statement_timestamp() - n.failure_window) AS node_is_alive,
+       f.scheduled_time, f.fired_time, f.fired_time - f.scheduled_time AS fired_late_by,
+       statement_timestamp() - f.fired_time AS running_for,
+       f.attempt, f.cancel_requested, f.progress, f.progress_message
+  FROM qrtz_fired_triggers f
+ WHERE f.state = 'EXECUTING';
+
+CREATE VIEW qrtz_late AS
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+),
+alive AS (
+    SELECT n.sched_name, n.capabilities -> 'job_types' AS job_types FROM qrtz_scheduler_state n
+     WHERE n.last_checkin >= statement_timestamp() - n.failure_window
+),
+late AS (
+    SELECT of_key.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+           AND t.next_fire_time < statement_timestamp() - interval '5 seconds' OFFSET 0) AS of_key
+    UNION ALL
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.trigger_state, t.rate_limited_until
+      FROM qrtz_triggers t
+     WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+       AND t.next_fire_time < statement_timestamp() - interval '5 seconds'
+)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.trigger_state,
+       t.next_fire_time, statement_timestamp() - t.next_fire_time AS late_by,
+       CASE WHEN t.trigger_state = 'BLOCKED' THEN 'its job is at its limit of concurrent executions'
+            WHEN t.trigger_state = 'ACQUIRED' THEN 'a node has claimed it and has not fired it yet'
+            WHEN t.rate_limited_until > statement_timestamp() THEN 'the rate limit of its job holds it back'
+            WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name) THEN 'no node is alive'
+            WHEN NOT EXISTS (SELECT FROM alive a WHERE a.sched_name = t.sched_name AND a.job_types ? t.job_type)
+                 THEN 'no live node knows its job type'
+            ELSE 'no worker that can run it is free' END AS reason
+  FROM late t;
+
+CREATE VIEW qrtz_errors AS
+SELECT 'TRIGGER' AS kind, t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name,
+       NULL::bigint AS fire_id, NULL::timestamptz AS ended_at, NULL::text AS outcome, NULL::text AS instance_id,
+       NULL::integer AS attempt, NULL::timestamptz AS retry_at, t.error
+  FROM qrtz_triggers t
+ WHERE t.trigger_state = 'ERROR'
+UNION ALL
+SELECT 'EXECUTION', e.sched_name, e.trigger_group, e.trigger_name, e.job_group, e.job_name,
+       e.fire_id, e.ended_at, e.outcome, e.instance_id, e.attempt, e.retry_at, e.error
+  FROM (SELECT DISTINCT l.sched_name FROM qrtz_locks l) AS scheduler
+ CROSS JOIN LATERAL (
+        SELECT x.trigger_group, x.trigger_name, x.job_group, x.job_name, x.sched_name, x.fire_id, x.ended_at, x.outcome,
+               x.instance_id, x.attempt, x.retry_at, x.error
+          FROM qrtz_executions x
+         WHERE x.sched_name = scheduler.sched_name AND x.ended_at >= statement_timestamp() - interval '24 hours'
+           AND x.outcome IN ('FAILED', 'TERMINATED') OFFSET 0) AS e;
+
+CREATE VIEW qrtz_next_24h AS
+WITH RECURSIVE waiting AS (
+    (SELECT sched_name, job_type, placement, misfire_rule FROM qrtz_triggers
+      WHERE trigger_state = 'WAITING'
+      ORDER BY sched_name, job_type, placement, misfire_rule LIMIT 1)
+    UNION ALL
+    SELECT following.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.job_type, t.placement, t.misfire_rule FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING'
+           AND (t.sched_name, t.job_type, t.placement, t.misfire_rule)
+               > (w.sched_name, w.job_type, w.placement, w.misfire_rule)
+         ORDER BY t.sched_name, t.job_type, t.placement, t.misfire_rule LIMIT 1) AS following
+),
+coming AS (
+    SELECT of_key.*
+      FROM waiting w
+     CROSS JOIN LATERAL (
+        SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete
+          FROM qrtz_triggers t
+         WHERE t.trigger_state = 'WAITING' AND t.sched_name = w.sched_name AND t.job_type = w.job_type
+           AND t.placement = w.placement AND t.misfire_rule = w.misfire_rule
+           AND t.next_fire_time <= statement_timestamp() + interval '24 hours' OFFSET 0) AS of_key
+    UNION ALL
+    SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, t.next_fire_time, t.priority, t.upcoming, t.upcoming_is_complete
+      FROM qrtz_triggers t WHERE t.trigger_state IN ('ACQUIRED', 'BLOCKED')
+)
+SELECT t.sched_name, t.trigger_group, t.trigger_name, t.job_group, t.job_name, t.job_type, known.fire_time, t.priority,
+       known.number > cardinality(t.upcoming) AND NOT t.upcoming_is_complete AS more_follow
+  FROM coming t
+ CROSS JOIN LATERAL unnest(t.next_fire_time || t.upcoming) WITH ORDINALITY AS known(fire_time, number)
+ WHERE known.fire_time > statement_timestamp() AND known.fire_time <= statement_timestamp() + interval '24 hours';
+
+CREATE VIEW qrtz_node_health AS
+SELECT n.sched_name, n.instance_id,
+       CASE WHEN n.last_checkin < statement_timestamp() - n.failure_window THEN 'DEAD'
+            WHEN n.last_checkin < statement_timestamp() - 3 * n.checkin_interval THEN 'OVERDUE'
+            ELSE 'ALIVE' END AS status,
+       n.host, n.pid, n.facts ->> 'release' AS release, n.started_at, n.last_checkin,
+       statement_timestamp() - n.last_checkin AS checkin_age, n.checkin_interval, n.failure_window,
+       (SELECT coalesce(sum(size::integer), 0)
+          FROM jsonb_each_text(n.capabilities -> 'workers') AS pool(name, size)) AS workers,
+       held.claimed, held.executing, (n.facts ->> 'clock_ahead')::float8 AS clock_ahead
+  FROM qrtz_scheduler_state n
+ CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE f.state = 'ACQUIRED') AS claimed,
+           count(*) FILTER (WHERE f.state = 'EXECUTING') AS executing
+      FROM qrtz_fired_triggers f
+     WHERE f.sched_name = n.sched_name AND f.epoch = n.epoch) AS held;
+
+INSERT INTO qrtz_alembic_version (version_num) VALUES ('0001') RETURNING qrtz_alembic_version.version_num;
+
+COMMIT;

@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from collections.abc import Iterator
-from quartzpy.scheduling.async_calls import AsyncMirror
-from quartzpy.scheduling.cluster_events import ClusterEvent
-from quartzpy.scheduling.cluster_events import ClusterEvents
-from typing import Any, Generic, TypeVar
 from typing import Self
 
+from quartzpy.scheduling.async_calls import AsyncMirror
+from quartzpy.scheduling.cluster_events import ClusterEvent, ClusterEvents
 
 
 class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
@@ -22,7 +19,7 @@ class AsyncClusterEvents(AsyncMirror[ClusterEvents]):
         while (one := await self.next()) is not None:
             yield one
 
-    async def next(self, timeout: float | None=None) -> ClusterEvent | None:
+    async def next(self, timeout: float | None = None) -> ClusterEvent | None:
         """Return the next event, or None if this is closed or no event comes within `timeout` seconds."""
         return await self._wait(lambda behind: behind.next(timeout))
 

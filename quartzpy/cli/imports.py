@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quartzpy.cli.schedules import schedule_text, zone_text
 from quartzpy.cli.target import DEFAULT_NAME, Target, scheduler_options
 from quartzpy.operations.render import as_json, plain, table
+from quartzpy.operations.schedules import schedule_text, zone_text
 
 if TYPE_CHECKING:
     from quartzpy.migrate import ImportOutcome, ImportPlan

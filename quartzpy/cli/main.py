@@ -14,10 +14,10 @@ from quartzpy.cli.db import db
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.imports import import_
 from quartzpy.cli.list_cluster import nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
-from quartzpy.cli.imports import import_
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
 from quartzpy.cli.show import show, why
