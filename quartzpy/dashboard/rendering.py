@@ -16,7 +16,6 @@ from quartzpy.dashboard.times import Times, span_text, utc
 from quartzpy.operations import Count
 from quartzpy.texts import visible
 
-
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
@@ -54,7 +53,13 @@ def time_element(times: Times, at: datetime | None, *, form: str = "relative", m
     """
     if at is None:
         return escape(missing)
-    text = {"precise": times.precise, "relative": times.relative, "exact": times.exact, "clock": times.clock, "minute": times.minute}[form](at)
+    text = {
+        "precise": times.precise,
+        "relative": times.relative,
+        "exact": times.exact,
+        "clock": times.clock,
+        "minute": times.minute,
+    }[form](at)
     return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
         utc(at), times.exact(at), form, text
     )

@@ -22,6 +22,8 @@ _MOST_ROWS = 5
 _MOST_BARS = 150
 """The number of bars of a lane from which on they are counted in cells instead."""
 _CELLS = 120
+_LEAST_SHARE = 0.2
+"""The least share of a cell that a tone has, so that one failure among many successes is seen."""
 _WORST_FIRST = ("bad", "warn", "info", "good", "idle", "plan")
 MARKS = 6
 """The number of intervals between the marks of the time axis."""
@@ -29,7 +31,7 @@ MARKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An execution or a planned run, or the number of those in one cell."""
+    """An execution or a planned run, or the part of a cell for several of them."""
 
     x: float
     y: float
@@ -115,7 +117,9 @@ def _packed(runs: Sequence[Run], scale: _Scale) -> list[Box]:
                 # All rows are taken: it goes over the one that is free first.
                 row = ends.index(min(ends))
         ends[row] = x + width
-        boxes.append(Box(x, _MARGIN + row * (_ROW + _GAP), width, _ROW, _tone(run), _text(run, scale.now), run.start, run))
+        boxes.append(
+            Box(x, _MARGIN + row * (_ROW + _GAP), width, _ROW, _tone(run), _text(run, scale.now), run.start, run)
+        )
     return boxes
 
 
@@ -128,17 +132,21 @@ def _text(run: Run, now: datetime) -> str:
 
 
 def _counted(runs: Sequence[Run], scale: _Scale) -> list[Box]:
-    size = WIDTH / _CELLS
+    """Return a cell for each short span, divided among the tones of its runs: the worst at the top, always visible."""
+    size, height = WIDTH / _CELLS, 2 * _ROW
     cells: dict[int, list[Run]] = {}
     for run in runs:
         cells.setdefault(min(_CELLS - 1, int(scale.x(run.start) / size)), []).append(run)
     boxes = []
     for number, several in sorted(cells.items()):
-        tones = {_tone(run) for run in several}
-        tone = next(one for one in _WORST_FIRST if one in tones)
-        run = several[0] if len(several) == 1 else None
-        text = _text(several[0], scale.now) if run else _tally(several)
-        boxes.append(Box(number * size, _MARGIN, size - 1, 2 * _ROW, tone, text, scale.at(number * size), run))
+        counts = Counter(_tone(run) for run in several)
+        tones = [tone for tone in _WORST_FIRST if counts[tone]]
+        shares = [max(_LEAST_SHARE, counts[tone] / len(several)) for tone in tones]
+        y = _MARGIN
+        for tone, share in zip(tones, shares, strict=True):
+            part = height * share / sum(shares)
+            boxes.append(Box(number * size, y, size - 1, part, tone, _tally(several), scale.at(number * size)))
+            y += part
     return boxes
 
 

@@ -46,7 +46,9 @@ def draw_year(year: int, excluded: Collection[date], partly: Collection[date], t
         day = first + timedelta(days=number)
         week = (number + first.weekday()) // 7
         x = LEFT + week * CELL
-        kind, said = ("off", "excluded") if day in off else ("part", "partly excluded") if day in part else ("", "included")
+        kind, said = (
+            ("off", "excluded") if day in off else ("part", "partly excluded") if day in part else ("", "included")
+        )
         text = f"{day:%A, %d %B %Y}: {said}"
         days.append(DayBox(x, TOP + day.weekday() * CELL, CELL - _GAP, kind, day == today, text))
         if day.day == 1:
