@@ -62,6 +62,18 @@ def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     return True
 
 
+def _measure(scheduler: BaseScheduler, port: int, host: str) -> None:
+    """Serve metrics and probes from now on, so that they also answer while the node starts."""
+    from quartzpy.metrics.plugin import Metrics
+
+    own = scheduler.config.metrics_port
+    if own is not None:
+        raise click.UsageError(f"--metrics-port: the scheduler has the setting metrics_port={own} already; use one")
+    metrics = Metrics(port=port, host=host)
+    metrics.initialize(scheduler)
+    metrics.start()
+
+
 @click.command()
 @click.option("--app", required=True, help="The scheduler, or a function that returns it: module:name.")
 @click.option(
@@ -75,7 +87,16 @@ def _takes_no_arguments(function: Callable[..., Any]) -> bool:
     type=click.Choice(LEVELS, case_sensitive=False),
     help="The lowest level of messages to log.",
 )
-def node(app: str, drain_timeout: str, interrupt: bool, log_level: str) -> None:
+@click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Answer /metrics, /healthz and /readyz here.")
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address for --metrics-port; 0.0.0.0 is reachable from everywhere.",
+)
+def node(
+    app: str, drain_timeout: str, interrupt: bool, log_level: str, metrics_port: int | None, metrics_host: str
+) -> None:
     """Run a node until SIGTERM or SIGINT, then wait for its running jobs.
 
     A second signal ends the process immediately; other nodes then recover its jobs. Exit status 6 means that executions
@@ -84,6 +105,8 @@ def node(app: str, drain_timeout: str, interrupt: bool, log_level: str) -> None:
     ensure_logging(log_level)
     timeout = as_span(drain_timeout, "--drain-timeout", SettingsError).total_seconds()
     scheduler = load_app(app)
+    if metrics_port is not None:
+        _measure(scheduler, metrics_port, metrics_host)
     status = EXIT_STATUS[run_until_stopped(scheduler, timeout, interrupt=interrupt)]
     if status == UNHEALTHY:
         # A thread that hangs would delay the exit, and the process supervisor waits for it before a restart.

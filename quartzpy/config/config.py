@@ -252,6 +252,15 @@ class SchedulerConfig:
     """True to look for mistakes in the jobs of this process: executions are logged at INFO unless `log_executions` is
     set, and the event loop runs in asyncio's debug mode, which reports slow callbacks and coroutines that were never
     awaited. It costs time."""
+
+    metrics_port: int | None = None
+    """The port at which a started node answers `/metrics` (Prometheus), `/healthz` and `/readyz`. 0 takes any free
+    port; None: it does not listen."""
+
+    metrics_host: str = "127.0.0.1"
+    """The address for `metrics_port`. There is no authentication, so the default is reachable from this machine only;
+    "0.0.0.0" is reachable from everywhere."""
+
     table_prefix: str = DEFAULT_TABLE_PREFIX
     """The prefix of the names of all tables, sequences, indexes and constraints. Schedulers with different prefixes can
     share a schema without affecting each other."""
@@ -308,6 +317,12 @@ class SchedulerConfig:
         self._check_range("max_captured_log_bytes", SMALLEST_LIMIT, 1_048_576)
         self._check_range("pool_size", 3, 1_000)
         self._check_range("max_node_deaths", 1, 1_000_000)
+        if self.metrics_port is not None:
+            if type(self.metrics_port) is not int:
+                raise SettingsError(f"metrics_port must be an integer or None (got {quoted(self.metrics_port)})")
+            self._check_range("metrics_port", 0, 65_535)
+        if not isinstance(self.metrics_host, str) or not self.metrics_host:
+            raise SettingsError(f"metrics_host must be an address (got {quoted(self.metrics_host)})")
         checked_schema(self.schema)
         checked_table_prefix(self.table_prefix)
         if (
