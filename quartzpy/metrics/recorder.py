@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from quartzpy.metrics.families import Family, Histogram, Kind
@@ -31,15 +31,31 @@ OTHERS = "(others)"
 """The group of everything beyond the limit of groups or jobs."""
 
 
+FIRE_LATENESS = "quartzpy_fire_lateness_seconds"
+EXECUTION_DURATION = "quartzpy_execution_duration_seconds"
+CLAIM_BATCH = "quartzpy_claim_batch_size"
+STEP_DURATION = "quartzpy_step_duration_seconds"
+HISTOGRAMS = {
+    FIRE_LATENESS: "The time from the scheduled fire time to the fire.",
+    EXECUTION_DURATION: "The time from the start of an execution to its end.",
+    CLAIM_BATCH: "Triggers in a batch that this node claimed or fired.",
+    STEP_DURATION: "The duration of a step: a round trip to the database.",
+}
+"""The histograms, and what they measure."""
+
+NewHistogram = Callable[[str, Sequence[float], Mapping[str, str]], Histogram]
+"""Makes the histogram of a metric for the values of its labels."""
+
+
 class _Of:
     """The counts of a group of jobs, or of one job."""
 
     __slots__ = ("durations", "fires", "lateness", "outcomes", "period", "succeeded_at")
 
-    def __init__(self) -> None:
+    def __init__(self, new: NewHistogram, labels: Mapping[str, str]) -> None:
         self.fires = 0
-        self.lateness = Histogram(LATENESS)
-        self.durations = Histogram(DURATIONS)
+        self.lateness = new(FIRE_LATENESS, LATENESS, labels)
+        self.durations = new(EXECUTION_DURATION, DURATIONS, labels)
         self.outcomes: dict[Outcome, int] = {}
         self.succeeded_at: float | None = None
         self.period: float | None = None
@@ -51,13 +67,20 @@ class Recorder(Observer):
     Each job group has its own counts, or with `by_job` each job; at most `most` of them, and the others share theirs.
     """
 
-    def __init__(self, *, by_job: bool = False, most: int = 100) -> None:
+    def __init__(
+        self,
+        *,
+        by_job: bool = False,
+        most: int = 100,
+        new_histogram: NewHistogram = lambda name, bounds, labels: Histogram(bounds),
+    ) -> None:
+        self._new = new_histogram
         self._by_job = by_job
         self._most = most
         self._lock = threading.Lock()
         self._groups: dict[Any, _Of] = {}
-        self._batches = Histogram(BATCHES)
-        self._steps = {step: Histogram(STEP_DURATIONS) for step in STEPS.values()}
+        self._batches = new_histogram(CLAIM_BATCH, BATCHES, {})
+        self._steps = {step: new_histogram(STEP_DURATION, STEP_DURATIONS, {"step": step}) for step in STEPS.values()}
         self._errors: Counter[tuple[str, str]] = Counter()
         self._totals: Counter[str] = Counter()
 
@@ -117,7 +140,9 @@ class Recorder(Observer):
     def _of(self, name: Any) -> _Of:
         if len(self._groups) >= self._most:
             name = (OTHERS, OTHERS) if self._by_job else OTHERS
-        return self._groups.setdefault(name, _Of())
+        if name not in self._groups:
+            self._groups[name] = _Of(self._new, self._labels(name))
+        return self._groups[name]
 
     def _recovered(self, outcome: RecoveryOutcome) -> None:
         self._totals["dead_nodes"] += len(outcome.nodes)
@@ -139,13 +164,9 @@ class Recorder(Observer):
 
     def _of_jobs(self) -> list[Family]:
         fires = Family("quartzpy_fires", Kind.COUNTER, "Triggers that this node fired.")
-        lateness = Family(
-            "quartzpy_fire_lateness_seconds", Kind.HISTOGRAM, "The time from the scheduled fire time to the fire."
-        )
+        lateness = _histogram(FIRE_LATENESS)
         executions = Family("quartzpy_executions", Kind.COUNTER, "Executions that ended on this node, by outcome.")
-        durations = Family(
-            "quartzpy_execution_duration_seconds", Kind.HISTOGRAM, "The time from the start of an execution to its end."
-        )
+        durations = _histogram(EXECUTION_DURATION)
         succeeded = Family(
             "quartzpy_job_last_success_timestamp_seconds", Kind.GAUGE, "The end of the last success on this node."
         )
@@ -166,13 +187,9 @@ class Recorder(Observer):
         return [fires, lateness, executions, durations, succeeded, period]
 
     def _of_steps(self) -> list[Family]:
-        batches = Family(
-            "quartzpy_claim_batch_size", Kind.HISTOGRAM, "Triggers in a batch that this node claimed or fired."
-        )
+        batches = _histogram(CLAIM_BATCH)
         batches.add(self._batches.copy())
-        durations = Family(
-            "quartzpy_step_duration_seconds", Kind.HISTOGRAM, "The duration of a step: a round trip to the database."
-        )
+        durations = _histogram(STEP_DURATION)
         for step, histogram in self._steps.items():
             durations.add(histogram.copy(), step=step)
         errors = Family("quartzpy_step_errors", Kind.COUNTER, "Steps that failed, by the class of the error.")
@@ -187,6 +204,10 @@ class Recorder(Observer):
             family.add(self._totals[key])
             families.append(family)
         return families
+
+
+def _histogram(name: str) -> Family:
+    return Family(name, Kind.HISTOGRAM, HISTOGRAMS[name])
 
 
 _TOTALS = {

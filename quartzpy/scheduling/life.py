@@ -28,6 +28,7 @@ from quartzpy.jobs.job import JobTypes
 from quartzpy.jobs.job_defaults import checked_defaults
 from quartzpy.jobs.job_factory import JobFactory, new_instance
 from quartzpy.jobs.middleware import Middleware
+from quartzpy.jobs.trace_context import CurrentTrace
 from quartzpy.logs.default_handler import ensure_logging
 from quartzpy.other_names import BLOCKING_ARGUMENTS, refuses
 from quartzpy.runtime.health import HealthState, SchedulerHealth
@@ -89,6 +90,22 @@ class SchedulerLife(SchedulingVerbs):
             ExecutionLogger(config.name, level=level).listen(self.listeners)
         for plugin in self._plugins:
             plugin.initialize(self)
+
+    # --- for plugins, before the start
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        """Surround the executions of this scheduler with one more middleware, outside of those that it has.
+
+        Raises:
+            SchedulerStateError: the scheduler was started.
+        """
+        if self._node is not None:
+            raise SchedulerStateError("add_middleware: the scheduler was started already")
+        self._middleware = (middleware, *self._middleware)
+
+    def trace_with(self, current: CurrentTrace) -> None:
+        """Store the trace context that `current` returns with each trigger, for its executions."""
+        self._current_trace = current
 
     # --- lifecycle
 
