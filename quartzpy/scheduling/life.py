@@ -239,22 +239,24 @@ class SchedulerLife(SchedulingVerbs):
         drain_timeout: Span | None = "30s",
         interrupt: bool = False,
         log_level: str = "INFO",
+        log_format: str = "text",
     ) -> bool:
         """Start this node, and block until the process is asked to stop. Call it as the last line of a program.
 
         SIGTERM, SIGINT (Ctrl-C) or a call of `shutdown` stops the node: it fires no more triggers and waits up to
         `drain_timeout` for running executions to end (None: without a limit). With `interrupt=True` it also asks them
         to stop immediately. A second signal ends the process at once; other nodes then recover its executions. If the
-        program has configured no logging, messages of `log_level` and above go to standard error. Signal handlers are
-        installed on the main thread only. Returns True if all executions ended and were recorded.
+        program has configured no logging, messages of `log_level` and above go to standard error, as text or, with
+        `log_format="json"`, as JSON. Signal handlers are installed on the main thread only. Returns True if all
+        executions ended and were recorded.
 
         Raises:
             NodeUnhealthyError: a thread of the node could not be kept alive; only a new process can continue.
-            SettingsError: `drain_timeout` is not a span of time, or `log_level` is not a log level.
+            SettingsError: `drain_timeout` is not a span of time, or `log_level` or `log_format` is not a valid name.
             SchedulerStateError, StoreUnavailableError, SchemaError, InstanceIdInUseError: as for `start`.
         """
         timeout = None if drain_timeout is None else _seconds(drain_timeout, "drain_timeout")
-        ensure_logging(log_level)
+        ensure_logging(log_level, log_format)
         end = run_until_stopped(self, timeout, interrupt=interrupt)
         if end is RunEnd.FAILED:
             raise NodeUnhealthyError("a thread of this node could not be kept alive; start a new process")
