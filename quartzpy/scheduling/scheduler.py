@@ -85,7 +85,9 @@ class BaseScheduler(SchedulerLife):
         return AsyncTransactionVerbs(self._unopened_store, connection, self._config, self._inside, threads)
 
     def _inside(self, store: JobStore) -> TransactionVerbs:
-        return TransactionVerbs(store, self._config, self._clock, self._job_types, self._job_defaults)
+        return TransactionVerbs(
+            store, self._config, self._clock, self._job_types, self._job_defaults, self._current_trace
+        )
 
     # --- the whole cluster
 

@@ -12,6 +12,7 @@ from quartzpy.errors import InvalidJobError, InvalidTriggerError
 from quartzpy.events.events import JobAdded, JobScheduled
 from quartzpy.jobs import typed_data
 from quartzpy.jobs.job import JobDetail
+from quartzpy.jobs.trace_context import with_trace
 from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.other_names import SCHEDULING_ARGUMENTS, refuses
 from quartzpy.scheduling.definitions import JobForm, as_job_detail, as_triggers, bound
@@ -78,6 +79,8 @@ class StoringVerbs(Verbs):
         self, pairs: Pairs, *, replace: bool, keep_data: Collection[JobKey] = ()
     ) -> tuple[datetime, list[Trigger]]:
         """Store jobs with their triggers; return the earliest fire time and the triggers."""
+        if self._current_trace is not None and (trace := self._current_trace()):
+            pairs = [(job, [with_trace(trigger, trace) for trigger in triggers]) for job, triggers in pairs]
         everything = [trigger for _, triggers in pairs for trigger in triggers]
         if len({(trigger.group, trigger.name) for trigger in everything}) < len(everything):
             raise InvalidTriggerError("the same trigger key is given twice")
