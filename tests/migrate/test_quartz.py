@@ -343,7 +343,10 @@ def test_a_failed_import_stores_nothing(quartz_tables: str, postgres_dsn: str) -
     )
     try:
         with pytest.raises(Exception, match="missing"):
-            apply(replace(plan, jobs=[*plan.jobs, replace(last, job=replace(last.job, name="other"), triggers=[bad])]), store)
+            apply(
+                replace(plan, jobs=[*plan.jobs, replace(last, job=replace(last.job, name="other"), triggers=[bad])]),
+                store,
+            )
         assert store.calendar_names() == []
         assert store.triggers(list(plan.triggers())) == {}
         assert store.paused_trigger_groups() == set()
