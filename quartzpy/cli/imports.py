@@ -90,6 +90,26 @@ def quartz(
     _run(plan, target, **applying)
 
 
+@import_.command()
+@_apply_options
+@click.option("--from", "source", required=True, metavar="URL", help="The database of the job store: SQLAlchemy's URL.")
+@click.option("--table", "table_name", default="apscheduler_jobs", show_default=True, help="The table of the store.")
+@click.option("--group", default="apscheduler", show_default=True, help="The group of the jobs.")
+@_map_option
+def apscheduler(
+    target: Target, source: str, table_name: str, group: str, class_map: Path | None, **applying: Any
+) -> None:
+    """Import from the SQLAlchemy job store of APScheduler 3.
+
+    Each job runs the function that it names ("module:name"), which has to be a @job of the nodes, unless --map names
+    another type. The rows are pickles; they are read without being unpickled, so that no code of theirs runs.
+    """
+    from quartzpy.migrate.apscheduler import read_apscheduler
+
+    plan = read_apscheduler(source, table=table_name, group=group, decisions=_decisions(class_map))
+    _run(plan, target, **applying)
+
+
 def _decisions(path: Path | None) -> ClassMap:
     from quartzpy.migrate.class_map import ClassMap, load_class_map
 
@@ -180,6 +200,7 @@ def _counts(outcome: ImportOutcome) -> dict[str, int]:
         "new or changed calendars": len(outcome.calendars),
         "triggers moved on": len(outcome.advanced),
         "triggers resumed": len(outcome.resumed),
+        "triggers removed": len(outcome.removed),
         "triggers kept": outcome.kept,
     }
 
