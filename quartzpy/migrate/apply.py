@@ -245,8 +245,8 @@ def _prepared(
     stored: TriggerRecord | None = None,
 ) -> PreparedTrigger:
     declared, following = imported.trigger, imported.progress.next_fire_time
-    # A trigger without a start time of its own starts now, but not after the fire that is due.
-    trigger = declared.anchored(min(now, following or now)) if stored is None else stored.trigger
+    # A trigger without a start time of its own starts with its next fire, so that an interval keeps its phase.
+    trigger = declared.anchored(following or now) if stored is None else stored.trigger
     used = None if trigger.calendar is None else calendars[trigger.calendar]
     calendar = None if used is None else used.calendar
     return PreparedTrigger(
