@@ -17,7 +17,8 @@ from quartzpy.migrate.plan import ImportedTrigger, ImportPlan
 from quartzpy.store.protocol import JobEntry, JobStore, PauseNote, StoredCalendar, TriggerMove
 from quartzpy.store.records import Owned, TriggerRecord
 from quartzpy.triggers.schedule_hash import schedule_hash
-from quartzpy.triggers.upcoming import PreparedTrigger, UpcomingFireTimes, look_ahead
+from quartzpy.triggers.trigger import Trigger
+from quartzpy.triggers.upcoming import PreparedTrigger, UnpreparedTrigger, UpcomingFireTimes, look_ahead
 
 BY = "quartzpy import"
 HELD = "held by an import; an import without --paused resumes it"
@@ -115,10 +116,14 @@ class _Application:
         changed = self._put_calendars()
         calendars = self._store.calendars(list(self._plan.calendars))
         new, now = self._wanted.keys() - self._before.keys(), self._store.now()
+
+        def prepare(trigger: Trigger) -> PreparedTrigger:
+            return _prepared(self._wanted[trigger.key], calendars, now)
+
         self._pause_groups()
         self._store.store_jobs(
             [
-                JobEntry(one.job, [_prepared(imported, calendars, now) for imported in one.triggers])
+                JobEntry(one.job, [UnpreparedTrigger(imported.trigger, prepare) for imported in one.triggers])
                 for one in self._plan.jobs
             ],
             replace=True,
