@@ -43,11 +43,11 @@ def triggers(count: int, **values: Any) -> list[Trigger]:
     ]
 
 
-def entry(several: list[Trigger], prepare_one: Callable[[Trigger], PreparedTrigger]) -> JobEntry:
+def entry(several: list[Trigger], prepare_one: Callable[[Trigger, datetime], PreparedTrigger]) -> JobEntry:
     return JobEntry(JOB, [UnpreparedTrigger(one, prepare_one) for one in several])
 
 
-def plainly(trigger: Trigger) -> PreparedTrigger:
+def plainly(trigger: Trigger, now: datetime) -> PreparedTrigger:
     return prepare(trigger, NOW, None)
 
 
@@ -56,7 +56,7 @@ def test_only_a_few_batches_are_prepared_at_a_time(store: SqlJobStore) -> None:
     alive: weakref.WeakValueDictionary[str, Counted] = weakref.WeakValueDictionary()
     most = 0
 
-    def counted(trigger: Trigger) -> PreparedTrigger:
+    def counted(trigger: Trigger, now: datetime) -> PreparedTrigger:
         nonlocal most
         found = plainly(trigger)
         mine = Counted(found.trigger, found.progress, found.upcoming, found.calendar_revision, found.schedule_hash)

@@ -217,8 +217,7 @@ class SqlJobStore:
         self._connections.on_event(emit)
 
     def now(self) -> datetime:
-        now: datetime = self._session.read_one(checkin.NOW)[0][0]
-        return now
+        return self._session.now()
 
     def register(
         self,
