@@ -62,7 +62,7 @@ from quartzpy.store.records import (
     RunningRecord,
     TriggerRecord,
 )
-from quartzpy.store.sql import audit, calendars, checks, lookups, migrations, pages, pausing, scheduling
+from quartzpy.store.sql import calendars, checks, lookups, migrations, pages, pausing, scheduling
 from quartzpy.store.sql.db.connections import Connections
 from quartzpy.store.sql.db.control import ControlConnection
 from quartzpy.store.sql.db.database import INSUFFICIENT_PRIVILEGE, translate
@@ -284,10 +284,14 @@ class SqlJobStore:
     def audit(self) -> list[Finding]:
         with self._connections.checked_out() as connection:
             found = checks.of_node(connection, self._as_connected)
+        from quartzpy.store.sql import audit  # It is needed by the doctor only.
+
         found += audit.audit(self._session, self._config)
         return sorted(found, key=lambda one: list(Severity).index(one.severity))
 
     def repair(self) -> Repairs:
+        from quartzpy.store.sql import audit
+
         return audit.repair(self._session)
 
     # --- the five steps
