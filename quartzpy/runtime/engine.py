@@ -286,8 +286,9 @@ class Engine:
             self._checkin.wakeup.set()
 
     def _wake_schedulers(self) -> None:
-        self._scheduler.look_again()
-        self._misfires.wakeup.set()
+        # The misfire handler comes after the scheduler thread: at once it would delay the start of a due job, because
+        # both threads need the interpreter, and both of their statements the processors of the database.
+        self._scheduler.look_again(then=self._misfires.wakeup.set)
 
     def _disown(self, fire_ids: Collection[int]) -> None:
         """Stop executions whose rows the store no longer has, because other nodes may run them again."""

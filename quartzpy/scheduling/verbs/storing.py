@@ -137,18 +137,16 @@ class StoringVerbs(Verbs):
         for trigger in triggers:
             typed_data.build(data_type, {**own, **(trigger.data or {})}, f"job {job.key}, trigger {trigger.key}")
 
-    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger], PreparedTrigger]:
-        """Return a function that prepares a trigger with the calendar and the current time that it needs."""
+    def _preparation(self, triggers: Sequence[Trigger]) -> Callable[[Trigger, datetime], PreparedTrigger]:
+        """Return a function that prepares a trigger with the calendar that it needs."""
         store = self._usable_store()
         names = {trigger.calendar for trigger in triggers if trigger.calendar is not None}
         calendars = store.calendars(names) if names else {}
         for name in sorted(names):
             if name not in calendars:
                 raise refusals.calendar_not_stored(name)
-        needs_now = any(trigger.start_time is None for trigger in triggers)
-        now = store.now() if needs_now else self._clock.now()
 
-        def prepare_one(trigger: Trigger) -> PreparedTrigger:
+        def prepare_one(trigger: Trigger, now: datetime) -> PreparedTrigger:
             stored = calendars.get(trigger.calendar) if trigger.calendar else None
             if stored is None:
                 return prepare(trigger, now, None)
