@@ -89,7 +89,7 @@ class FlightReader:
             message = bytes(self._buffer[:length])
             del self._buffer[:length]
             self._note(message)
-            if message[:1] not in (b"P", b"B", b"D", b"E", b"C"):
+            if message[:1] not in (b"P", b"B", b"D", b"E", b"C", b"H"):
                 done.append(self._ended())
         return done
 
