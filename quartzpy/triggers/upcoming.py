@@ -29,6 +29,10 @@ class UpcomingFireTimes:
     instants: tuple[datetime, ...] = ()
     is_complete: bool = False
 
+    def if_few(self) -> UpcomingFireTimes | None:
+        """Return these fire times if they may need to be refilled, else None."""
+        return self if len(self.instants) < REFILL_BELOW else None
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedTrigger:
@@ -120,12 +124,15 @@ def prepare(
 def refill(
     trigger: Trigger,
     next_fire_time: datetime,
-    upcoming: UpcomingFireTimes,
+    upcoming: UpcomingFireTimes | None,
     times_triggered: int,
     calendar: Calendar | None,
 ) -> UpcomingFireTimes | None:
-    """Return the fire times to append to `upcoming`, which follow `next_fire_time`; None while enough are left."""
-    if upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW or trigger.follows_end:
+    """Return the fire times to append to `upcoming`, which follow `next_fire_time`; None while enough are left.
+
+    `upcoming` is None where it is known already that enough are left.
+    """
+    if upcoming is None or upcoming.is_complete or len(upcoming.instants) >= REFILL_BELOW or trigger.follows_end:
         return None
     last = upcoming.instants[-1] if upcoming.instants else next_fire_time
     there = TriggerProgress(last, None, times_triggered + len(upcoming.instants))
