@@ -70,6 +70,7 @@ VALUES: dict[str, Any] = {
     "look_ahead": "1 s",
     "limit": LIMIT,
     "older_than": "7 days",
+    "before": None,
     "trigger_group": "DEFAULT",
     "trigger_name": "t2",
     "ended": list(ENDED),
