@@ -48,6 +48,16 @@ def problem(status: int, detail: str, *, kind: str = "about:blank", **more: Any)
     return JSONResponse(body, status, media_type=PROBLEM_TYPE)
 
 
+def problem_of(refusal: Response) -> Response:
+    """Return the refusal of a request without authentication as problem details; a redirection becomes status 401."""
+    status = refusal.status_code if refusal.status_code >= 400 else 401
+    text = bytes(refusal.body).decode() if refusal.status_code >= 400 else "This request does not say who sends it."
+    response = problem(status, " ".join(text.split()))
+    if (challenge := refusal.headers.get("www-authenticate")) is not None:
+        response.headers["WWW-Authenticate"] = challenge
+    return response
+
+
 def _of_error(status: int) -> Callable[[Request, Exception], Response]:
     def handler(request: Request, error: Exception) -> Response:
         more: dict[str, Any] = {}
