@@ -49,10 +49,11 @@ def test_a_request_of_nobody_is_a_problem(client: TestClient) -> None:
 
 
 def test_a_session_of_a_browser_needs_the_token_against_forgery(client: TestClient) -> None:
-    done = client.post("/ops/login", data={"token": "admins-token"}, follow_redirects=False)
-    assert done.status_code == 303
-    client.get("/ops/jobs")
+    login = "http://testserver/ops/login"
+    client.get(login)
     token = client.cookies["quartzpy_csrf"]
+    done = client.post(login, data={"token": "admins-token", "csrf_token": token}, follow_redirects=False)
+    assert done.status_code == 303
     assert client.get("jobs").status_code == 200
     refused = client.post("actions/pause", json=PAUSE)
     assert (refused.status_code, refused.headers["content-type"]) == (403, "application/problem+json")
