@@ -3,16 +3,23 @@
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, Role
 from quartzpy.operations.audit_log import AuditEntry
+from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster, Difference, NodeState, NodeView
+from quartzpy.operations.counts import Count
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.groups import Groups, GroupView
 from quartzpy.operations.incidents import Incident, Remedy
 from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
+from quartzpy.operations.limits import GroupLimit, JobLimit, Limits, PoolUsage, RateLimitView
 from quartzpy.operations.operations import Operations
 from quartzpy.operations.overview import LateTrigger, MinuteLateness, MinuteThroughput, Overview
 from quartzpy.operations.results import ActionFailure, ActionResult
 from quartzpy.operations.schedule_texts import SchedulePreview
 from quartzpy.operations.schedules import PlannedTime
+from quartzpy.operations.search import SearchResults
 from quartzpy.operations.selection import Selection
+from quartzpy.operations.system import System
+from quartzpy.operations.timeline import Bar, Lane, Lanes, Timeline
 from quartzpy.operations.triggers import TriggerSummary, TriggerView
 
 __all__ = [
@@ -21,14 +28,25 @@ __all__ = [
     "Actions",
     "Actor",
     "AuditEntry",
+    "Bar",
+    "CalendarSummary",
+    "CalendarYear",
     "Cluster",
+    "Count",
     "Difference",
     "ExecutionSummary",
     "ExecutionView",
+    "GroupLimit",
+    "GroupView",
+    "Groups",
     "Incident",
+    "JobLimit",
     "JobSummary",
     "JobView",
+    "Lane",
+    "Lanes",
     "LateTrigger",
+    "Limits",
     "MinuteLateness",
     "MinuteThroughput",
     "MisfireView",
@@ -38,11 +56,16 @@ __all__ = [
     "Overview",
     "PlannedRun",
     "PlannedTime",
+    "PoolUsage",
+    "RateLimitView",
     "Remedy",
     "Role",
     "RunningView",
     "SchedulePreview",
+    "SearchResults",
     "Selection",
+    "System",
+    "Timeline",
     "TriggerSummary",
     "TriggerView",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,10 +11,8 @@ from typing import Any
 
 from quartzpy.operations.source import Source
 from quartzpy.states import NodeMode
+from quartzpy.store import node_facts
 from quartzpy.store.records import NodeRecord, RunningRecord
-
-RELEASE, CLOCK_AHEAD = "release", "clock_ahead"
-"""Facts that nodes publish; see `OperationsStore.node_facts`."""
 
 
 class NodeState(StrEnum):
@@ -111,7 +109,8 @@ def of_records(
     """Return the cluster that these records describe."""
     busy = Counter((row.instance_id, row.state) for row in running)
     views = tuple(_node(node, now, busy, facts.get(node.instance_id, {})) for node in nodes)
-    return Cluster(now, views, _differences(facts))
+    differences = (Difference(subject, values) for subject, values in node_facts.differences(facts).items())
+    return Cluster(now, views, tuple(differences))
 
 
 def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], facts: Mapping[str, Any]) -> NodeView:
@@ -126,13 +125,15 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
         host=node.host,
         pid=node.pid,
         epoch=node.epoch,
-        version=facts.get(RELEASE),
+        version=facts.get(node_facts.RELEASE),
         started_at=node.started_at,
         last_checkin=node.last_checkin,
         checkin_age=max(timedelta(), now - node.last_checkin),
         checkin_interval=node.checkin_interval,
         failure_window=node.failure_window,
-        clock_ahead=None if CLOCK_AHEAD not in facts else timedelta(seconds=float(facts[CLOCK_AHEAD])),
+        clock_ahead=None
+        if node_facts.CLOCK_AHEAD not in facts
+        else timedelta(seconds=float(facts[node_facts.CLOCK_AHEAD])),
         claimed=busy.get((node.instance_id, "ACQUIRED"), 0),
         executing=executing,
         workers=workers,
@@ -142,12 +143,3 @@ def _node(node: NodeRecord, now: datetime, busy: Mapping[tuple[str, str], int], 
         group_limits=dict(can.groups),
         job_types=tuple(sorted(can.job_types)),
     )
-
-
-def _differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Difference, ...]:
-    found: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
-    for node, facts in sorted(of_nodes.items()):
-        for subject, value in facts.items():
-            if subject != CLOCK_AHEAD:
-                found[subject][str(value)] = (*found[subject].get(str(value), ()), node)
-    return tuple(Difference(subject, values) for subject, values in sorted(found.items()) if len(values) > 1)

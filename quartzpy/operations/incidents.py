@@ -1,20 +1,34 @@
-"""Incidents: what is wrong now, why, and the actions that mend it."""
+"""Incidents: what is wrong now or soon will be, why, and the actions that mend it.
+
+Each function judges one cause by values that were just read, and returns an incident for each occurrence, or one for
+all of them if there may be many.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from quartzpy.keys import TriggerKey
-from quartzpy.operations.cluster import Cluster, NodeState
+from quartzpy.keys import JobKey, TriggerKey
+from quartzpy.operations.cluster import Cluster, NodeState, NodeView
+from quartzpy.operations.counts import Count
+from quartzpy.operations.executions import RunningView
+from quartzpy.operations.limits import PoolUsage
+from quartzpy.operations.schedules import short
 from quartzpy.operations.source import last_line
-from quartzpy.operations.triggers import TriggerSummary
+from quartzpy.placement import Placement
+from quartzpy.states import NodeMode
+from quartzpy.store import node_facts
 from quartzpy.store.findings import Severity
+from quartzpy.store.records import TriggerRecord
 
 MOST_OF_A_KIND = 20
 """The largest number of incidents of one kind that are listed one by one."""
+MOST_REMEDIES = 5
+FAILURES_IN_A_ROW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +48,12 @@ class Incident:
     kind: str
     """The kind of incident, for programs; it never changes: "dead-node", "trigger-error", ..."""
     subject: str
-    """The affected object: a key, a node or a job type."""
+    """The affected object: a key, a node, a pool or a job type."""
     what: str
     why: tuple[str, ...] = ()
     since: datetime | None = None
     remedies: tuple[Remedy, ...] = ()
-    trigger: TriggerKey | None = field(default=None)
+    trigger: TriggerKey | None = None
     """The trigger, if the incident is about one."""
 
 
@@ -48,39 +62,24 @@ def by_severity(found: Iterable[Incident]) -> tuple[Incident, ...]:
     return tuple(sorted(found, key=lambda one: list(Severity).index(one.severity)))
 
 
+def schema_behind(message: str) -> Incident:
+    return Incident(
+        Severity.ERROR,
+        "schema",
+        "database",
+        "The tables do not belong to this release, so nothing can be read.",
+        (message,),
+    )
+
+
+# --- nodes
+
+
 def of_nodes(cluster: Cluster) -> list[Incident]:
-    found = []
-    if not cluster.alive:
-        found.append(
-            Incident(
-                Severity.ERROR,
-                "no-node",
-                "cluster",
-                "No node is running, so nothing fires." if not cluster.nodes else "No node is alive.",
-                ("Start one with `quartzpy node --app MODULE:SCHEDULER`.",),
-            )
-        )
-    for node in cluster.nodes:
-        if node.state is NodeState.ALIVE:
-            continue
-        dead = node.state is NodeState.DEAD
-        held = f"It holds {node.executing} executions and {node.claimed} claims."
-        after = (
-            "Another node that has watched it for its whole failure window"
-            f" ({node.failure_window.total_seconds():g} s) recovers them."
-        )
-        found.append(
-            Incident(
-                Severity.ERROR if dead else Severity.WARNING,
-                "dead-node" if dead else "late-node",
-                node.node,
-                f"Node {node.node} is {node.state}: its last check-in was"
-                f" {node.checkin_age.total_seconds():.0f} s ago, and it should check in every"
-                f" {node.checkin_interval.total_seconds():g} s.",
-                (f"It ran on host {node.host} as process {node.pid}.", held, after),
-                node.last_checkin,
-            )
-        )
+    """Return incidents about nodes that do not check in, differ from each other, or have a wrong clock."""
+    found = [] if cluster.alive else [_no_node(cluster)]
+    found += _none_takes(cluster)
+    found += [_silent(node) for node in cluster.nodes if node.state is not NodeState.ALIVE]
     for difference in cluster.differences:
         values = "; ".join(f"{value} on {', '.join(names)}" for value, names in sorted(difference.values.items()))
         found.append(
@@ -92,20 +91,291 @@ def of_nodes(cluster: Cluster) -> list[Incident]:
                 (f"{values}.",),
             )
         )
+    found += [
+        Incident(
+            Severity.WARNING,
+            "clock-skew",
+            node.node,
+            f"The clock of node {node.node} is {node.clock_ahead.total_seconds():+.1f} s off.",
+            ("Fire times follow the store's clock and are not affected, but recorded starts and ends are.",),
+        )
+        for node in cluster.nodes
+        if node.clock_ahead is not None and abs(node.clock_ahead.total_seconds()) > node_facts.MOST_SKEW
+    ]
     return found
 
 
-def in_error(triggers: Sequence[TriggerSummary]) -> list[Incident]:
+def _no_node(cluster: Cluster) -> Incident:
+    what = "No node is alive, so nothing fires." if cluster.nodes else "No node is running, so nothing fires."
+    return Incident(
+        Severity.ERROR, "no-node", "cluster", what, ("Start one with `quartzpy node --app MODULE:SCHEDULER`.",)
+    )
+
+
+def _none_takes(cluster: Cluster) -> list[Incident]:
+    alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
+    if not alive or any(node.mode is NodeMode.RUNNING for node in alive):
+        return []
+    return [
+        Incident(
+            Severity.ERROR,
+            "none-takes",
+            "cluster",
+            "No node takes triggers: operators have put all of them into standby, or drain them.",
+            tuple(f"Node {node.node} is {node.mode}." for node in alive[:MOST_REMEDIES]),
+            max((node.mode_since for node in alive if node.mode_since), default=None),
+            tuple(
+                Remedy("resume_node", {"node": node.node}, f"resume node {node.node}") for node in alive[:MOST_REMEDIES]
+            ),
+        )
+    ]
+
+
+def _silent(node: NodeView) -> Incident:
+    dead = node.state is NodeState.DEAD
+    return Incident(
+        Severity.ERROR if dead else Severity.WARNING,
+        "dead-node" if dead else "late-node",
+        node.node,
+        f"Node {node.node} is {node.state}: it last checked in {short_span(node.checkin_age)} ago, and should do so"
+        f" every {short_span(node.checkin_interval)}.",
+        (
+            f"It ran on host {node.host} as process {node.pid}, with {node.executing} executions and {node.claimed}"
+            " claims.",
+            "Another node that has watched it for its whole failure window"
+            f" ({short_span(node.failure_window)}) recovers them.",
+        ),
+        node.last_checkin,
+    )
+
+
+def short_span(span: timedelta) -> str:
+    return short(timedelta(seconds=round(span.total_seconds(), 1 if span < timedelta(seconds=10) else 0)))
+
+
+# --- pools, limits and pauses
+
+
+def full_pools(
+    pools: Sequence[PoolUsage],
+    running: Sequence[RunningView],
+    placements: Mapping[JobKey, Placement],
+    due: Mapping[JobKey, int],
+    of_due: Mapping[JobKey, Placement],
+) -> list[Incident]:
+    """Return the executors of which every worker of the cluster is busy while triggers of their jobs are due."""
+    by_executor: defaultdict[str, list[PoolUsage]] = defaultdict(list)
+    for pool in pools:
+        by_executor[pool.executor].append(pool)
+    found = []
+    for executor, of_nodes_ in sorted(by_executor.items()):
+        waiting = sum(number for job, number in due.items() if of_due.get(job, Placement()).pool == executor)
+        if not waiting or any(pool.headroom for pool in of_nodes_):
+            continue
+        holders = [row for row in running if placements.get(row.job, Placement()).pool == executor]
+        longest = sorted(holders, key=lambda row: row.elapsed or timedelta(), reverse=True)[:MOST_REMEDIES]
+        workers = sum(pool.workers for pool in of_nodes_)
+        found.append(
+            Incident(
+                Severity.ERROR,
+                "full-pool",
+                executor,
+                f"All {workers} workers of executor {executor!r} are busy, and {waiting} triggers are due.",
+                (
+                    *(f"Node {pool.node} has {pool.workers} workers, all busy." for pool in of_nodes_[:MOST_REMEDIES]),
+                    *map(_runs, longest),
+                ),
+                min((row.fire_time for row in longest if row.fire_time), default=None),
+                tuple(map(_cancel, longest)),
+            )
+        )
+    return found
+
+
+def _runs(row: RunningView) -> str:
+    elapsed = "only claimed" if row.elapsed is None else f"running for {short_span(row.elapsed)}"
+    return f"Execution {row.fire_id} of job {row.job} on node {row.node}: {elapsed}."
+
+
+def _cancel(row: RunningView) -> Remedy:
+    return Remedy("cancel", {"selection": row.fire_id}, f"cancel execution {row.fire_id} of {row.job}")
+
+
+def blocked_jobs(blocked: Sequence[TriggerRecord], running: Sequence[RunningView], now: datetime) -> list[Incident]:
+    """Return the jobs whose triggers are due, and that may not run because they are at their limit."""
+    by_job: defaultdict[JobKey, list[TriggerRecord]] = defaultdict(list)
+    for record in blocked:
+        by_job[record.job_key].append(record)
+    found = []
+    for job, records in list(by_job.items())[:MOST_OF_A_KIND]:
+        holders = [row for row in running if row.job == job]
+        longest = sorted(holders, key=lambda row: row.elapsed or timedelta(), reverse=True)[:MOST_REMEDIES]
+        since = min(at for record in records if (at := record.next_fire_time) is not None)
+        names = ", ".join(str(record.key) for record in records[:MOST_REMEDIES])
+        found.append(
+            Incident(
+                Severity.WARNING,
+                "blocked-job",
+                str(job),
+                f"Job {job} is at its concurrency limit, and its triggers have been due for {short_span(now - since)}.",
+                (f"Waiting: {names}{', ...' * (len(records) > MOST_REMEDIES)}.", *map(_runs, longest)),
+                since,
+                tuple(map(_cancel, longest)),
+                records[0].key,
+            )
+        )
+    return found
+
+
+def paused_overdue(
+    records: Sequence[TriggerRecord], number: Count, now: datetime, *, all_paused: bool
+) -> list[Incident]:
+    """Return an incident if triggers that are paused have missed fires."""
+    if not records:
+        return []
+    first = min(records, key=lambda record: record.next_fire_time or now)
+    keys = [record.key for record in records]
+    what = "Everything is paused" if all_paused else f"{number} triggers are paused"
+    return [
+        Incident(
+            Severity.WARNING,
+            "paused-overdue",
+            str(first.key) if len(records) == 1 else f"{number} triggers",
+            f"{what}, and fires have been missed since {first.next_fire_time:%Y-%m-%d %H:%M:%S} UTC.",
+            tuple(map(_paused, records[:MOST_REMEDIES])),
+            first.next_fire_time,
+            (
+                Remedy(
+                    "resume",
+                    {"selection": keys, "missed": "misfire"},
+                    f"resume {'it' if len(keys) == 1 else f'these {len(keys)}'}",
+                ),
+                Remedy("resume", {"selection": keys, "missed": "skip"}, "resume, and skip the missed fires"),
+            ),
+            first.key,
+        )
+    ]
+
+
+def _paused(record: TriggerRecord) -> str:
+    by = f" by {record.paused_by}" if record.paused_by else ""
+    since = f" since {record.paused_at:%Y-%m-%d %H:%M:%S} UTC" if record.paused_at else ""
+    reason = f": {record.pause_reason}" if record.pause_reason else ""
+    return f"Trigger {record.key} is paused{since}{by}{reason}."
+
+
+# --- triggers and jobs
+
+
+def in_error(records: Sequence[TriggerRecord]) -> list[Incident]:
     return [
         Incident(
             Severity.ERROR,
             "trigger-error",
-            str(trigger.key),
-            f"Trigger {trigger.key} is in ERROR and does not fire.",
-            (last_line(trigger.error) or "No reason was recorded.",),
-            trigger.previous_fire_time,
-            (Remedy("reset", {"trigger": trigger.key}, "reset trigger"),),
-            trigger.key,
+            str(record.key),
+            f"Trigger {record.key} is in ERROR and does not fire.",
+            (last_line(record.error) or "No reason was recorded.",),
+            record.previous_fire_time,
+            (Remedy("reset", {"selection": record.key}, "reset trigger"),),
+            record.key,
         )
-        for trigger in triggers
+        for record in records
     ]
+
+
+def unknown_types(due: Mapping[str, Sequence[TriggerKey]], cluster: Cluster) -> list[Incident]:
+    """Return the job types of which triggers are due, and that no running node knows."""
+    alive = [node for node in cluster.nodes if node.state is not NodeState.DEAD]
+    if not alive:
+        return []
+    known = {name for node in alive for name in node.job_types}
+    return [
+        Incident(
+            Severity.ERROR,
+            "unknown-type",
+            job_type,
+            f"No running node knows the job type {job_type!r}, and triggers of it are due.",
+            (
+                "Import its module on a node, or start a node that does.",
+                f"Waiting: {', '.join(map(str, keys[:MOST_REMEDIES]))}{', ...' * (len(keys) > MOST_REMEDIES)}.",
+            ),
+            trigger=keys[0],
+        )
+        for job_type, keys in sorted(due.items())
+        if job_type not in known
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """A trigger whose last executions have failed."""
+
+    trigger: TriggerKey
+    job: JobKey
+    number: int
+    is_exact: bool
+    """False if more executions before these may have failed."""
+    last_fire_id: int | None
+    last_error: str | None
+    since: datetime
+
+
+def failing(rows: Sequence[FailureRow]) -> list[Incident]:
+    return [
+        Incident(
+            Severity.WARNING,
+            "failures-in-a-row",
+            str(row.trigger),
+            f"The last {row.number}{'' if row.is_exact else ' or more'} executions by trigger {row.trigger} failed.",
+            (row.last_error or "No error was recorded.",),
+            row.since,
+            (
+                Remedy("run_again", {"selection": row.last_fire_id}, "run the last one again"),
+                Remedy("pause", {"selection": row.trigger}, "pause trigger"),
+            ),
+            row.trigger,
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """A change of the clocks of time zones, and the fires around it."""
+
+    at: datetime
+    zones: Sequence[str]
+    """The zones with triggers that fire around it."""
+    shift: timedelta
+    """How far the clock is moved forward; negative if it is moved back."""
+    triggers: Sequence[TriggerKey]
+    has_more: bool
+
+
+def clock_changes(changes: Sequence[ClockChange]) -> list[Incident]:
+    found = []
+    for change in changes:
+        moved = "forward" if change.shift > timedelta() else "back"
+        effect = "times that are skipped" if change.shift > timedelta() else "times that occur twice"
+        names = ", ".join(map(str, change.triggers[:MOST_REMEDIES]))
+        found.append(
+            Incident(
+                Severity.WARNING,
+                "clock-change",
+                ", ".join(change.zones[:MOST_REMEDIES]),
+                f"The clocks of {', '.join(change.zones[:MOST_REMEDIES])} move {moved} by {short(abs(change.shift))} at"
+                f" {change.at:%Y-%m-%d %H:%M} UTC, and {len(change.triggers)}{'+' * change.has_more} triggers fire"
+                f" within an hour of it.",
+                (
+                    f"They are {names}{', ...' * (len(change.triggers) > MOST_REMEDIES or change.has_more)}.",
+                    f"Each trigger's rule for daylight saving decides about {effect}; its page shows the fire times.",
+                ),
+                change.at,
+                tuple(
+                    Remedy("skip_next", {"selection": key}, f"skip the next fire of {key}")
+                    for key in change.triggers[:MOST_REMEDIES]
+                ),
+                change.triggers[0],
+            )
+        )
+    return found

@@ -9,16 +9,35 @@ from typing import Any
 from quartzpy.errors import InvalidValueError
 from quartzpy.instants import as_instant
 from quartzpy.keys import JobKey, TriggerKey, checked_key
-from quartzpy.operations import audit_log, cluster, executions, jobs, overview, triggers
+from quartzpy.operations import (
+    audit_log,
+    calendars,
+    cluster,
+    executions,
+    groups,
+    jobs,
+    limits,
+    overview,
+    search,
+    system,
+    timeline,
+    triggers,
+)
 from quartzpy.operations.actions import Actions
 from quartzpy.operations.actor import Actor, local_user
 from quartzpy.operations.audit_log import AuditEntry
+from quartzpy.operations.calendars import CalendarSummary, CalendarYear
 from quartzpy.operations.cluster import Cluster
 from quartzpy.operations.executions import ExecutionSummary, ExecutionView, MisfireView, RunningView
+from quartzpy.operations.groups import Groups
 from quartzpy.operations.jobs import JobSummary, JobView, PlannedRun
+from quartzpy.operations.limits import Limits
 from quartzpy.operations.overview import Overview
 from quartzpy.operations.redaction import SECRETS, Redaction
+from quartzpy.operations.search import SearchResults
 from quartzpy.operations.source import Source, page_of
+from quartzpy.operations.system import System
+from quartzpy.operations.timeline import Lanes, Timeline
 from quartzpy.operations.triggers import NEXT_TIMES, TriggerSummary, TriggerView
 from quartzpy.scheduling.paging import DEFAULT_LIMIT, Page
 from quartzpy.scheduling.scheduler import BaseScheduler
@@ -30,6 +49,7 @@ from quartzpy.scheduling.verbs.queries import (
     checked_text,
 )
 from quartzpy.states import ActionState
+from quartzpy.store.protocol import LockRecord
 from quartzpy.store.queries import ActionQuery
 
 MOST_UPCOMING = 1000
@@ -183,6 +203,65 @@ class Operations:
     def cluster(self) -> Cluster:
         """Return the nodes, judged by the predicate by which they recover each other, and how they differ."""
         return cluster.cluster(self._source)
+
+    def timeline(
+        self, start: datetime | None = None, end: datetime | None = None, *, lanes: str = Lanes.NODE
+    ) -> Timeline:
+        """Return what ran, what runs and what is planned between two instants.
+
+        Args:
+            start: the beginning; by default one hour ago.
+            end: the end; by default two hours after the beginning.
+            lanes: "node" or "job".
+
+        Raises:
+            InvalidValueError: an instant has no time zone, the end is not within 7 days after the start, or `lanes` is
+                neither.
+        """
+        since = checked_instant(start, "start") or self.now() - overview.HORIZON
+        until = checked_instant(end, "end") or since + 2 * overview.HORIZON
+        return timeline.timeline(self._source, since, until, lanes)
+
+    def calendars(self) -> tuple[CalendarSummary, ...]:
+        """Return the stored calendars, sorted by name; at most the first 500."""
+        return calendars.calendars(self._source)
+
+    def calendar(self, name: str, year: int | None = None) -> CalendarYear:
+        """Return one calendar with the days of a year that it excludes; by default of this year.
+
+        Raises:
+            CalendarNotFoundError: the calendar is not stored.
+            InvalidValueError: the year is not from 1970 to 9998.
+        """
+        return calendars.year(self._source, name, self.now().year if year is None else year)
+
+    def groups(self) -> Groups:
+        """Return the groups of triggers and jobs with their pauses, at most the first 200 of each kind."""
+        return groups.groups(self._source)
+
+    def limits(self) -> Limits:
+        """Return the limits that are in use, with their headroom, and the capacity of the nodes."""
+        return limits.limits(self._source)
+
+    def locks(self) -> tuple[LockRecord, ...]:
+        """Return the locks on the tables that conflict with others, and who waits for them."""
+        return tuple(self._source.store.locks(system.MOST_LOCKS))
+
+    def system(self, *, examine: bool = False) -> System:
+        """Return the store with its tables and locks.
+
+        With `examine` it also has the findings of `quartzpy doctor`, which reads whole tables: with a million triggers
+        it takes seconds.
+        """
+        return system.system(self._source, examine=examine)
+
+    def search(self, text: str, *, limit: int = 20) -> SearchResults:
+        """Return the jobs, triggers, nodes and calendars whose names contain a text, and the execution with that id.
+
+        Raises:
+            InvalidValueError: the text is empty or cannot be stored, or the limit is not from 1 to 100.
+        """
+        return search.search(self._source, text, limit)
 
     def audit_log(
         self,

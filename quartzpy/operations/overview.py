@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
+from quartzpy.errors import SchemaError
 from quartzpy.keys import JobKey, TriggerKey
 from quartzpy.operations import cluster as clusters
 from quartzpy.operations import incidents as causes
-from quartzpy.operations.cluster import NodeView
+from quartzpy.operations.clock_changes import upcoming_changes
+from quartzpy.operations.cluster import NodeState, NodeView
+from quartzpy.operations.counts import MOST_COUNTED, Count, counted
 from quartzpy.operations.executions import ExecutionSummary, RunningView, running_view
 from quartzpy.operations.executions import summary as execution_summary
+from quartzpy.operations.failures import in_a_row
 from quartzpy.operations.incidents import Incident
 from quartzpy.operations.jobs import PlannedRun, runs_of
-from quartzpy.operations.source import Source
+from quartzpy.operations.limits import placements_of, pools
+from quartzpy.operations.source import Source, attempt
 from quartzpy.operations.triggers import OVERDUE
-from quartzpy.operations.triggers import summary as trigger_summary
-from quartzpy.operations.triggers import why as why_of
+from quartzpy.scheduling.verbs.reasons import Reasons
 from quartzpy.states import ExecutionState, TriggerState
-from quartzpy.store.protocol import JobStore
+from quartzpy.store.protocol import CheckIn, JobStore, Minutes, Tallies
 from quartzpy.store.queries import ExecutionQuery, TriggerQuery
+from quartzpy.store.records import ExecutionRecord, RunningRecord
 
 HORIZON = timedelta(hours=1)
 MOST_RUNNING = 50
 MOST_LATE = 20
 MOST_EXPLAINED = 5
-"""The number of late triggers that are explained one by one; an explanation takes several queries."""
+"""The number of late triggers that are explained one by one, because an explanation takes several queries."""
 MOST_FAILED = 10
 MOST_PLANNED = 50
+MOST_COUNTED_EXECUTIONS = 20_000
+"""The number of executions from which throughput and lateness are computed."""
+MOST_FAILURES = 200
+MOST_DUE = 200
+_MINUTE = timedelta(minutes=1)
+DUE = timedelta(seconds=2)
+"""The delay from which a trigger counts as due while all workers are busy."""
 _WAITING = frozenset({ExecutionState.SCHEDULED})
 
 
@@ -81,50 +94,170 @@ class Overview:
     throughput: tuple[MinuteThroughput, ...]
     """The last hour, minute by minute."""
     lateness: tuple[MinuteLateness, ...]
+    """The last hour, minute by minute."""
+    series_since: datetime
+    """The instant from which `throughput` and `lateness` are complete. It is later than an hour ago if there were more
+    than 20,000 executions since."""
     nodes: tuple[NodeView, ...]
-    counts: Mapping[str, int]
+    counts: Mapping[str, Count]
+    """The numbers of jobs, of triggers by state, and of claims and executions ("jobs", "WAITING", "claimed",
+    "running"), each counted up to 10,000."""
 
 
 def overview(source: Source) -> Overview:
-    store = source.store
-    answer = store.list_nodes()
-    running = store.list_running()
-    cluster = clusters.of_records(answer.now, answer.nodes, running, store.node_facts())
+    try:
+        store = source.store
+    except SchemaError as error:
+        return _unreadable(str(error))
+    seen = _Seen(source, store)
+    now = seen.now
     failed = store.find_executions(ExecutionQuery(states=frozenset({ExecutionState.FAILED})), MOST_FAILED)
-    errors = store.find_triggers(TriggerQuery(states=frozenset({TriggerState.ERROR})), causes.MOST_OF_A_KIND)
-    found = [
-        *causes.of_nodes(cluster),
-        *causes.in_error([trigger_summary(record, answer.now) for record in errors]),
-    ]
-    counts = store.counts()
+    minutes = store.minutes(_first_minute(now), most=MOST_COUNTED_EXECUTIONS)
     return Overview(
-        now=answer.now,
-        incidents=causes.by_severity(found),
-        running=tuple(running_view(row, answer.now) for row in running[:MOST_RUNNING]),
-        late=late(source, answer.now),
+        now=now,
+        incidents=seen.incidents(),
+        running=seen.running[:MOST_RUNNING],
+        late=seen.late(),
         failed=tuple(map(execution_summary, failed)),
-        agenda=tuple(agenda(store, answer.now, answer.now + HORIZON, MOST_PLANNED)),
-        throughput=(),
-        lateness=(),
-        nodes=cluster.nodes,
-        counts={"jobs": counts["jobs"], "running": counts["running"], **counts["triggers"]},
+        agenda=tuple(agenda(store, now, now + HORIZON, MOST_PLANNED)),
+        throughput=tuple(_throughput(minutes, now)),
+        lateness=tuple(_lateness(minutes, now)),
+        series_since=minutes.complete_since,
+        nodes=seen.cluster.nodes,
+        counts=_counts(seen.tallies),
     )
 
 
-def late(source: Source, now: datetime) -> tuple[LateTrigger, ...]:
-    """Return the triggers that are due and that no node has claimed, the latest first."""
-    due = source.store.find_executions(ExecutionQuery(states=_WAITING, until=now - OVERDUE), MOST_LATE)
-    return tuple(
-        LateTrigger(
-            record.trigger_key,
-            record.job_key,
-            record.job_type,
-            record.scheduled_fire_time,
-            now - record.scheduled_fire_time,
-            tuple(why_of(source, record.trigger_key)) if number < MOST_EXPLAINED else (),
+def _unreadable(message: str) -> Overview:
+    # Without tables there is no other clock than that of this machine.
+    now = datetime.now(UTC)  # noqa: TID251
+    return Overview(now, (causes.schema_behind(message),), (), (), (), (), (), (), now, (), {})
+
+
+class _Seen:
+    """What several parts of the overview share, read once."""
+
+    def __init__(self, source: Source, store: JobStore) -> None:
+        self._source = source
+        self._store = store
+        self._nodes: CheckIn = store.list_nodes()
+        self._running: list[RunningRecord] = store.list_running()
+        self.now = self._nodes.now
+        self.cluster = clusters.of_records(self.now, self._nodes.nodes, self._running, store.node_facts())
+        self.running = tuple(running_view(row, self.now) for row in self._running)
+        self.tallies = store.tallies(MOST_COUNTED)
+        self._due = self._find_due()
+
+    def _find_due(self) -> list[ExecutionRecord]:
+        """Return the triggers that could fire, except those that a rate limit holds back."""
+        found = self._store.find_executions(ExecutionQuery(states=_WAITING, until=self.now - DUE), MOST_DUE)
+        if not found:
+            return found
+        records = self._store.triggers({record.trigger_key for record in found})
+        held = {key for key, one in records.items() if one.rate_limited_until and one.rate_limited_until > self.now}
+        return [record for record in found if record.trigger_key not in held]
+
+    def late(self) -> tuple[LateTrigger, ...]:
+        """Return the triggers that are due and that no node has claimed, those that wait longest first."""
+        late = [record for record in self._due if record.scheduled_fire_time < self.now - OVERDUE][:MOST_LATE]
+        reasons = Reasons(self._store, self._source.config.misfire_threshold) if late else None
+        found = []
+        for number, record in enumerate(late):
+            why: Sequence[str] | None = ()
+            if reasons is not None and number < MOST_EXPLAINED:
+                why, problem = attempt(lambda record=record: reasons.of_trigger(record.trigger_key))  # type: ignore[misc]
+                why = why or [problem or ""]
+            found.append(_late(record, self.now, tuple(why or ())))
+        return tuple(found)
+
+    def incidents(self) -> tuple[Incident, ...]:
+        store, now = self._store, self.now
+        due_of_job = Counter(record.job_key for record in self._due)
+        due_of_type: defaultdict[str, list[TriggerKey]] = defaultdict(list)
+        for record in self._due:
+            if record.scheduled_fire_time < now - OVERDUE:
+                due_of_type[record.job_type].append(record.trigger_key)
+        found = [
+            *causes.of_nodes(self.cluster),
+            *causes.unknown_types(due_of_type, self.cluster),
+            *self._full_pools(due_of_job),
+            *self._stopped(),
+        ]
+        failures = store.find_executions(
+            ExecutionQuery(states=frozenset({ExecutionState.FAILED}), exhausted=True), MOST_FAILURES
         )
-        for number, record in enumerate(due)
-    )
+        found += causes.failing(in_a_row(store, failures, now))
+        found += causes.clock_changes(upcoming_changes(store, now))
+        return causes.by_severity(found)
+
+    def _full_pools(self, due: Mapping[JobKey, int]) -> list[Incident]:
+        if not due or not self._running:
+            return []
+        alive = {node.node for node in self.cluster.nodes if node.state is not NodeState.DEAD}
+        nodes = [record for record in self._nodes.nodes if record.instance_id in alive]
+        placements = placements_of(self._store, self._running)
+        jobs, _ = attempt(lambda: self._store.jobs(list(due)))
+        of_due = {key: job.placement for key, job in (jobs or {}).items()}
+        return causes.full_pools(pools(nodes, self._running, placements), self.running, placements, due, of_due)
+
+    def _stopped(self) -> list[Incident]:
+        """Return incidents about triggers that are in ERROR, blocked or paused."""
+        store, now, numbers = self._store, self.now, self.tallies.triggers
+        found = []
+        if numbers.get(TriggerState.ERROR):
+            query = TriggerQuery(states=frozenset({TriggerState.ERROR}))
+            found += causes.in_error(store.find_triggers(query, causes.MOST_OF_A_KIND))
+        if numbers.get(TriggerState.BLOCKED):
+            query = TriggerQuery(states=frozenset({TriggerState.BLOCKED}), until=now - OVERDUE)
+            found += causes.blocked_jobs(store.find_triggers(query, MOST_DUE), self.running, now)
+        if self.tallies.overdue_paused:
+            query = TriggerQuery(states=frozenset({TriggerState.PAUSED}), until=now)
+            found += causes.paused_overdue(
+                store.find_triggers(query, causes.MOST_OF_A_KIND),
+                counted(self.tallies.overdue_paused),
+                now,
+                all_paused=store.all_paused(),
+            )
+        return found
+
+
+def _late(record: ExecutionRecord, now: datetime, why: tuple[str, ...]) -> LateTrigger:
+    due_at = record.scheduled_fire_time
+    return LateTrigger(record.trigger_key, record.job_key, record.job_type, due_at, now - due_at, why)
+
+
+def _counts(tallies: Tallies) -> dict[str, Count]:
+    triggers = {str(state): counted(number) for state, number in tallies.triggers.items()}
+    return {
+        "jobs": counted(tallies.jobs),
+        "claimed": counted(tallies.claimed),
+        "running": counted(tallies.executing),
+        **triggers,
+    }
+
+
+def _first_minute(now: datetime) -> datetime:
+    return now.replace(second=0, microsecond=0) - HORIZON + _MINUTE
+
+
+def _every_minute(now: datetime) -> list[datetime]:
+    return [_first_minute(now) + number * _MINUTE for number in range(HORIZON // _MINUTE)]
+
+
+def _throughput(minutes: Minutes, now: datetime) -> list[MinuteThroughput]:
+    """Return all minutes of the last hour, those without executions included, so that a plot has no gaps."""
+    known = {one.at: one.outcomes for one in minutes.minutes}
+    return [
+        MinuteThroughput(at, {str(name): number for name, number in known.get(at, {}).items()}, sum(known[at].values()))
+        if at in known
+        else MinuteThroughput(at, {}, 0)
+        for at in _every_minute(now)
+    ]
+
+
+def _lateness(minutes: Minutes, now: datetime) -> list[MinuteLateness]:
+    known = {one.at: (one.lateness_p50, one.lateness_p99) for one in minutes.minutes}
+    return [MinuteLateness(at, *known.get(at, (None, None))) for at in _every_minute(now)]
 
 
 def agenda(store: JobStore, now: datetime, until: datetime, limit: int) -> list[PlannedRun]:

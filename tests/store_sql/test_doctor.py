@@ -15,6 +15,7 @@ from quartzpy.cli.main import cli
 from quartzpy.events.events import Event, NodesDiffer
 from quartzpy.operations.doctor import examine
 from quartzpy.placement import Capabilities
+from quartzpy.store import node_facts
 from quartzpy.store.findings import Severity
 from quartzpy.store.protocol import Repairs
 from quartzpy.store.sql import migrations
@@ -156,13 +157,13 @@ def test_nodes_that_differ_are_reported_once(stored: SqlJobStore, connect: Conne
     stored.publish(first, Capabilities())
     assert told == []
     assert checks_of(stored) == {}
-    other = {facts.TZDATA: "1999z", facts.CLOCK_AHEAD: -3600.0}
+    other = {node_facts.TZDATA: "1999z", node_facts.CLOCK_AHEAD: -3600.0}
     connect().execute(
         "UPDATE qrtz_scheduler_state SET facts = facts || %s::jsonb WHERE instance_id = 'a'", [json.dumps(other)]
     )
     for _ in range(2):
         stored.publish(second, Capabilities())
-    assert told == [NodesDiffer(facts.TZDATA, {"1999z": ("a",), facts.tzdata_version(): ("b",)})]
+    assert told == [NodesDiffer(node_facts.TZDATA, {"1999z": ("a",), facts.tzdata_version(): ("b",)})]
     assert checks_of(stored) == {"tzdata": Severity.WARNING, "clock-skew": Severity.WARNING}
 
 

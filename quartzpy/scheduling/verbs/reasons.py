@@ -10,7 +10,7 @@ from quartzpy.errors import TriggerNotFoundError
 from quartzpy.keys import TriggerKey
 from quartzpy.scheduling.explain import Situation, explain, explain_ended
 from quartzpy.store.protocol import JobStore
-from quartzpy.store.queries import ExecutionQuery, MisfireQuery
+from quartzpy.store.queries import MisfireQuery
 from quartzpy.store.records import RunningRecord
 
 
@@ -20,33 +20,53 @@ def of_trigger(store: JobStore, key: TriggerKey, misfire_threshold: timedelta) -
     Raises:
         TriggerNotFoundError: neither the store nor its history knows the trigger.
     """
-    record = store.trigger(key)
-    last = store.find_executions(ExecutionQuery(trigger_key=key), 1)
-    misfires = store.find_misfires(MisfireQuery(trigger_key=key), 1)
-    if record is None:
-        if not last and not misfires:
-            raise TriggerNotFoundError(f"trigger {key} is not stored, and the history has no execution of it")
-        return explain_ended(key, store.now(), last, misfires)
-    job_key = record.job_key
-    nodes = store.list_nodes()
-    running = store.list_running()
-    situation = Situation(
-        now=nodes.now,
-        trigger=record,
-        job=store.job(job_key),
-        running=[row for row in running if row.job_key == job_key],
-        nodes=nodes.nodes,
-        all_paused=store.all_paused(),
-        trigger_group_paused=key.group in store.paused_trigger_groups(),
-        job_group_paused=job_key.group in store.paused_job_groups(),
-        manual_mode=store.is_manual(),
-        job_mode=store.job_mode(job_key),
-        misfire_threshold=misfire_threshold,
-        last=last,
-        misfires=misfires,
-        busy=_busy(store, running),
-    )
-    return explain(situation)
+    return Reasons(store, misfire_threshold).of_trigger(key)
+
+
+class Reasons:
+    """Explains triggers of one moment: what concerns all of them is read once."""
+
+    def __init__(self, store: JobStore, misfire_threshold: timedelta) -> None:
+        self._store = store
+        self._threshold = misfire_threshold
+        self._nodes = store.list_nodes()
+        self._running = store.list_running()
+        self._pauses = store.pauses()
+        self._manual = store.is_manual()
+        self._busy = _busy(store, self._running)
+
+    def of_trigger(self, key: TriggerKey) -> list[str]:
+        """Explain one trigger; see `Scheduler.why`.
+
+        Raises:
+            TriggerNotFoundError: neither the store nor its history knows the trigger.
+        """
+        store = self._store
+        record = store.trigger(key)
+        last = store.last_executions([key], 1).get(key, [])
+        misfires = store.find_misfires(MisfireQuery(trigger_key=key), 1)
+        if record is None:
+            if not last and not misfires:
+                raise TriggerNotFoundError(f"trigger {key} is not stored, and the history has no execution of it")
+            return explain_ended(key, self._nodes.now, last, misfires)
+        job_key = record.job_key
+        situation = Situation(
+            now=self._nodes.now,
+            trigger=record,
+            job=store.job(job_key),
+            running=[row for row in self._running if row.job_key == job_key],
+            nodes=self._nodes.nodes,
+            all_paused=self._pauses.everything,
+            trigger_group_paused=key.group in self._pauses.trigger_groups,
+            job_group_paused=job_key.group in self._pauses.job_groups,
+            manual_mode=self._manual,
+            job_mode=store.job_mode(job_key),
+            misfire_threshold=self._threshold,
+            last=last,
+            misfires=misfires,
+            busy=self._busy,
+        )
+        return explain(situation)
 
 
 def _busy(store: JobStore, running: Sequence[RunningRecord]) -> Counter[tuple[str, str]]:

@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateIndex
 
 from quartzpy.config.config import SchedulerConfig
 from quartzpy.placement import Capabilities, placement_from_text
+from quartzpy.store import node_facts
 from quartzpy.store.findings import MOST_ROWS, Finding, Severity
 from quartzpy.store.protocol import Repairs
 from quartzpy.store.sql.db.flight import Result
@@ -31,7 +32,6 @@ from quartzpy.store.sql.steps.settling import RULE_OF_JOB
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 LONG_TRANSACTION = timedelta(minutes=10)
 HELD_LONG = timedelta(seconds=5)
-MOST_SKEW = 1.0
 DEAD_ROWS = 10_000
 
 UNKNOWN_EPOCHS = """
@@ -323,19 +323,19 @@ def _nodes(session: SqlSession, config: SchedulerConfig) -> list[Finding]:
         found.append(
             Finding(Severity.INFO, "no-nodes", "no node is running", "start one: quartzpy node --app module:name")
         )
-    for subject, values in facts.differences(of_nodes).items():
-        check = "tzdata" if subject == facts.TZDATA else "nodes-differ"
+    for subject, values in node_facts.differences(of_nodes).items():
+        check = "tzdata" if subject == node_facts.TZDATA else "nodes-differ"
         advice = (
             "fire times may differ: bring all nodes to one version"
             if check == "tzdata"
             else "use the same value everywhere"
         )
-        what = f"nodes differ in {subject}: {facts.described(values)}"
+        what = f"nodes differ in {subject}: {node_facts.described(values)}"
         found.append(Finding(Severity.WARNING, check, what, advice))
     skewed = [
         f"{name}: {ahead:+.1f} s"
         for name, one in of_nodes.items()
-        if abs(ahead := float(one.get(facts.CLOCK_AHEAD, 0))) > MOST_SKEW
+        if abs(ahead := float(one.get(node_facts.CLOCK_AHEAD, 0))) > node_facts.MOST_SKEW
     ]
     if skewed:
         what = f"the clocks of {len(skewed)} nodes differ from the database's"

@@ -4,7 +4,8 @@ The text of a query contains only the conditions that are needed, so each text h
 page starts after a position (keyset pagination), never at an offset, and walks an index from there:
 
 - jobs and triggers: the primary keys, by group and name. The triggers of one job, or of one calendar, are read through
-  their own index and sorted; those that are paused or in ERROR have an index by key.
+  their own index and sorted, and so are those that are claimed, blocked or ended; those that are paused or in ERROR
+  have an index by key.
 - executions: the history from its end. The history of a trigger is read through its own index and sorted; exhausted
   executions have an index by their end. There is no index by job, because it would slow down each completion.
 - misfires and actions: the primary key from its end, or the index of the trigger or the subject.
@@ -65,10 +66,14 @@ SELECT s.trigger_count, s.next_fire_time, s.previous_fire_time, j.mode, {JOB_COL
 """
 # OFFSET 0 prevents the planner from walking another index that has the order of the query.
 _TRIGGERS_OF_KEY = "(SELECT * FROM $triggers WHERE sched_name = %(sched)s {of} OFFSET 0)"
+# They have an index by their job, and are few.
+_HELD_TRIGGERS = """
+(SELECT * FROM $triggers WHERE sched_name || '' = %(sched)s AND trigger_state IN ({states}) OFFSET 0)"""
 _TRIGGERS = f"""
 {TRIGGER.format(source="{source}")} WHERE {{scheduler}} = %(sched)s {{conditions}} ORDER BY {{order}} {_LIMIT}
 """
 _STOPPED = frozenset({TriggerState.ERROR, TriggerState.PAUSED, TriggerState.PAUSED_BLOCKED})
+_HELD = frozenset({TriggerState.ACQUIRED, TriggerState.BLOCKED, TriggerState.PAUSED_BLOCKED, TriggerState.COMPLETE})
 _BY_KEY = "t.trigger_group, t.trigger_name"
 _NEXT = "coalesce(t.next_fire_time, 'infinity')"
 _BY_NEXT_FIRE_TIME = f"{_NEXT}, -t.priority, t.trigger_group, t.trigger_name"
@@ -217,6 +222,8 @@ def triggers_text(query: TriggerQuery, after: Position | None) -> str:
         source = _TRIGGERS_OF_KEY.format(of="AND job_group = %(job_group)s AND job_name = %(job_name)s")
     elif query.calendar is not None:
         source = _TRIGGERS_OF_KEY.format(of="AND calendar_name = %(calendar)s")
+    elif query.states is not None and query.states <= _HELD and not query.states <= _STOPPED:
+        source = _HELD_TRIGGERS.format(states=_literals(query.states))
     by_key = query.order is TriggerOrder.KEY
     conditions = [
         _group(query.group, "t.trigger_group"),

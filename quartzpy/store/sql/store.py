@@ -24,6 +24,7 @@ from quartzpy.keys import MAIN, JobKey, TriggerKey
 from quartzpy.matchers import GroupMatcher
 from quartzpy.placement import Capabilities
 from quartzpy.states import ActionState, JobMode, Missed, NodeMode, PublicState
+from quartzpy.store import node_facts
 from quartzpy.store.findings import Finding, Severity
 from quartzpy.store.protocol import (
     MAX_NODE_DEATHS,
@@ -264,11 +265,11 @@ class SqlJobStore(SqlOperationsStore):
     def publish(self, node: Node, capabilities: Capabilities) -> None:
         checkin.publish(self._session, node, capabilities)
         of_nodes = facts.publish(self._session, node, facts.of_this_process(self._config))
-        for subject, values in facts.differences(of_nodes).items():
+        for subject, values in node_facts.differences(of_nodes).items():
             if (subject, *values) not in self._differences:
                 self._differences.add((subject, *values))
                 logger.warning(
-                    "nodes of scheduler %s differ in %s: %s", self._config.name, subject, facts.described(values)
+                    "nodes of scheduler %s differ in %s: %s", self._config.name, subject, node_facts.described(values)
                 )
                 self._emit(NodesDiffer(subject, values))
 

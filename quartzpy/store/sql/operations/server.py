@@ -31,9 +31,9 @@ SELECT coalesce(o.relname::text, (SELECT string_agg(DISTINCT t.relname::text, ',
   FROM held h
   JOIN pg_catalog.pg_stat_activity a ON a.pid = h.pid AND a.datname = current_database()
   LEFT JOIN ours o ON o.oid = h.relation
- WHERE (o.oid IS NOT NULL AND (NOT h.granted
-            OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')))
-    OR (h.relation IS NULL AND NOT h.granted
+ WHERE (o.oid IS NOT NULL AND h.locktype = 'relation'
+        AND (NOT h.granted OR h.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')))
+    OR (h.locktype <> 'relation' AND NOT h.granted
         AND EXISTS (SELECT FROM held l JOIN ours t ON t.oid = l.relation WHERE l.pid = h.pid))
  ORDER BY h.granted, a.xact_start, h.pid LIMIT %(limit)s::int
 """

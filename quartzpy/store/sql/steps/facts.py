@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from quartzpy.config.config import SchedulerConfig
+from quartzpy.store.node_facts import CLOCK_AHEAD, RELEASE, TZDATA
 from quartzpy.store.protocol import Node
 from quartzpy.store.sql.db.session import SqlSession
 
-TZDATA, RELEASE, CLOCK_AHEAD = "time zone data", "release", "clock_ahead"
 ALIKE = (
     "checkin_interval",
     "failure_window",
@@ -80,18 +80,3 @@ def read(session: SqlSession) -> dict[str, dict[str, Any]]:
 
 def _decoded(rows: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, text in rows}
-
-
-def differences(of_nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return, for each subject on which nodes differ, its values with the nodes that have them."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for node, facts in of_nodes.items():
-        for subject, value in facts.items():
-            if subject != CLOCK_AHEAD:
-                values = found.setdefault(subject, {})
-                values[str(value)] = (*values.get(str(value), ()), node)
-    return {subject: values for subject, values in sorted(found.items()) if len(values) > 1}
-
-
-def described(values: Mapping[str, tuple[str, ...]]) -> str:
-    return ", ".join(f"{value} on {' '.join(nodes[:5])}" for value, nodes in sorted(values.items()))

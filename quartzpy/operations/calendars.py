@@ -1,0 +1,111 @@
+"""Calendars: the days of a year that they exclude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from quartzpy.calendars.base import BaseCalendar, WholeDayCalendar
+from quartzpy.calendars.calendar import Calendar
+from quartzpy.errors import CalendarNotFoundError, InvalidValueError
+from quartzpy.instants import zone
+from quartzpy.keys import TriggerKey, check_name
+from quartzpy.operations.source import Source, attempt
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.queries import TriggerQuery
+from quartzpy.texts import did_you_mean
+
+MOST_CALENDARS = 500
+MOST_TRIGGERS = 50
+_DAY = timedelta(days=1)
+_PROBES = [*(time(hour) for hour in range(24)), time(23, 59, 59)]
+"""The times of day at which a day is examined that is not excluded as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSummary:
+    """A calendar, as a row of a list."""
+
+    name: str
+    kind: str | None
+    zone: str | None
+    description: str | None
+    revision: int | None
+    """Increases with each change of the calendar."""
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarYear:
+    """One calendar with the days of one year that it excludes."""
+
+    calendar: CalendarSummary
+    year: int
+    excluded: tuple[date, ...]
+    """The days on which no trigger may fire at any time, by the calendar's time zone."""
+    partly_excluded: tuple[date, ...]
+    """The days of which some times are excluded. Each day is examined at every full hour and at its last second."""
+    triggers: tuple[TriggerKey, ...]
+    """The triggers that use the calendar, at most the first 50 by key."""
+    has_more_triggers: bool
+
+
+def calendars(source: Source) -> tuple[CalendarSummary, ...]:
+    store = source.store
+    return tuple(_summary(store, name)[0] for name in store.calendar_names()[:MOST_CALENDARS])
+
+
+def _summary(store: JobStore, name: str) -> tuple[CalendarSummary, Calendar | None]:
+    stored, problem = attempt(lambda: store.calendars([name])[name])
+    if stored is None:
+        return CalendarSummary(name, None, None, None, None, problem), None
+    calendar: Any = stored.calendar
+    summary = CalendarSummary(
+        name,
+        getattr(calendar, "kind", type(calendar).__name__),
+        getattr(calendar, "time_zone", None),
+        getattr(calendar, "description", None),
+        stored.revision,
+    )
+    return summary, calendar
+
+
+def year(source: Source, name: str, of_year: int) -> CalendarYear:
+    if type(of_year) is not int or not 1970 <= of_year <= 9998:
+        raise InvalidValueError(f"year: must be a number from 1970 to 9998 (got {of_year!r})")
+    store = source.store
+    names = store.calendar_names()
+    if check_name(name, "calendar name") not in names:
+        raise CalendarNotFoundError(f"calendar {name!r} is not stored; {did_you_mean(name, names, 'stored calendars')}")
+    summary, calendar = _summary(store, name)
+    triggers = store.find_triggers(TriggerQuery(calendar=name), MOST_TRIGGERS + 1)
+    excluded, partly = ((), ()) if calendar is None else excluded_days(calendar, of_year)
+    return CalendarYear(
+        summary,
+        of_year,
+        excluded,
+        partly,
+        tuple(record.key for record in triggers[:MOST_TRIGGERS]),
+        len(triggers) > MOST_TRIGGERS,
+    )
+
+
+def excluded_days(calendar: Calendar, of_year: int) -> tuple[tuple[date, ...], tuple[date, ...]]:
+    """Return the days of a year that a calendar excludes, and those of which it excludes some times."""
+    clock = zone(calendar.time_zone if isinstance(calendar, BaseCalendar) else "UTC")
+    by_day = isinstance(calendar, BaseCalendar) and all(
+        isinstance(layer, WholeDayCalendar) and layer.time_zone == calendar.time_zone for layer in calendar.chain()
+    )
+    excluded, partly = [], []
+    day = date(of_year, 1, 1)
+    while day.year == of_year:
+        start = datetime.combine(day, time(), clock)
+        end = datetime.combine(day + _DAY, time(), clock)
+        included = calendar.next_included(start)
+        if included is None or included >= end:
+            excluded.append(day)
+        elif not by_day and not all(calendar.is_included(datetime.combine(day, at, clock)) for at in _PROBES):
+            partly.append(day)
+        day += _DAY
+    return tuple(excluded), tuple(partly)

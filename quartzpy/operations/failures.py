@@ -1,0 +1,69 @@
+"""Triggers whose last executions have failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from quartzpy.job_data import decode
+from quartzpy.jobs.repetition import nominal_fire
+from quartzpy.keys import TriggerKey
+from quartzpy.operations.incidents import FAILURES_IN_A_ROW, MOST_OF_A_KIND, FailureRow
+from quartzpy.operations.source import attempt, last_line
+from quartzpy.states import Outcome
+from quartzpy.store.protocol import JobStore
+from quartzpy.store.records import ExecutionRecord
+
+LOOKED_AT = 10
+"""The number of a trigger's last executions that are looked at."""
+RECENT = timedelta(days=7)
+_Fire = tuple[TriggerKey, datetime]
+
+
+def in_a_row(store: JobStore, failures: Collection[ExecutionRecord], now: datetime) -> list[FailureRow]:
+    """Return the triggers whose last executions have failed for good, the latest first.
+
+    `failures` are the latest executions that failed and are not retried. A fire whose last retry failed counts as one
+    failure.
+    """
+    fires: dict[_Fire, ExecutionRecord] = {}
+    for record in failures:
+        if record.ended_at is not None and now - record.ended_at <= RECENT:
+            fires.setdefault(_nominal(record), record)
+    keys = list(dict.fromkeys(key for key, _ in fires))[:MOST_OF_A_KIND]
+    last = store.last_executions(keys, LOOKED_AT)
+    found = []
+    for key in keys:
+        records = last.get(key, [])
+        failed = list(takewhile(lambda record: _has_failed(record, fires), records))
+        if len(failed) >= FAILURES_IN_A_ROW:
+            final = fires.get(_rounded(key, failed[0].scheduled_fire_time), failed[0])
+            found.append(
+                FailureRow(
+                    key,
+                    failed[0].job_key,
+                    len(failed),
+                    len(failed) < len(records) or len(records) < LOOKED_AT,
+                    final.fire_id,
+                    last_line(final.error),
+                    failed[-1].ended_at or now,
+                )
+            )
+    return found
+
+
+def _has_failed(record: ExecutionRecord, fires: Collection[_Fire]) -> bool:
+    if record.outcome is not Outcome.FAILED:
+        return False
+    return record.retry_at is None or _rounded(record.trigger_key, record.scheduled_fire_time) in fires
+
+
+def _nominal(record: ExecutionRecord) -> _Fire:
+    """Return the trigger and the instant of the first attempt, to the millisecond, as repetitions record it."""
+    data, _ = attempt(lambda: decode(record.trigger_data_text))
+    return _rounded(*nominal_fire(record.trigger_key, record.scheduled_fire_time, data or {}))
+
+
+def _rounded(key: TriggerKey, instant: datetime) -> _Fire:
+    return key, instant.replace(microsecond=instant.microsecond // 1000 * 1000)

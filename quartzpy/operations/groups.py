@@ -1,0 +1,76 @@
+"""Groups of triggers and jobs, with their pauses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quartzpy.operations.counts import Count, counted
+from quartzpy.operations.source import Source
+from quartzpy.store.protocol import GroupTally
+
+MOST_GROUPS = 200
+"""The largest number of groups of each kind that are shown."""
+MOST_IN_GROUP = 1_000
+"""The number of rows up to which a group is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group of triggers or jobs."""
+
+    name: str
+    count: Count
+    """The number of its triggers or jobs."""
+    is_paused: bool
+    """True if the group itself is paused, so that triggers which are stored later start paused."""
+    paused: Count
+    """The number of its triggers that are paused."""
+    in_error: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All groups, sorted by name, and the pauses of the whole scheduler."""
+
+    triggers: tuple[GroupView, ...]
+    """The groups of triggers, at most the first 200, and the paused groups that have no triggers."""
+    jobs: tuple[GroupView, ...]
+    has_more: bool
+    """True if there are more groups than these."""
+    all_paused: bool
+    """True while `pause_all` is in force."""
+    manual: bool
+    """True while the manual mode is on: only triggers that do not come from a schedule fire."""
+
+
+def groups(source: Source) -> Groups:
+    store = source.store
+    pauses = store.pauses()
+    triggers = store.trigger_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
+    jobs = store.job_group_tallies(MOST_GROUPS + 1, None, most=MOST_IN_GROUP)
+
+    def views(tallies: list[GroupTally], paused: frozenset[str]) -> tuple[GroupView, ...]:
+        shown = tallies[:MOST_GROUPS]
+        empty = paused - {one.name for one in tallies}
+        if len(tallies) > MOST_GROUPS:
+            # Whether the others have triggers is not known.
+            empty = frozenset()
+        found = [*shown, *(GroupTally(name, 0, 0, 0) for name in empty)]
+        return tuple(
+            GroupView(
+                one.name,
+                counted(one.count, MOST_IN_GROUP),
+                one.name in paused,
+                counted(one.paused, MOST_IN_GROUP),
+                counted(one.in_error, MOST_IN_GROUP),
+            )
+            for one in sorted(found, key=lambda one: one.name)
+        )
+
+    return Groups(
+        triggers=views(triggers, pauses.trigger_groups),
+        jobs=views(jobs, pauses.job_groups),
+        has_more=max(len(triggers), len(jobs)) > MOST_GROUPS,
+        all_paused=pauses.everything,
+        manual=store.is_manual(),
+    )

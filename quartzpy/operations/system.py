@@ -1,0 +1,43 @@
+"""The system: the store, its tables and locks, and the findings of an examination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from quartzpy.operations.source import Source
+from quartzpy.store.findings import Finding
+from quartzpy.store.protocol import LockRecord, TableRecord
+
+MOST_LOCKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The store of a scheduler."""
+
+    now: datetime
+    scheduler: str
+    """The name of the scheduler."""
+    store: str
+    """The kind, release and place of the store, without a password."""
+    schema_version: str | None
+    """The revision of the tables; None for a store without tables."""
+    tables: tuple[TableRecord, ...]
+    """The tables, the largest first."""
+    locks: tuple[LockRecord, ...]
+    findings: tuple[Finding, ...] | None
+    """The findings of `quartzpy doctor`, the worst first; None if they were not asked for."""
+
+
+def system(source: Source, *, examine: bool) -> System:
+    store = source.store
+    return System(
+        now=store.now(),
+        scheduler=source.config.name,
+        store=store.describe(),
+        schema_version=store.schema_version(),
+        tables=tuple(store.tables()),
+        locks=tuple(store.locks(MOST_LOCKS)),
+        findings=tuple(store.audit()) if examine else None,
+    )

@@ -1,0 +1,200 @@
+"""Each incident is named on the overview, says why, and has the remedies that mend it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from quartzpy import Scheduler
+from quartzpy.operations import Actor, Incident, Operations, Role
+from quartzpy.placement import Capabilities
+from quartzpy.states import Outcome, TriggerState
+from quartzpy.store.protocol import Node
+from quartzpy.triggers.cron import CronTrigger
+from tests.contract.harness import HOUR, MINUTE, SECOND, START, Harness, at, every, job, key, once, serial
+
+
+@pytest.fixture
+def node(store: Harness) -> Node:
+    """A node with two workers."""
+    return a_node(store)
+
+
+def a_node(store: Harness, name: str = "a", workers: int = 2) -> Node:
+    node = store.node(name)
+    store.store.publish(node, Capabilities(frozenset({"report"}), workers={"default": workers}))
+    return node
+
+
+def incidents(operations: Operations) -> dict[str, Incident]:
+    return {one.kind: one for one in operations.overview().incidents}
+
+
+def test_a_cluster_in_order_has_none(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job(), every(60, start=at(30)))
+    assert incidents(operations) == {}
+
+
+def test_a_dead_node_says_what_it_holds(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job(), once())
+    store.fire_one(node)
+    store.clock.advance(30 * SECOND)
+    a_node(store, "b")
+    seen = incidents(operations)
+    assert list(seen) == ["dead-node"]
+    assert seen["dead-node"].subject == "a"
+    assert "with 1 executions and 0 claims" in seen["dead-node"].why[0]
+    assert "Node a is dead: it last checked in 30s ago" in seen["dead-node"].what
+
+
+def test_a_full_pool_names_the_executions_that_fill_it_and_cancels_them(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    for name in "xyz":
+        store.schedule(job(name), once(name))
+    fired = [*store.acquire(node, limit=2).fired]
+    store.clock.advance(5 * SECOND)
+    full = incidents(operations)["full-pool"]
+    assert full.what == "All 2 workers of executor 'default' are busy, and 1 triggers are due."
+    assert {remedy.arguments["selection"] for remedy in full.remedies} == {one.fire_id for one in fired}
+    store.complete(node, fired[0])
+    assert "full-pool" not in incidents(operations)
+
+
+def test_a_blocked_job_names_the_execution_that_blocks_it(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(serial("slow"), once("first"), once("second"))
+    [fired] = store.fire_due(node)
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    blocked = incidents(operations)["blocked-job"]
+    assert blocked.subject == "DEFAULT.slow"
+    assert f"Execution {fired.fire_id} of job DEFAULT.slow on node a: running for 15s." in blocked.why
+    [remedy] = blocked.remedies
+    assert (remedy.action, remedy.arguments) == ("cancel", {"selection": fired.fire_id})
+    store.complete(node, fired)
+    assert "blocked-job" not in incidents(operations)
+
+
+def test_a_trigger_in_error_says_why_and_its_remedy_mends_it(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job(), every(60, "poisoned"))
+    store.set_state(key("poisoned"), TriggerState.ERROR)
+    error = incidents(operations)["trigger-error"]
+    assert error.trigger == key("poisoned")
+    [remedy] = error.remedies
+    getattr(operations.actions, remedy.action)(**remedy.arguments, reason="the cause is gone")
+    assert "trigger-error" not in incidents(operations)
+
+
+def test_a_clock_change_names_the_triggers_around_it(store: Harness, operations: Operations) -> None:
+    store.clock.set(datetime(2026, 3, 28, 12, tzinfo=UTC))
+    a_node(store)
+    store.schedule(
+        job(),
+        CronTrigger("0 30 2 * * ?", "in-the-gap", time_zone="Europe/Berlin"),
+        CronTrigger("0 30 1 * * ?", "elsewhere", time_zone="Asia/Tokyo"),
+        CronTrigger("0 0 9 * * ?", "later", time_zone="Europe/Berlin"),
+    )
+    change = incidents(operations)["clock-change"]
+    assert change.subject == "Europe/Berlin"
+    assert change.since == datetime(2026, 3, 29, 1, tzinfo=UTC)
+    assert "move forward by 1h at 2026-03-29 01:00 UTC" in change.what
+    assert change.why[0] == "They are DEFAULT.in-the-gap."
+    assert [remedy.arguments["selection"] for remedy in change.remedies] == [key("in-the-gap")]
+    store.clock.set(datetime(2026, 3, 27, 12, tzinfo=UTC))
+    assert "clock-change" not in incidents(operations)
+
+
+def test_paused_triggers_that_miss_fires_are_resumed_by_the_remedy(
+    store: Harness, operations: Operations, node: Node
+) -> None:
+    store.schedule(job(), every(60, "paused", start=at(60)), once("tomorrow", START + 24 * HOUR))
+    operations.scheduler.pause_trigger(key("paused"), reason="maintenance")
+    operations.scheduler.pause_trigger(key("tomorrow"))
+    assert "paused-overdue" not in incidents(operations)
+    store.clock.advance(2 * MINUTE)
+    paused = incidents(operations)["paused-overdue"]
+    assert paused.trigger == key("paused")
+    assert paused.since == at(60)
+    assert paused.why[0].endswith(": maintenance.")
+    assert len(paused.why) == 1
+    remedy = paused.remedies[0]
+    getattr(operations.actions, remedy.action)(**remedy.arguments)
+    assert store.state("paused") == "WAITING"
+    assert "paused-overdue" not in incidents(operations)
+
+
+def test_a_type_that_no_node_knows_is_named(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("invoices", job_type="invoice"), once("invoices"))
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    unknown = incidents(operations)["unknown-type"]
+    assert unknown.subject == "invoice"
+    assert "Waiting: DEFAULT.invoices." in unknown.why
+    [late] = operations.overview().late
+    assert "No running node knows the job type 'invoice'; import its module there." in late.why
+
+
+def test_nodes_that_all_stand_by_are_resumed_by_the_remedy(store: Harness, operations: Operations, node: Node) -> None:
+    a_node(store, "b")
+    operations.actions.standby("a")
+    assert "none-takes" not in incidents(operations)
+    operations.actions.drain("b")
+    seen = incidents(operations)["none-takes"]
+    assert seen.why == ("Node a is STANDBY.", "Node b is DRAINING.")
+    getattr(operations.actions, seen.remedies[0].action)(**seen.remedies[0].arguments)
+    assert "none-takes" not in incidents(operations)
+
+
+def test_failures_in_a_row_count_a_retried_fire_once(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("bad"), every(60, "bad"))
+    store.schedule(job("good"), every(60, "good"))
+    for _ in range(3):
+        for fired in store.fire_due(node):
+            if fired.trigger_name == "good":
+                store.complete(node, fired, outcome=Outcome.FAILED if store.clock.now() == START else Outcome.SUCCEEDED)
+            else:
+                again = [store.ended(fired, outcome=Outcome.FAILED, error="x", retry_after=SECOND)]
+                store.store.complete(node, again)
+        store.clock.advance(2 * SECOND)
+        [retried] = store.fire_due(node)
+        store.complete(node, retried, outcome=Outcome.FAILED, error="Traceback\nOSError: no disk")
+        store.clock.advance(58 * SECOND)
+    failing = [one for one in operations.overview().incidents if one.kind == "failures-in-a-row"]
+    assert [(one.subject, one.what) for one in failing] == [
+        ("DEFAULT.bad", "The last 3 executions by trigger DEFAULT.bad failed.")
+    ]
+    assert failing[0].why == ("OSError: no disk",)
+    assert failing[0].remedies[0].arguments == {"selection": retried.fire_id}
+
+
+def test_a_rate_limit_makes_no_trigger_late(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job("limited", rate_limit="1/minute"), once("a"), once("b"))
+    store.complete(node, *store.fire_due(node))
+    store.fire_due(node)
+    store.clock.advance(15 * SECOND)
+    store.store.check_in(node)
+    seen = operations.overview()
+    assert seen.late == ()
+    assert seen.incidents == ()
+
+
+def test_the_series_have_every_minute_of_the_hour(store: Harness, operations: Operations, node: Node) -> None:
+    store.schedule(job(), once("a"))
+    store.clock.advance(3 * SECOND)
+    store.complete(node, store.fire_one(node))
+    seen = operations.overview()
+    assert len(seen.throughput) == len(seen.lateness) == 60
+    assert (seen.throughput[-1].at, seen.throughput[-1].outcomes) == (START, {"SUCCEEDED": 1})
+    assert seen.lateness[-1].p99 == 3 * SECOND
+    assert seen.lateness[0].p50 is None
+    assert str(seen.counts["jobs"]) == "0"
+
+
+def test_tables_of_another_release_are_an_incident(postgres_dsn: str) -> None:
+    operations = Operations(Scheduler(postgres_dsn, schema="has_no_tables"), actor=Actor("ann", Role.VIEWER))
+    [incident] = operations.overview().incidents
+    assert incident.kind == "schema"
+    operations.scheduler.shutdown()

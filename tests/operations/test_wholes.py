@@ -1,0 +1,184 @@
+"""The read models of the whole: timeline, calendars, groups, limits, system and search."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import date
+from datetime import time as time_of_day
+
+import psycopg
+import pytest
+
+from quartzpy import DailyCalendar, HolidayCalendar, WeeklyCalendar
+from quartzpy.errors import CalendarNotFoundError, InvalidValueError
+from quartzpy.keys import JobKey
+from quartzpy.matchers import GroupMatcher
+from quartzpy.operations import Lanes, Operations
+from quartzpy.placement import Capabilities
+from quartzpy.states import ExecutionState
+from quartzpy.store.protocol import LockRecord
+from tests.contract.harness import HOUR, MINUTE, START, Harness, SqlHarness, at, every, job, key, once, serial
+
+
+def test_the_timeline_has_what_ran_what_runs_and_what_is_planned(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.schedule(job("often"), every(600, "often", times=4))
+    ended = store.fire_one(node)
+    store.clock.advance(MINUTE)
+    store.complete(node, ended)
+    store.clock.advance(9 * MINUTE)
+    [running] = store.fire_due(node)
+    store.clock.advance(MINUTE)
+    seen = operations.timeline(START, START + HOUR)
+    assert [lane.name for lane in seen.lanes] == ["a", "planned"]
+    assert [(bar.start, bar.end, bar.state) for bar in seen.lanes[0].bars] == [
+        (at(60), at(60), ExecutionState.SUCCEEDED),
+        (at(600), None, ExecutionState.PROCESSING),
+    ]
+    assert [bar.start for bar in seen.lanes[1].bars] == [at(1200), at(1800)]
+    assert (seen.complete_since, seen.complete_until, seen.hidden_lanes) == (START, START + HOUR, 0)
+    [by_job] = operations.timeline(START, START + HOUR, lanes="job").lanes
+    assert by_job.name == "DEFAULT.often"
+    assert [bar.fire_id for bar in by_job.bars] == [ended.fire_id, running.fire_id, None, None]
+    assert operations.timeline().start == store.clock.now() - HOUR
+    assert operations.timeline().by is Lanes.NODE
+
+
+def test_a_timeline_needs_a_span_of_at_most_a_week(operations: Operations) -> None:
+    with pytest.raises(InvalidValueError, match="end: must be after start"):
+        operations.timeline(START, START)
+    with pytest.raises(InvalidValueError, match="at most 7 days"):
+        operations.timeline(START, START + 8 * 24 * HOUR)
+    with pytest.raises(InvalidValueError, match="lanes: must be one of node, job"):
+        operations.timeline(START, START + HOUR, lanes="queue")
+
+
+def test_a_calendar_has_the_days_that_it_excludes(store: Harness, operations: Operations) -> None:
+    store.put_calendar("holidays", HolidayCalendar([date(2026, 5, 1), date(2026, 12, 25)], time_zone="Europe/Berlin"))
+    store.put_calendar("weekdays", WeeklyCalendar())
+    store.put_calendar("day", DailyCalendar(time_of_day(0), time_of_day(6)))
+    store.schedule(job(), once("uses", at(60), calendar="holidays"))
+    assert [(one.name, one.kind) for one in operations.calendars()] == [
+        ("day", "daily"),
+        ("holidays", "holiday"),
+        ("weekdays", "weekly"),
+    ]
+    holidays = operations.calendar("holidays", 2026)
+    assert holidays.excluded == (date(2026, 5, 1), date(2026, 12, 25))
+    assert holidays.partly_excluded == ()
+    assert holidays.triggers == (key("uses"),)
+    assert len(operations.calendar("weekdays").excluded) == 104
+    day = operations.calendar("day", 2024)
+    assert (len(day.excluded), len(day.partly_excluded)) == (0, 366)
+    with pytest.raises(CalendarNotFoundError, match="'holidayz' is not stored; did you mean holidays"):
+        operations.calendar("holidayz")
+    with pytest.raises(InvalidValueError, match="year: must be a number from 1970"):
+        operations.calendar("day", 1)
+
+
+def test_groups_have_their_pauses(store: Harness, operations: Operations) -> None:
+    store.schedule(job("a", "x"), once("a", at(60), group="x"), once("b", at(60), group="y"))
+    store.store.pause_trigger_groups(GroupMatcher.equals("x"))
+    store.store.pause_trigger_groups(GroupMatcher.equals("empty"))
+    seen = operations.groups()
+    assert [(one.name, one.is_paused, str(one.count), str(one.paused)) for one in seen.triggers] == [
+        ("empty", True, "0", "0"),
+        ("x", True, "1", "1"),
+        ("y", False, "1", "0"),
+    ]
+    assert [one.name for one in seen.jobs] == ["x"]
+    assert (seen.all_paused, seen.manual, seen.has_more) == (False, False, False)
+
+
+def test_limits_have_their_headroom(store: Harness, operations: Operations) -> None:
+    node = store.node()
+    store.store.publish(node, Capabilities(frozenset({"report"}), workers={"default": 4}, groups={"_": 3, "*": 1}))
+    store.schedule(serial("one"), once("first"), once("second"))
+    store.schedule(job("limited", rate_limit="6/minute"), once("rated"))
+    # The first step only learns that there are rate limits.
+    for _ in range(2):
+        store.fire_due(node)
+    seen = operations.limits()
+    [of_job] = seen.jobs
+    assert (of_job.job, of_job.running, of_job.headroom, of_job.blocked) == (JobKey("one"), 1, 0, 1)
+    [rate] = seen.rates
+    assert (rate.limit, rate.headroom, rate.next_at) == ("6 per minute", 0, at(10))
+    assert [(one.executor, one.workers, one.busy, one.headroom) for one in seen.pools] == [("default", 4, 2, 2)]
+    assert [(one.group, one.limit, one.running, one.headroom) for one in seen.groups] == [
+        ("*", 1, None, None),
+        ("_", 3, 2, 1),
+    ]
+
+
+def test_the_search_finds_keys_ids_nodes_and_calendars(store: Harness, operations: Operations) -> None:
+    node = store.node("report-node")
+    store.schedule(job("nightly-report", "billing"), once("Report-1", group="billing"), once("other", at(60)))
+    store.put_calendar("reporting-days", WeeklyCalendar())
+    fired = store.fire_one(node)
+    seen = operations.search("report")
+    assert seen.jobs == (JobKey("nightly-report", "billing"),)
+    assert seen.nodes == ("report-node",)
+    assert seen.calendars == ("reporting-days",)
+    assert operations.search("billing.nightly-report").jobs == (JobKey("nightly-report", "billing"),)
+    found = operations.search(f" {fired.fire_id} ").execution
+    assert found is not None
+    assert found.trigger == key("Report-1", "billing")
+    assert operations.search("r", limit=1).has_more
+    with pytest.raises(InvalidValueError, match="text: must be a text that is not empty"):
+        operations.search("  ")
+
+
+def test_the_system_has_tables_locks_and_findings(store: Harness, operations: Operations) -> None:
+    seen = operations.system()
+    assert (seen.scheduler, seen.findings) == ("contract", None)
+    if seen.tables:
+        assert {"qrtz_triggers", "qrtz_executions"} <= {one.name for one in seen.tables}
+        assert all(one.size_bytes >= one.index_bytes >= 0 for one in seen.tables)
+        assert seen.schema_version is not None
+    assert operations.system(examine=True).findings is not None
+    assert operations.locks() == ()
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_row_that_cannot_be_decoded_is_shown_as_unreadable(store: SqlHarness, operations: Operations) -> None:
+    store.schedule(job(), every(60, "fine", start=at(60)), once("odd", at(60)))
+    store._connection.execute("UPDATE qrtz_triggers SET kind = 'of-the-future' WHERE trigger_name = 'odd'")
+    odd = next(one for one in operations.triggers() if one.key.name == "odd")
+    assert odd.unreadable is not None
+    assert odd.unreadable.startswith("unreadable: ")
+    assert odd.schedule == odd.unreadable
+    assert operations.trigger(key("odd")).next_times[0].at == at(60)
+    assert [one.key.name for one in operations.job(JobKey("job")).triggers] == ["fine", "odd"]
+    assert operations.overview().now == START
+    assert {run.trigger.name for run in operations.upcoming(limit=2)} == {"fine", "odd"}
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_locks_name_who_waits_and_for_whom(postgres_dsn: str, store: Harness, operations: Operations) -> None:
+    store.schedule(job(), once("wanted", at(60)))
+    dsn = postgres_dsn.replace("postgresql+psycopg://", "postgresql://")
+    update = "UPDATE qrtz_triggers SET priority = priority WHERE trigger_name = 'wanted'"
+    with psycopg.connect(dsn) as holder, psycopg.connect(dsn, application_name="impatient") as waiter:
+        holder.execute(update)
+        blocker = holder.info.backend_pid
+        thread = threading.Thread(target=waiter.execute, args=(update,))
+        thread.start()
+        try:
+            seen = polled(operations.locks)
+        finally:
+            holder.rollback()
+            thread.join()
+    [wait] = seen
+    assert (wait.table, wait.granted, wait.application) == ("qrtz_triggers", False, "impatient")
+    assert wait.blocked_by == (blocker,)
+
+
+def polled(read: Callable[[], tuple[LockRecord, ...]]) -> tuple[LockRecord, ...]:
+    """Return the first result that is not empty."""
+    limit = time.monotonic() + 30
+    while not (found := read()):
+        assert time.monotonic() < limit, "nobody waits"
+        time.sleep(0.01)
+    return found
