@@ -24,7 +24,7 @@ _PAGES = (
     *(jobs, triggers, calendars, groups),
     *(executions, misfires, audit),
     *(nodes, system),
-    *(search, live, actions),
+    *(actions, search, live),
 )
 
 
