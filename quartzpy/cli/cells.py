@@ -24,13 +24,17 @@ EMPTY = "-"
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
 
-_STYLES: Mapping[str, dict[str, Any]] = {
-    **dict.fromkeys(("SUCCEEDED", "alive", "running", "ok"), {"fg": "green"}),
-    **dict.fromkeys(("ERROR", "FAILED", "TERMINATED", "dead", "critical", "error"), {"fg": "red", "bold": True}),
-    **dict.fromkeys(("PAUSED", "PAUSED_BLOCKED", "BLOCKED", "MANUAL", "DISABLED"), {"fg": "yellow"}),
-    **dict.fromkeys(("SKIPPED", "SNOOZED", "CANCELLED", "late", "standby", "draining", "warning"), {"fg": "yellow"}),
-    **dict.fromkeys(("ACQUIRED", "EXECUTING", "PROCESSING", "ENQUEUED"), {"fg": "cyan"}),
-    **dict.fromkeys(("COMPLETE", "SCHEDULED"), {"dim": True}),
+_STYLES: Mapping[str, Mapping[str, Any]] = {
+    word: style
+    for words, style in (
+        ("SUCCEEDED alive running ok", {"fg": "green"}),
+        ("ERROR FAILED TERMINATED dead critical error", {"fg": "red", "bold": True}),
+        ("PAUSED PAUSED_BLOCKED BLOCKED MANUAL DISABLED SKIPPED SNOOZED CANCELLED", {"fg": "yellow"}),
+        ("late standby draining warning", {"fg": "yellow"}),
+        ("ACQUIRED EXECUTING PROCESSING ENQUEUED", {"fg": "cyan"}),
+        ("COMPLETE SCHEDULED", {"dim": True}),
+    )
+    for word in words.split()
 }
 
 

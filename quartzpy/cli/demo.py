@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quartzpy.cli.exits import PROMISE_BROKEN
+from quartzpy.cli.exits import NOT_OK
 from quartzpy.errors import SettingsError
 from quartzpy.instants import as_span
 
@@ -78,4 +78,4 @@ def demo(duration: str, nodes: int, json_output: bool, keep: bool, stop: bool, d
     signal.signal(signal.SIGTERM, handler)
     signal.signal(signal.SIGINT, handler)
     if not show.run().promises_kept:
-        sys.exit(PROMISE_BROKEN)
+        sys.exit(NOT_OK)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from quartzpy import errors
 
-PROMISE_BROKEN = 1
+NOT_OK = 1
+"""The command worked, and its answer is no: a check failed, a plan has changes, an awaited execution failed."""
 USAGE = 2
 UNREACHABLE = 3
 SCHEMA = 4
 NOT_FOUND = 5
 ABANDONED = 6
+NOTHING_MATCHED = 7
+"""The filters of an action select nothing."""
+NOT_CONFIRMED = 8
+"""The user declined, or could not be asked because the input is not a terminal; nothing was changed."""
+REFUSED = 9
+"""The action is not permitted, or the state of its subject does not allow it; nothing was changed."""
+PARTLY_DONE = 10
+"""The action was applied to some of its subjects, and not to others."""
 INTERNAL = 70
 """An unexpected error, in quartzpy or in the program that it loaded (EX_SOFTWARE of sysexits.h)."""
 INTERRUPTED = 130
@@ -27,4 +36,6 @@ def status_of(error: errors.QuartzpyError) -> int:
             return SCHEMA
         case errors.ObjectNotFoundError():
             return NOT_FOUND
+        case errors.ForbiddenError() | errors.IllegalStateChangeError() | errors.CalendarInUseError():
+            return REFUSED
     return USAGE

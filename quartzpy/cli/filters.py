@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quartzpy.cli.cells import Cells, faint
+from quartzpy.cli.completion import CALENDARS, JOBS, NODES, TRIGGERS
 from quartzpy.cli.instants import FUTURE, PAST, instant
 from quartzpy.cli.keys import group_matcher, job_key, trigger_key
-from quartzpy.states import ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
+from quartzpy.states import ActionState, ExecutionState, JobMode, MisfireAction, PublicState, TriggerState
 
 if TYPE_CHECKING:
     from quartzpy.operations.operations import Operations
 
+
+def choice(words: Iterable[StrEnum]) -> click.Choice[str]:
+    """Return the type of an option that accepts the values of an enumeration, in upper or lower case."""
+    # Of an enumeration itself, Click would accept the names of its members instead.
+    return click.Choice([str(word) for word in words], case_sensitive=False)
+
+
 _Command = Callable[..., Any]
-_TRIGGER_STATES = list(dict.fromkeys([*TriggerState, *(one for one in PublicState if one != PublicState.NONE)]))
+_TRIGGER_STATES: list[StrEnum] = list(
+    dict.fromkeys([*TriggerState, *(one for one in PublicState if one != PublicState.NONE)])
+)
 _GROUP = {"help": "The group; * may stand in front and at the end."}
 _CONTAINS = {"help": "A part of the name; upper and lower case differ."}
 _TYPE = {"help": "The type of the job, as it is registered."}
-_JOB = {"help": "The job: GROUP.NAME."}
-_TRIGGER = {"help": "The trigger: GROUP.NAME."}
-_NODE = {"help": "The node."}
+_JOB = {"help": "The job: GROUP.NAME.", "shell_complete": JOBS}
+_TRIGGER = {"help": "The trigger: GROUP.NAME.", "shell_complete": TRIGGERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ JOB_FILTERS = FilterSet(
         "group": _GROUP,
         "contains": _CONTAINS,
         "job_type": _TYPE,
-        "mode": {"type": click.Choice(list(JobMode), case_sensitive=False), "help": "The mode of the job."},
+        "mode": {"type": choice(JobMode), "help": "The mode of the job."},
     },
     FUTURE,
 )
@@ -62,10 +72,10 @@ TRIGGER_FILTERS = FilterSet(
         "contains": _CONTAINS,
         "state": {
             "multiple": True,
-            "type": click.Choice(_TRIGGER_STATES, case_sensitive=False),
+            "type": choice(_TRIGGER_STATES),
             "help": "The state; may be given several times.",
         },
-        "calendar": {"help": "The calendar that they use."},
+        "calendar": {"help": "The calendar that they use.", "shell_complete": CALENDARS},
         "job_type": _TYPE,
         "kind": {"help": "The kind of schedule: simple, cron, ..."},
         "since": {"help": "The earliest next fire time: an instant, or a length of time from now."},
@@ -78,14 +88,14 @@ EXECUTION_FILTERS = FilterSet(
     {
         "state": {
             "multiple": True,
-            "type": click.Choice(list(ExecutionState), case_sensitive=False),
+            "type": choice(ExecutionState),
             "help": "The state; may be given several times. [default: all that have ended]",
         },
         "job": _JOB,
         "trigger": _TRIGGER,
         "group": {"help": "The group of the job; * may stand in front and at the end."},
         "job_type": _TYPE,
-        "node": {"help": "The node that executed it."},
+        "node": {"help": "The node that executed it.", "shell_complete": NODES},
         "since": {"help": "The earliest scheduled fire time: an instant, or a length of time ago."},
         "until": {"help": "The scheduled fire time is before this instant, or before this length of time ago."},
         "exhausted": {"is_flag": True, "help": "Only those that failed and that no retry follows."},
@@ -98,12 +108,25 @@ MISFIRE_FILTERS = FilterSet(
         "trigger": _TRIGGER,
         "job": _JOB,
         "action": {
-            "type": click.Choice(list(MisfireAction), case_sensitive=False),
+            "type": choice(MisfireAction),
             "help": "The result of the misfire instruction.",
         },
-        "node": {"help": "The node that handled it."},
+        "node": {"help": "The node that handled it.", "shell_complete": NODES},
         "since": {"help": "The earliest scheduled fire time that was missed: an instant, or a length of time ago."},
         "until": {"help": "The missed fire time is before this instant, or before this length of time ago."},
+    },
+    PAST,
+)
+
+AUDIT_FILTERS = FilterSet(
+    "action",
+    {
+        "actor": {"help": "The name of the actor."},
+        "action": {"help": "The name of the action: pause, delete, ..."},
+        "subject": {"help": 'The whole subject: "trigger GROUP.NAME", "job GROUP.NAME", "node NAME", ...'},
+        "state": {"type": choice(ActionState), "help": "The state of the action."},
+        "since": {"help": "The earliest begin: an instant, or a length of time ago."},
+        "until": {"help": "They began before this instant, or before this length of time ago."},
     },
     PAST,
 )
@@ -114,7 +137,7 @@ class Filters:
 
     def __init__(self, filters: FilterSet, given: Mapping[str, Any], cells: Cells) -> None:
         self._set = filters
-        self._given = {name: value for name, value in given.items() if name in filters.declared}
+        self._given = {name: given[name] for name in filters.declared if name in given}
         self._cells = cells
 
     def __bool__(self) -> bool:
@@ -179,4 +202,6 @@ def _in_all(kind: str, operations: Operations) -> str:
         case "execution":
             latest = operations.executions(limit=1)
             return f"executions, the latest of {latest[0].job}" if latest else "no executions in its history"
+        case "action":
+            return "other actions" if operations.audit_log(limit=1) else "no actions in its audit log"
     return "other misfires" if operations.misfires(limit=1) else "no misfires in its history"

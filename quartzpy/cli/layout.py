@@ -55,9 +55,9 @@ def draw(
 ) -> str:
     """Return records as a table, not wider than `width`.
 
-    If `omit` is true, columns that may be omitted and have no value at all are, and, where the width does not suffice,
-    others in the order of their `drop`. Then long cells are cut. The last line
-    names the omitted columns (unless `note` is False). The heading of the first column among `zoned` names the time zone.
+    If `omit` is true, columns that may be omitted and have no value at all are, and where the width does not suffice,
+    others are in the order of their `drop`. Then long cells are cut. The last line names the omitted columns (unless
+    `note` is False). The heading of the first column among `zoned` names the time zone.
     """
     rows = [[cells.text(column.value(record)) for column in columns] for record in records]
     first_zoned = next((column.name for column in columns if column.name in zoned), None)

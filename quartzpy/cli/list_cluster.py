@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli.filters import AUDIT_FILTERS, Filters
 from quartzpy.cli.layout import Column
 from quartzpy.cli.list_definitions import START_A_NODE
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
 from quartzpy.cli.target import Target
 
 if TYPE_CHECKING:
+    from quartzpy.operations.audit_log import AuditEntry
     from quartzpy.operations.cluster import Cluster, NodeView
     from quartzpy.operations.operations import Operations
 
@@ -63,3 +65,36 @@ def _differences(cluster: Cluster) -> str | None:
         values = "; ".join(f"{value} on {', '.join(names)}" for value, names in one.values.items())
         lines.append(f"the nodes differ in {one.subject}: {values}")
     return "\n".join(lines) or None
+
+
+AUDIT: Listing[AuditEntry] = Listing(
+    (
+        Column("id", lambda one: one.action_id, drop=2, rigid=True, right=True),
+        Column("at", lambda one: one.at, rigid=True),
+        Column("actor", lambda one: one.actor, middle=True),
+        Column("action", lambda one: one.action, rigid=True),
+        Column("subject", lambda one: one.subject, middle=True, readable=28),
+        Column("state", lambda one: one.state, drop=6, rigid=True, is_state=True),
+        Column("count", lambda one: one.count, drop=3, rigid=True, right=True),
+        Column("reason", lambda one: one.reason, drop=5),
+        Column("error", lambda one: one.error, drop=4),
+        Column("role", lambda one: one.role, drop=1),
+        Column("before", lambda one: one.before, extra=True),
+        Column("after", lambda one: one.after, extra=True),
+    ),
+    ("at",),
+)
+
+
+@click.command()
+@listing_options
+@AUDIT_FILTERS.options
+def audit(target: Target, options: Options, **given: Any) -> None:
+    """List the actions of operators, the latest first."""
+    filters = Filters(AUDIT_FILTERS, given, options.cells)
+
+    def read(operations: Operations) -> Answer[AuditEntry]:
+        page = operations.audit_log(limit=options.limit, after=options.after, **filters.values(operations))
+        return Answer(page, "" if page else filters.nothing(operations))
+
+    run_listing(target, options, AUDIT, read)

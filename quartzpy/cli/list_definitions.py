@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quartzpy.cli.cells import short_span
-from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, Filters
+from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, Filters, choice
 from quartzpy.cli.layout import Column
 from quartzpy.cli.listing import Answer, Listing, Options, listing_options, run_listing
 from quartzpy.cli.target import Target
@@ -70,8 +70,8 @@ JOBS: Listing[JobSummary] = Listing(
 @TRIGGER_FILTERS.options
 @click.option(
     "--order",
-    type=click.Choice(list(TriggerOrder)),
-    default=TriggerOrder.KEY,
+    type=choice(TriggerOrder),
+    default=str(TriggerOrder.KEY),
     show_default=True,
     help="key reads only the triggers of the page, next_fire_time all that match.",
 )

@@ -7,20 +7,29 @@ import sys
 
 import click
 
+from quartzpy.cli.changing import delete, reschedule, reset
+from quartzpy.cli.completion import completion
 from quartzpy.cli.config import config
 from quartzpy.cli.cron import cron
 from quartzpy.cli.dashboard import dashboard
 from quartzpy.cli.db import db
+from quartzpy.cli.definitions import apply, export, plan
 from quartzpy.cli.demo import demo
 from quartzpy.cli.doctor import doctor
 from quartzpy.cli.exits import INTERNAL, INTERRUPTED, status_of
+from quartzpy.cli.health import health
 from quartzpy.cli.imports import import_
-from quartzpy.cli.list_cluster import nodes
+from quartzpy.cli.list_cluster import audit, nodes
 from quartzpy.cli.list_definitions import jobs, triggers
 from quartzpy.cli.list_executions import executions, misfires, running, upcoming
+from quartzpy.cli.list_limits import calendars, groups, limits, locks
 from quartzpy.cli.log import log
 from quartzpy.cli.node import node
+from quartzpy.cli.pausing import disable, drain, enable, pause, resume, resume_node, skip_next, standby
+from quartzpy.cli.running import backfill, cancel, run_again, trigger
 from quartzpy.cli.show import show, why
+from quartzpy.cli.tail import tail
+from quartzpy.cli.top.command import top
 from quartzpy.errors import QuartzpyError
 from quartzpy.texts import reason, visible
 
@@ -35,7 +44,13 @@ def cli(debug: bool) -> None:
 for command in (
     *(demo, node, dashboard, db, config, doctor, cron),
     *(jobs, triggers, executions, misfires, running, upcoming, nodes),
+    *(calendars, groups, limits, locks, audit),
     *(show, why, log, import_),
+    *(trigger, cancel, run_again, backfill),
+    *(pause, resume, skip_next, enable, disable, drain, standby, resume_node),
+    *(delete, reset, reschedule),
+    *(plan, apply, export),
+    *(health, tail, top, completion),
 ):
     cli.add_command(command)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from calendar import monthrange
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from quartzpy.cli import completion
 from quartzpy.cli.cells import Cells
 from quartzpy.cli.keys import job_key, likely_trigger_key, trigger_key
 from quartzpy.cli.layout import Column
@@ -21,6 +24,7 @@ from quartzpy.errors import JobNotFoundError, ObjectNotFoundError, TriggerNotFou
 from quartzpy.texts import did_you_mean, visible
 
 if TYPE_CHECKING:
+    from quartzpy.operations.calendars import CalendarYear
     from quartzpy.operations.cluster import NodeView
     from quartzpy.operations.executions import ExecutionView
     from quartzpy.operations.jobs import JobView
@@ -91,7 +95,7 @@ def show() -> None:
 
 @show.command()
 @sheet_options
-@click.argument("job")
+@click.argument("job", shell_complete=completion.JOBS)
 @click.option("--group", help=GROUP_HELP)
 def job(target: Target, output: _Output, job: str, group: str | None) -> None:
     """Show JOB with its triggers, next runs, data and last runs.
@@ -144,17 +148,17 @@ def _draw_job(sheet: Sheet, view: JobView) -> None:
 
 @show.command()
 @sheet_options
-@click.argument("trigger")
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
 def trigger(target: Target, output: _Output, trigger: str, group: str | None) -> None:
     """Show TRIGGER with its schedule, next fire times, and why it does or does not fire.
 
     TRIGGER is GROUP.NAME, or NAME for the group DEFAULT.
     """
-    output.show(lambda operations: operations.trigger(trigger_key(operations.scheduler, trigger, group)), _draw_trigger)
+    output.show(lambda operations: operations.trigger(trigger_key(operations.scheduler, trigger, group)), draw_trigger)
 
 
-def _draw_trigger(sheet: Sheet, view: TriggerView) -> None:
+def draw_trigger(sheet: Sheet, view: TriggerView) -> None:
     one = view.trigger
     sheet.title(f"trigger {one.key}", one.state)
     sheet.values(
@@ -186,12 +190,17 @@ def _draw_trigger(sheet: Sheet, view: TriggerView) -> None:
     sheet.sentences("Why", view.why)
     sheet.lines("Error", view.error)
     sheet.named("Data", view.data)
-    sheet.table("Next fire times", _time_columns(sheet, view.next_times), view.next_times, ["at"])
+    draw_times(sheet, view.next_times)
     columns = _of(EXECUTIONS, "id", "state", "scheduled", "waited", "ran", "attempt", "node", "error")
     sheet.table("Last executions", columns, view.last_executions, ["scheduled"])
     sheet.table(
         "Misfires", _of(MISFIRES, "scheduled", "late", "action", "missed", "next"), view.misfires, ["scheduled"]
     )
+
+
+def draw_times(sheet: Sheet, times: Sequence[PlannedTime]) -> None:
+    """Add the next fire times of a trigger."""
+    sheet.table("Next fire times", _time_columns(sheet, times), times, ["at"])
 
 
 def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
@@ -203,13 +212,13 @@ def _time_columns(sheet: Sheet, times: Sequence[Any]) -> Sequence[Column[Any]]:
 
 @show.command()
 @sheet_options
-@click.argument("fire_id")
+@click.argument("fire_id", shell_complete=completion.RUNNING)
 def execution(target: Target, output: _Output, fire_id: str) -> None:
     """Show the execution FIRE_ID with its times, attempts, error and log lines."""
-    output.show(lambda operations: operations.execution(fire_id), _draw_execution)
+    output.show(lambda operations: operations.execution(fire_id), draw_execution)
 
 
-def _draw_execution(sheet: Sheet, view: ExecutionView) -> None:
+def draw_execution(sheet: Sheet, view: ExecutionView) -> None:
     one = view.execution
     sheet.title(f"execution {one.fire_id}", one.state)
     progress = None if view.progress is None else f"{view.progress:.0%} {view.progress_message or ''}".strip()
@@ -247,7 +256,7 @@ def _draw_execution(sheet: Sheet, view: ExecutionView) -> None:
 
 @show.command()
 @sheet_options
-@click.argument("node")
+@click.argument("node", shell_complete=completion.NODES)
 def node(target: Target, output: _Output, node: str) -> None:
     """Show NODE with its state, its load and what it runs."""
 
@@ -290,9 +299,43 @@ def _draw_node(sheet: Sheet, found: dict[str, Any]) -> None:
     sheet.table("Running", columns, found["running"], ["scheduled"])
 
 
+@show.command()
+@sheet_options
+@click.argument("calendar", shell_complete=completion.CALENDARS)
+@click.option("--year", type=click.IntRange(1970, 9999), help="[default: this year]")
+def calendar(target: Target, output: _Output, calendar: str, year: int | None) -> None:
+    """Show CALENDAR with the days of a year that it excludes."""
+    output.show(lambda operations: operations.calendar(calendar, year), _draw_calendar)
+
+
+def _draw_calendar(sheet: Sheet, view: CalendarYear) -> None:
+    one = view.calendar
+    sheet.title(f"calendar {one.name}")
+    sheet.values(
+        {
+            "kind": one.kind,
+            "zone": one.zone,
+            "description": one.description,
+            "unreadable": one.unreadable,
+            "revision": one.revision,
+            "used by": ", ".join(map(str, view.triggers)) + (", ..." if view.has_more_triggers else ""),
+        }
+    )
+    sheet.lines(f"{view.year}: # excluded, + partly excluded", "\n".join(_months(view)))
+
+
+def _months(view: CalendarYear) -> Iterator[str]:
+    """Yield a line for each month of a year, with a mark for each day."""
+    marks = dict.fromkeys(view.excluded, "#") | dict.fromkeys(view.partly_excluded, "+")
+    for month in range(1, 13):
+        days = [date(view.year, month, day) for day in range(1, monthrange(view.year, month)[1] + 1)]
+        line = "".join(marks.get(day, ".") for day in days)
+        yield f"{view.year}-{month:02}  {line.ljust(31)}  {sum(day in marks for day in days):2} of {len(days)}"
+
+
 @click.command()
 @sheet_options
-@click.argument("trigger")
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
 @click.option("--group", help=GROUP_HELP)
 def why(target: Target, output: _Output, trigger: str, group: str | None) -> None:
     """Explain why TRIGGER has not fired, or when it will fire.

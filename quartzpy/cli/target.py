@@ -39,11 +39,13 @@ _Command = Callable[..., None]
 
 _FLAGS: dict[str, tuple[str, ...]] = {
     URL: ("--url", "--dsn"),
+    "name": ("--name",),
     "schema": ("--schema",),
     "table_prefix": ("--table-prefix",),
-    "name": ("--name",),
     "pooled": ("--pooled/--not-pooled",),
 }
+SELECTING = tuple(_FLAGS)
+"""The settings that select a scheduler, which are options of the commands."""
 _HELP = {
     URL: "The database: postgresql+psycopg://user@host/database",
     "schema": "The database schema of the quartzpy tables.",
@@ -148,25 +150,26 @@ class Target:
             yield Operations(scheduler)
 
 
-def select_target(given: dict[str, Any], config: str | None = None, directory: str | None = None) -> Target:
+def select_target(given: dict[str, Any], config: str | None = None, **overriding: Any) -> Target:
     """Return the target that options (by the names of their settings), the environment and a file select.
 
     `config` is the path of the file; by default it is the one that QUARTZPY_CONFIG names, else the nearest
-    `quartzpy.toml` in `directory` (the current one by default) or above it.
+    `quartzpy.toml` in the current directory or above it. `overriding` are settings of the command itself.
 
     Raises:
         SettingsError: a source cannot be read, or a setting is wrong.
     """
     named = config or os.environ.get(CONFIG_VARIABLE)
-    path = Path(named) if named else find_config_file(directory or Path.cwd())
+    path = Path(named) if named else find_config_file(Path.cwd())
     origins = {setting: _FLAGS[setting][0].partition("/")[0] for setting in given}
-    found = gather_settings(path, os.environ, given, origins)
+    origins |= dict.fromkeys(overriding, "the command")
+    found = gather_settings(path, os.environ, {**given, **overriding}, origins)
     return Target(found.values, found.origins, path)
 
 
 def scheduler_options(command: Callable[..., None]) -> _Command:
     """Add the options that select a scheduler and its database. The command receives them as a `Target`."""
-    return _with_target(command, (URL, "name", "schema", "table_prefix", "pooled"))
+    return _with_target(command, SELECTING)
 
 
 def database_options(command: Callable[..., None]) -> _Command:

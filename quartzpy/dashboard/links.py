@@ -51,6 +51,15 @@ class Links:
         """Return the URL of the page that asks for confirmation of an action of `Operations.actions`."""
         return self.to(f"/actions/{action}", **action_fields(arguments))
 
+    def bulk(self, action: str) -> str:
+        """Return the URL of an action on what a list has, with the filter of the list."""
+        return f"{self.root}/actions/{action}{_query(self.query)}"
+
+    def preview(self, action: str) -> str:
+        """Return the URL of the preview of an action, for the subject of this page."""
+        named = [(name, value) for name, value in self.query if name in ("kind", "group", "name")]
+        return f"{self.root}/actions/{action}/preview{_query(named)}"
+
     def node(self, instance_id: str) -> str:
         return self.to("/executions", node=instance_id)
 

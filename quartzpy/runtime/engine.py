@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quartzpy.clock import Clock
 from quartzpy.config.config import ExecutorConfig, Role, SchedulerConfig, as_bytes
-from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError
+from quartzpy.events.events import JobPaused, NodesRecovered, SchedulerError, SchedulerInStandby, SchedulerStarted
 from quartzpy.events.listeners import Listeners
 from quartzpy.execution.attempt import Attempt
 from quartzpy.execution.capacity import Capacity
@@ -35,6 +35,7 @@ from quartzpy.runtime.drain import Allowance
 from quartzpy.runtime.health import SchedulerHealth, health_of
 from quartzpy.runtime.known_types import KnownTypes
 from quartzpy.runtime.misfire_handler import MisfireHandler
+from quartzpy.runtime.modes import NodeModes
 from quartzpy.runtime.notification_listener import NotificationListener
 from quartzpy.runtime.observers import Observers
 from quartzpy.runtime.outage import StoreWatch
@@ -45,6 +46,7 @@ from quartzpy.runtime.service import Service
 from quartzpy.runtime.supervisor import Supervisor
 from quartzpy.runtime.wakeup import Wakeup
 from quartzpy.runtime.watchdog import Watchdog
+from quartzpy.states import NodeMode
 from quartzpy.store.protocol import CheckIn, Completion, FiredTrigger, JobStore, Notification, RecoveryOutcome
 from quartzpy.store.store_time import StoreTime
 
@@ -93,7 +95,9 @@ class Engine:
         self._suspected_jobs: set[JobKey] = set()
         self._loop = EventLoopThread(f"{name}-event-loop", debug=config.debug)
         self._leaving = False
+        self._is_oldest = False
         self._announcer = Announcer(store, clock)
+        self._modes = NodeModes(store, self._apply_mode)
         self._allowance: Allowance | None = None
         self._stop_lock = threading.Lock()
         self._interrupts = False
@@ -245,6 +249,7 @@ class Engine:
     def _rejoin(self) -> None:
         self._epoch = self._registration.rejoin(self._capacity.capabilities)
         logger.warning("node %s rejoined as epoch %d", self.instance_id, self._epoch.node.epoch)
+        self._modes.start_epoch()
         self._checkin.wakeup.set()
         self._scheduler.look_again()
         # The recovering node counted these jobs as suspects for the death of this one, which is alive.
@@ -276,10 +281,14 @@ class Engine:
             self._apply_cancel_requests()
         if Notification.WATCHED in received:
             self._announcer.watched()
+        if Notification.COMMANDED in received:
+            # The command is in the node's record, which the answer to a check-in contains.
+            self._checkin.wakeup.set()
 
     def _wake_schedulers(self) -> None:
-        self._scheduler.look_again()
-        self._misfires.wakeup.set()
+        # The misfire handler comes after the scheduler thread: at once it would delay the start of a due job, because
+        # both threads need the interpreter, and both of their statements the processors of the database.
+        self._scheduler.look_again(then=self._misfires.wakeup.set)
 
     def _disown(self, fire_ids: Collection[int]) -> None:
         """Stop executions whose rows the store no longer has, because other nodes may run them again."""
@@ -290,11 +299,28 @@ class Engine:
 
     def _check_in_answered(self, answer: CheckIn, epoch: Epoch, asked_at: float) -> None:
         # Done here, and not after the work of the cluster manager, which may be slow.
+        alive = [peer.epoch for peer in answer.nodes if answer.now - peer.last_checkin <= peer.failure_window]
+        self._is_oldest = min(alive, default=None) == epoch.node.epoch
         self._scheduler.compare()
         self._capacity.note_peers(peer.capabilities for peer in answer.nodes if peer.epoch != epoch.node.epoch)
+        for record in answer.nodes:
+            if record.epoch == epoch.node.epoch and epoch is self._epoch and (mode := self._modes.observe(record)):
+                self._listeners.post(SchedulerStarted() if mode is NodeMode.RUNNING else SchedulerInStandby())
         self._cluster.check_in_answered(answer, epoch, asked_at)
 
+    def _apply_mode(self, mode: NodeMode) -> None:
+        self._scheduler.set_standby(mode is not NodeMode.RUNNING)
+        if not self._leaving:
+            # While a node drains, an immediate refire that a job asks for happens on another node.
+            self._runner.is_closing = mode is NodeMode.DRAINING
+
+    def _set_mode(self, mode: NodeMode) -> None:
+        """Apply a mode that the program sets, and let the cluster manager write it to the node's record."""
+        self._modes.set_here(mode)
+        self._cluster.wake()
+
     def _checked_in(self) -> None:
+        self._modes.publish(self.instance_id)
         self.store_time.report_skew(self.instance_id)
         self._known.learn()
         # A fallback for notifications that were lost.
@@ -424,4 +450,5 @@ class Engine:
             threads=self._supervisor.threads(),
             executors=self._executors.load(),
             unrecorded=self._completer.pending,
+            is_oldest=self._is_oldest,
         )

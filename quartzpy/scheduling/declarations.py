@@ -29,19 +29,24 @@ from typing import Any
 
 from quartzpy.errors import InvalidJobError, QuartzpyError, SettingsError
 from quartzpy.instants import as_instant
+from quartzpy.job_data import decode
+from quartzpy.jobs.continuation import Continuation
 from quartzpy.jobs.function_job import ARGS, KWARGS
 from quartzpy.jobs.job import JobDetail, JobTypes, job_types
 from quartzpy.jobs.rate_limit import RateLimit
 from quartzpy.jobs.retry import RetryPolicy
+from quartzpy.keys import DEFAULT_GROUP, JobKey
 from quartzpy.scheduling.definitions import as_trigger, bound
 from quartzpy.scheduling.sync import Definitions
-from quartzpy.texts import did_you_mean, quoted, reason
-from quartzpy.triggers.kinds import trigger_kind
+from quartzpy.texts import did_you_mean, quoted, reason, stored_object
+from quartzpy.triggers.kinds import stored_schedule, trigger_kind
 from quartzpy.triggers.trigger import Trigger
 
 _YAML = (".yaml", ".yml")
 _MOST_NESTED = 64
-_JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS}
+STORED_DATA, SCHEDULE = "stored_data", "schedule"
+_JOB_WORDS = {one.name for one in fields(JobDetail)} - {"job"} | {"type", "trigger", ARGS, KWARGS, STORED_DATA}
+_CONTINUATION_WORDS = {"job", "group", "outcomes", "data", STORED_DATA}
 _RETRY_WORDS = {one.name for one in fields(RetryPolicy)}
 _RATE_LIMIT_WORDS = {one.name for one in fields(RateLimit)}
 
@@ -145,7 +150,9 @@ def _job(given: object, where: str, types: JobTypes) -> tuple[JobDetail, list[Tr
                 f"type {quoted(name)} is not registered by any module; it must be module:class, or a type_name"
             )
         job = JobDetail(types.find(name), **_job_values(table, where))
-        given = [_trigger(one, f"{where}: trigger {number}", job) for number, one in enumerate(triggers, start=1)]
+        given = [
+            read_trigger(one, job.group, f"{where}: trigger {number}") for number, one in enumerate(triggers, start=1)
+        ]
         return job, bound(given, job.key)
     except SettingsError:
         raise
@@ -169,6 +176,9 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     if ARGS in values or KWARGS in values:
         function = {ARGS: values.pop(ARGS, []), KWARGS: values.pop(KWARGS, {})}
         values["data"] = {**function, **values.get("data", {})}
+    _decode_data(values, where)
+    if isinstance(values.get("continuations"), list):
+        values["continuations"] = [_continuation(one, where) for one in values["continuations"]]
     if "retry" in values:
         retry = _table(values["retry"], f"{where}: retry", _RETRY_WORDS)
         values["retry"] = RetryPolicy(**retry)
@@ -177,15 +187,39 @@ def _job_values(table: dict[str, Any], where: str) -> dict[str, Any]:
     return values
 
 
-def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
+def _decode_data(values: dict[str, Any], where: str) -> None:
+    """Replace the stored text of job data by the data."""
+    if STORED_DATA in values:
+        if "data" in values:
+            raise SettingsError(f"{where}: data and {STORED_DATA} are the same; give one of them")
+        values["data"] = decode(values.pop(STORED_DATA))
+
+
+def _continuation(given: object, where: str) -> Continuation | str:
+    if isinstance(given, str):
+        return given
+    values = _table(given, f"{where}: continuations", _CONTINUATION_WORDS)
+    _decode_data(values, f"{where}: continuations")
+    return Continuation(JobKey(values.pop("job", ""), values.pop("group", DEFAULT_GROUP)), **values)
+
+
+def read_trigger(given: object, group: str, where: str = "trigger") -> Trigger:
+    """Return the trigger of a table or of a cron text; without a group of its own, it belongs to `group`.
+
+    Raises:
+        SettingsError: a key is unknown. Others as the class of the trigger raises them.
+    """
     if isinstance(given, str):
         return as_trigger(given)
     if not isinstance(given, Mapping):
         raise SettingsError(f"{where}: a table is needed (got {quoted(given)})")
     values = dict(given)
     kind = trigger_kind(str(values.pop("kind", "cron")))
-    words = {one.name for one in fields(kind)} - {"job_key"}
-    values = _table(values, where, words)
+    own = {one.name for one in fields(kind)} - {"job_key"}
+    common = {one.name for one in fields(Trigger)} | {"name", "group"}
+    is_stored = SCHEDULE in values
+    values = _table(values, where, ((own & common) | {SCHEDULE} if is_stored else own) | {STORED_DATA})
+    _decode_data(values, where)
     hints = typing.get_type_hints(kind)
     for word, value in values.items():
         accepted = (hints[word], *typing.get_args(hints[word]))
@@ -193,7 +227,10 @@ def _trigger(given: object, where: str, job: JobDetail) -> Trigger:
             values[word] = as_instant(value, word)
         elif isinstance(value, list):
             values[word] = tuple(value)
-    return kind(**{"group": job.group, **values})
+    if is_stored:
+        schedule = stored_object(str(values.pop(SCHEDULE)), f"{where}: {SCHEDULE}", SettingsError)
+        return stored_schedule(kind.kind, schedule, **{"group": group, **values})
+    return kind(**{"group": group, **values})
 
 
 def _table(given: object, where: str, words: Collection[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from starlette.routing import BaseRoute
 
 from quartzpy.dashboard.routes import (
+    actions,
     audit,
     calendars,
     executions,
@@ -23,7 +24,7 @@ _PAGES = (
     *(jobs, triggers, calendars, groups),
     *(executions, misfires, audit),
     *(nodes, system),
-    *(search, live),
+    *(actions, search, live),
 )
 
 

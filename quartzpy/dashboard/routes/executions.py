@@ -6,13 +6,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard.drawing.plots import split_bar
-from quartzpy.dashboard.filters import group_filter, instant_filter, job_filter, listed, trigger_filter
+from quartzpy.dashboard.filters import EXHAUSTED, execution_filters, job_filter, listed, trigger_filter
 from quartzpy.dashboard.visit import Visit, page
-from quartzpy.states import ENDED, ExecutionState
 
-EXHAUSTED = "EXHAUSTED"
-"""The filter for failed executions that no retry follows; it is not a state of an execution."""
-RUNNING = (ExecutionState.PROCESSING, ExecutionState.ENQUEUED)
 _STATES = [
     ("", "Ended"),
     ("RUNNING", "Running"),
@@ -29,20 +25,7 @@ _SINCE = [("", "Any time"), ("15m", "Last 15 minutes"), ("1h", "Last hour"), ("1
 
 
 def execution_list(visit: Visit) -> Response:
-    state = visit.parameter("state")
-    states = {None: ENDED, "RUNNING": RUNNING, EXHAUSTED: [ExecutionState.FAILED]}.get(state, state)
-    found = visit.operations.executions(
-        **listed(visit),
-        state=states,
-        job=job_filter(visit),
-        trigger=trigger_filter(visit),
-        group=group_filter(visit),
-        job_type=visit.parameter("job_type"),
-        node=visit.parameter("node"),
-        since=instant_filter(visit, "since"),
-        until=instant_filter(visit, "until"),
-        exhausted=state == EXHAUSTED,
-    )
+    found = visit.operations.executions(**listed(visit), **execution_filters(visit))
     return visit.render(
         "executions.html",
         # The first page is live; a later one shows what was there when its cursor was made.

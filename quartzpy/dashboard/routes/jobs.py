@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard.drawing.plots import run_bars
-from quartzpy.dashboard.filters import group_filter, listed
+from quartzpy.dashboard.filters import job_filters, listed
 from quartzpy.dashboard.links import job_key
 from quartzpy.dashboard.visit import Visit, page
 from quartzpy.states import JobMode
@@ -15,13 +15,7 @@ _MODES = [("", "All"), *((str(mode), str(mode).capitalize()) for mode in JobMode
 
 
 def job_list(visit: Visit) -> Response:
-    found = visit.operations.jobs(
-        **listed(visit),
-        group=group_filter(visit),
-        contains=visit.parameter("contains"),
-        job_type=visit.parameter("job_type"),
-        mode=visit.parameter("mode"),
-    )
+    found = visit.operations.jobs(**listed(visit), **job_filters(visit))
     return visit.render("jobs.html", live="schedule executions", page=found, modes=_MODES)
 
 

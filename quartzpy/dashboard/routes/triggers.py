@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from quartzpy.dashboard.drawing.plots import run_bars
-from quartzpy.dashboard.filters import group_filter, job_filter, listed
+from quartzpy.dashboard.filters import LATE, job_filter, listed, trigger_filters
 from quartzpy.dashboard.links import trigger_key
 from quartzpy.dashboard.visit import Visit, page
-from quartzpy.states import TriggerState
 from quartzpy.store.queries import TriggerOrder
 
-LATE = "LATE"
-"""The filter for waiting triggers that are past due; it is not a state of a trigger."""
-_LATE_AFTER = timedelta(seconds=10)
 _STATES = [
     ("", "All"),
     ("WAITING", "Waiting"),
@@ -31,19 +25,8 @@ _ORDERS = [(str(TriggerOrder.KEY), "Group and name"), (str(TriggerOrder.NEXT_FIR
 
 
 def trigger_list(visit: Visit) -> Response:
-    state = visit.parameter("state")
-    is_late = state == LATE
     found = visit.operations.triggers(
-        **listed(visit),
-        job=job_filter(visit),
-        group=group_filter(visit),
-        contains=visit.parameter("contains"),
-        state=TriggerState.WAITING if is_late else state,
-        calendar=visit.parameter("calendar"),
-        job_type=visit.parameter("job_type"),
-        kind=visit.parameter("kind"),
-        until=visit.operations.now() - _LATE_AFTER if is_late else None,
-        order_by=visit.parameter("order") or TriggerOrder.KEY,
+        **listed(visit), **trigger_filters(visit), order_by=visit.parameter("order") or TriggerOrder.KEY
     )
     return visit.render(
         "triggers.html", live="schedule executions", page=found, states=_STATES, orders=_ORDERS, job=job_filter(visit)

@@ -1,0 +1,126 @@
+"""`quartzpy delete`, `reset` and `reschedule`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quartzpy.cli import completion
+from quartzpy.cli.action import Request, action_options, one, perform, subject_options, subjects
+from quartzpy.cli.cells import Cells
+from quartzpy.cli.exits import USAGE
+from quartzpy.cli.filters import JOB_FILTERS, TRIGGER_FILTERS, FilterSet
+from quartzpy.cli.keys import trigger_key
+from quartzpy.cli.listing import print_json, terminal_width
+from quartzpy.cli.sheet import Sheet
+from quartzpy.cli.show import GROUP_HELP, draw_times
+from quartzpy.cli.target import Target
+from quartzpy.texts import visible
+
+if TYPE_CHECKING:
+    from quartzpy.operations.schedule_texts import SchedulePreview
+
+
+@click.group()
+def delete() -> None:
+    """Delete jobs with all their triggers, or triggers."""
+
+
+def _delete(target: Target, request: Request, filters: FilterSet, keys: Any, everything: bool, given: Any) -> None:
+    with target.operations() as operations:
+        found = subjects(operations, filters, keys, everything, given)
+        act = operations.actions.delete
+        perform(
+            request,
+            "Delete",
+            found,
+            lambda: act(found.selected, reason=request.reason),
+            action="delete",
+            always_asks=True,
+        )
+
+
+@delete.command("job")
+@action_options
+@subject_options(JOB_FILTERS, "JOB")
+def delete_job(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+    """Delete jobs with all their triggers. Executions that are running continue."""
+    _delete(target, request, JOB_FILTERS, keys, everything, given)
+
+
+@delete.command("trigger")
+@action_options
+@subject_options(TRIGGER_FILTERS, "TRIGGER")
+def delete_trigger(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+    """Delete triggers, and jobs that are not durable with their last trigger."""
+    _delete(target, request, TRIGGER_FILTERS, keys, everything, given)
+
+
+@click.command()
+@action_options
+@subject_options(TRIGGER_FILTERS, "TRIGGER")
+def reset(target: Target, request: Request, keys: tuple[str, ...], everything: bool, **given: Any) -> None:
+    """Return triggers in ERROR to their schedules; by filters, only those in ERROR."""
+    if not keys and (everything or any(given.values())) and not given["state"]:
+        given["state"] = ("ERROR",)
+    with target.operations() as operations:
+        found = subjects(operations, TRIGGER_FILTERS, keys, everything, given)
+        act = operations.actions.reset
+        perform(request, "Reset", found, lambda: act(found.selected, reason=request.reason), action="reset")
+
+
+@click.command()
+@action_options
+@click.argument("trigger", shell_complete=completion.TRIGGERS)
+@click.argument("schedule")
+@click.option("--group", help=GROUP_HELP)
+@click.option("--zone", help="The time zone of the schedule. [default: that of the trigger]")
+@click.pass_context
+def reschedule(
+    context: click.Context,
+    target: Target,
+    request: Request,
+    trigger: str,
+    schedule: str,
+    group: str | None,
+    zone: str | None,
+) -> None:
+    """Give TRIGGER another SCHEDULE; its data, priority, calendar, end time and pause stay.
+
+    SCHEDULE is a cron expression ("0 2 * * MON-FRI" or Quartz's "0 0 2 ? * MON-FRI"), an interval ("every 15m"), or
+    the instant of a single fire ("2026-12-24T18:00+01:00"). --dry-run shows its next fire times.
+    """
+    with target.operations() as operations:
+        key = trigger_key(operations.scheduler, trigger, group)
+        preview = operations.actions.preview_schedule(schedule, zone, trigger=key)
+        if preview.error is not None:
+            click.echo(_pointed_at(preview), err=True)
+            context.exit(USAGE)
+        if request.dry_run and request.json_output:
+            print_json(preview)
+            return
+
+        def show() -> None:
+            sheet = Sheet(Cells(), terminal_width())
+            sheet.values({"schedule": schedule, "in words": preview.words})
+            draw_times(sheet, preview.next_times)
+            click.echo(str(sheet))
+
+        act = operations.actions.reschedule
+        perform(
+            request,
+            "Reschedule",
+            one("trigger", key),
+            lambda: act(key, schedule, zone, reason=request.reason),
+            action="reschedule",
+            dry_run=show,
+        )
+
+
+def _pointed_at(preview: SchedulePreview) -> str:
+    """Return the error of a schedule, with a mark below the place that is wrong."""
+    lines = [f"quartzpy: {visible(str(preview.error))}"]
+    if preview.position is not None and preview.text.isprintable():
+        lines += [f"  {preview.text}", f"  {' ' * preview.position}^"]
+    return "\n".join(lines)

@@ -1,0 +1,194 @@
+"""What the user of `quartzpy top` has chosen, and how keys change it. Pure: actions are returned, not done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quartzpy.cli.top.model import TABS, Snapshot, Tab
+
+RUNNING, LATE, FAILED, NEXT = range(len(TABS))
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An action on the selected row that waits for a confirmation."""
+
+    question: str
+    action: str
+    """The name of the method of `Operations.actions`."""
+    subject: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """A request to show all that is known about a row: an execution or a trigger."""
+
+    kind: str
+    subject: Any
+
+
+@dataclass
+class View:
+    """The state of the screen beside the snapshot."""
+
+    tab: int = RUNNING
+    selected: dict[int, Any] = field(default_factory=dict)
+    """The identity of the selected row of each tab."""
+    orders: dict[int, str] = field(default_factory=dict)
+    is_reversed: bool = False
+    contains: str = ""
+    typed: str | None = None
+    """The filter while it is typed; None otherwise."""
+    frozen: bool = False
+    help: bool = False
+    proposal: Proposal | None = None
+    message: str = ""
+    text: Sequence[str] = ()
+    """The lines of the details that are shown in place of the table; empty if none are."""
+    scrolled: int = 0
+    quit: bool = False
+
+    @property
+    def current(self) -> Tab:
+        return TABS[self.tab]
+
+    @property
+    def order(self) -> str:
+        return self.orders.get(self.tab, next(iter(self.current.orders)))
+
+    def rows(self, snapshot: Snapshot) -> list[Any]:
+        """Return the rows of the current tab."""
+        contains = self.contains if self.typed is None else self.typed
+        return self.current.rows(snapshot, contains=contains, order=self.order, is_reversed=self.is_reversed)
+
+    def position(self, rows: Sequence[Any]) -> int:
+        """Return the index of the selected row; that of the first if the selected one has gone."""
+        wanted = self.selected.get(self.tab)
+        identities = [self.current.identity(one) for one in rows]
+        return identities.index(wanted) if wanted in identities else 0
+
+    def press(self, key: str, snapshot: Snapshot, page: int = 10) -> Proposal | Details | None:
+        """Change the view by a key; return an action that was confirmed, or details that were asked for.
+
+        `page` is the number of rows on the screen. Keys are characters, or names such as "up" and "escape".
+        """
+        self.message = ""
+        if self.proposal is not None:
+            proposal, self.proposal = self.proposal, None
+            if key in ("y", "Y"):
+                return proposal
+            self.message = "nothing was changed"
+            return None
+        if self.typed is not None:
+            self._type(key)
+            return None
+        if self.help or self.text:
+            self._read(key, page)
+            return None
+        return self._command(key, snapshot, page)
+
+    def _type(self, key: str) -> None:
+        assert self.typed is not None
+        match key:
+            case "enter":
+                self.contains, self.typed = self.typed, None
+            case "escape":
+                self.contains, self.typed = "", None
+            case "backspace":
+                self.typed = self.typed[:-1]
+            case _ if len(key) == 1 and key.isprintable():
+                self.typed += key
+
+    def _read(self, key: str, page: int) -> None:
+        steps = {"down": 1, "j": 1, "up": -1, "k": -1, "pagedown": page, " ": page, "pageup": -page}
+        if self.text and key in steps:
+            self.scrolled = max(0, min(self.scrolled + steps[key], len(self.text) - 1))
+            return
+        if key == "q":
+            self.quit = not (self.help or self.text)
+        self.help, self.text, self.scrolled = False, (), 0
+
+    def _command(self, key: str, snapshot: Snapshot, page: int) -> Details | None:
+        steps = {"down": 1, "j": 1, "up": -1, "k": -1, "pagedown": page, "pageup": -page}
+        ends = {"home": -(10**9), "g": -(10**9), "end": 10**9, "G": 10**9}
+        rows = self.rows(snapshot)
+        match key:
+            case "q":
+                self.quit = True
+            case "1" | "2" | "3" | "4":
+                self.tab = int(key) - 1
+            case "tab" | "right":
+                self.tab = (self.tab + 1) % len(TABS)
+            case "backtab" | "left":
+                self.tab = (self.tab - 1) % len(TABS)
+            case "s":
+                names = list(self.current.orders)
+                self.orders[self.tab] = names[(names.index(self.order) + 1) % len(names)]
+            case "r":
+                self.is_reversed = not self.is_reversed
+            case "/":
+                self.typed = self.contains
+            case "escape":
+                self.contains = ""
+            case " ":
+                self.frozen = not self.frozen
+            case "?" | "h":
+                self.help = True
+            case _ if rows and key in (steps | ends):
+                at = self.position(rows) + (steps | ends)[key]
+                self.selected[self.tab] = self.current.identity(rows[max(0, min(at, len(rows) - 1))])
+            case _ if rows and (key in ACTIONS or key in ("enter", "w")):
+                return self._act(key, rows[self.position(rows)])
+            case _ if key in ACTIONS:
+                self.message = f"{self.current.empty}: there is no row to act on"
+        return None
+
+    def _act(self, key: str, row: Any) -> Details | None:
+        # The selection stays with the row that the question names.
+        self.selected[self.tab] = self.current.identity(row)
+        if key in ("enter", "w"):
+            fire_id = getattr(row, "fire_id", None)
+            return Details("trigger", row.trigger) if fire_id is None else Details("execution", fire_id)
+        proposed = ACTIONS[key](row)
+        if proposed is None:
+            self.message = "this action does not apply to the selected row"
+        self.proposal = proposed
+        return None
+
+
+def _cancel(row: Any) -> Proposal | None:
+    if not hasattr(row, "cancel_requested"):
+        return None
+    return Proposal(f"Cancel execution {row.fire_id} of {row.job}?", "cancel", row.fire_id)
+
+
+def _run_again(row: Any) -> Proposal | None:
+    if not hasattr(row, "ended_at") or row.fire_id is None:
+        return None
+    return Proposal(f"Run execution {row.fire_id} of {row.job} again?", "run_again", row.fire_id)
+
+
+ACTIONS: Mapping[str, Callable[[Any], Proposal | None]] = {
+    "c": _cancel,
+    "a": _run_again,
+    "t": lambda row: Proposal(f"Run job {row.job} now?", "trigger", row.job),
+    "p": lambda row: Proposal(f"Pause trigger {row.trigger}?", "pause", row.trigger),
+    "u": lambda row: Proposal(f"Resume trigger {row.trigger}?", "resume", row.trigger),
+    "n": lambda row: Proposal(f"Skip the next fire of trigger {row.trigger}?", "skip_next", row.trigger),
+}
+
+HELP = (
+    ("1 2 3 4, Tab", "running, late, failed, next"),
+    ("up, down, PgUp, PgDn, Home, End", "select a row (also k, j, g, G)"),
+    ("Enter, w", "show the row with all that is known, and why"),
+    ("/", "show only rows with a text; Esc shows all"),
+    ("s, r", "change the order; reverse it"),
+    ("Space", "freeze the screen, or go on"),
+    ("c", "cancel the running execution"),
+    ("a", "run the failed execution again"),
+    ("t", "run the job of the row now"),
+    ("p, u, n", "pause the trigger of the row; resume it; skip its next fire"),
+    ("?, q", "this help; quit"),
+)

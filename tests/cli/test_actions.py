@@ -1,0 +1,192 @@
+"""Verbs of operators: subjects, confirmation, dry runs, exit statuses, results as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, JobKey, SimpleTrigger, TriggerKey
+from quartzpy.states import JobMode, PublicState
+from tests.cli.conftest import Terminal
+from tests.cluster.app import Quick
+
+LATER = datetime(2090, 1, 1, tzinfo=UTC)
+
+
+def later(name: str, group: str = "DEFAULT") -> SimpleTrigger:
+    return SimpleTrigger(name, group, start_time=LATER, interval=timedelta(hours=1))
+
+
+@pytest.fixture
+def three(terminal: Terminal) -> Terminal:
+    """A job with three triggers."""
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job", durable=True), [later("a"), later("b"), later("c", "eu")])
+    return terminal
+
+
+def states(terminal: Terminal) -> str:
+    keys = (TriggerKey("a"), TriggerKey("b"), TriggerKey("c", "eu"))
+    return " ".join(terminal.scheduler.trigger_state(key) for key in keys)
+
+
+def test_named_triggers_are_paused_and_resumed_with_a_reason(three: Terminal) -> None:
+    assert three.ok("pause", "trigger", "a", "eu.c", "--reason", "the bank is closed") == "Paused 2 of 2 triggers.\n"
+    assert states(three) == "PAUSED NORMAL PAUSED"
+    assert "the bank is closed" in three.ok("triggers", "--columns", "trigger,pause_reason")
+    result = json.loads(three.ok("resume", "trigger", "a", "--missed", "skip", "--json"))
+    assert (result["action"], result["count"]) == ("resume", 1)
+    assert states(three) == "NORMAL NORMAL PAUSED"
+    audit = json.loads(three.ok("audit", "--json"))["items"]
+    assert [(one["action"], one["reason"], one["count"]) for one in audit] == [
+        ("resume", "", 1),
+        ("pause", "the bank is closed", 2),
+    ]
+
+
+def test_a_selection_is_confirmed_and_a_dry_run_changes_nothing(
+    three: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = ("pause", "trigger", "--group", "DEFAULT")
+    assert three.ok(*every, "--dry-run") == "would pause 2 triggers: DEFAULT.a, DEFAULT.b\n"
+    assert json.loads(three.ok(*every, "--dry-run", "--json")) == {
+        "action": "pause",
+        "dry_run": True,
+        "count": 2,
+        "keys": ["DEFAULT.a", "DEFAULT.b"],
+    }
+    unasked = three.run(*every)
+    assert unasked.status == 8
+    assert unasked.err.startswith("Pause 2 triggers: DEFAULT.a, DEFAULT.b? Nobody can be asked, because")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    for answer, status, expected in (("n", 8, "NORMAL NORMAL NORMAL"), ("y", 0, "PAUSED PAUSED NORMAL")):
+        monkeypatch.setattr("click.termui.visible_prompt_func", lambda _, answer=answer: answer)
+        assert three.run(*every).status == status
+        assert states(three) == expected
+    three.ok("resume", "everything", "--yes")
+    assert states(three) == "NORMAL NORMAL NORMAL"
+    three.ok("pause", "trigger-group", "e*", "--yes")
+    assert states(three) == "NORMAL NORMAL PAUSED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("pause", "trigger"), 2, "name the triggers, select them by filters, or give --all"),
+        (("pause", "trigger", "a", "--state", "WAITING"), 2, "give either the keys of the triggers or filters"),
+        (("pause", "trigger", "--state", "ERROR"), 7, "no trigger matches --state ERROR"),
+        (("pause", "trigger", "nothing"), 5, "there is no trigger 'nothing'"),
+        (("pause", "job", "jobb"), 5, "did you mean DEFAULT.job?"),
+        (("reset", "a"), 9, "DEFAULT.a is WAITING, not ERROR"),
+        (("reset", "--all"), 7, "no trigger matches --state ERROR"),
+        (("cancel", "12345678"), 5, "execution 12345678 is not known"),
+        (("cancel", "--all"), 7, "no execution matches --state ENQUEUED --state PROCESSING"),
+        (("cancel", "--state", "FAILED"), 2, "only executions that are ENQUEUED or PROCESSING"),
+        (("cancel", "first"), 2, "fire_id: must be a whole number"),
+        (("delete", "trigger", "a"), 8, "Delete trigger DEFAULT.a? Nobody can be asked"),
+        (("drain", "node-1"), 5, "the nodes are none"),
+        (("trigger", "job", "--data", "[1]"), 2, "must be a JSON object"),
+        (("trigger", "job", "--data", "{"), 2, "is not JSON"),
+        (("trigger", "job", "--data", "@/nowhere"), 2, "No such file"),
+        (("reschedule", "a", "0 0 25 * * ?"), 2, "hours field"),
+        (("backfill", "a", "--from", "1h"), 7, "has no fire time in this range"),
+    ],
+)
+def test_what_cannot_be_done_says_why_and_changes_nothing(
+    three: Terminal, arguments: tuple[str, ...], status: int, message: str
+) -> None:
+    before = three.ok("triggers", "--json"), three.ok("jobs", "--json")
+    done = three.run(*arguments)
+    assert (done.status, done.out) == (status, ""), done
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert (three.ok("triggers", "--json"), three.ok("jobs", "--json")) == before
+
+
+def test_jobs_are_disabled_enabled_and_deleted(three: Terminal) -> None:
+    three.ok("disable", "job")
+    assert three.scheduler.job_mode(JobKey("job")) is JobMode.DISABLED
+    assert three.run("trigger", "job").status == 9
+    three.ok("enable", "--mode", "disabled")
+    assert three.scheduler.job_mode(JobKey("job")) is JobMode.ENABLED
+    three.ok("skip-next", "a", "--count", "2")
+    record = three.scheduler.trigger_record(TriggerKey("a"))
+    assert record is not None
+    assert record.next_fire_time == LATER + timedelta(hours=2)
+    three.ok("delete", "trigger", "a", "--yes")
+    assert three.scheduler.trigger_state(TriggerKey("a")) is PublicState.NONE
+    three.ok("delete", "job", "--all", "--yes")
+    assert not list(three.scheduler.jobs())
+
+
+def test_one_of_several_that_cannot_be_done_is_reported(three: Terminal) -> None:
+    three.scheduler.pause_trigger(TriggerKey("a"))
+    with_error = three.run("reset", "a", "b")
+    assert with_error.status == 10
+    assert "DEFAULT.a: trigger DEFAULT.a is PAUSED, not ERROR" in with_error.err
+    assert "DEFAULT.b: trigger DEFAULT.b is WAITING, not ERROR" in with_error.err
+
+
+def test_a_schedule_is_previewed_and_an_error_is_shown_in_its_place(terminal: Terminal) -> None:
+    nightly = CronTrigger("0 0 2 ? * MON-FRI", "nightly", time_zone="Europe/Berlin")
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job"), nightly)
+    done = terminal.run("reschedule", "nightly", "0 0 2 ? * MON-FRU")
+    assert done.status == 2
+    assert done.err.splitlines()[1:] == ["  0 0 2 ? * MON-FRU", "                ^"]
+    preview = terminal.ok("reschedule", "nightly", "30 4 * * *", "--dry-run")
+    assert preview.startswith("would reschedule trigger DEFAULT.nightly\n")
+    assert "Next fire times" in preview
+    assert "04:30:00" in preview
+    assert "0 0 2 ? * MON-FRI" in terminal.ok("show", "trigger", "nightly")
+    terminal.ok("reschedule", "nightly", "30 4 * * *", "--reason", "the backup runs at two")
+    sheet = terminal.ok("show", "trigger", "nightly")
+    assert "30 4 * * *" in sheet
+    assert "Europe/Berlin" in sheet, "the zone stays"
+
+
+class Failing(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        if context.job_data["fail"]:
+            raise ValueError("no such region")
+
+
+def test_a_job_is_run_and_waited_for_and_run_again(terminal: Terminal) -> None:
+    scheduler = terminal.scheduler
+    scheduler.schedule_job(JobDetail(Failing, "job", data={"fail": False}), later("t"))
+    scheduler.start()
+    done = terminal.run("trigger", "job", "--wait", "20s")
+    assert done.status == 0, done
+    assert "SUCCEEDED" in done.err
+    done = terminal.run("trigger", "job", "--data", '{"fail": true}', "--wait", "20s")
+    assert done.status == 1
+    assert "FAILED: ValueError: no such region" in done.err
+    [failed] = scheduler.executions(state="FAILED")
+    assert "runs again" in terminal.ok("run-again", str(failed.fire_id))
+    assert scheduler.wait_until_recorded(3, timedelta(seconds=20))
+
+
+def test_past_fire_times_are_backfilled_after_a_question(terminal: Terminal) -> None:
+    now = datetime.now(UTC)
+    hourly = SimpleTrigger("hourly", start_time=now - timedelta(hours=5, minutes=1), interval=timedelta(hours=1))
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job"), hourly)
+    assert terminal.run("backfill", "hourly", "--from", "3h").status == 8
+    assert "would run the job for 3 fire times of trigger DEFAULT.hourly: " in terminal.ok(
+        "backfill", "hourly", "--from", "3h", "--dry-run"
+    )
+    assert "3 runs of trigger DEFAULT.hourly were stored" in terminal.ok("backfill", "hourly", "--from", "3h", "--yes")
+    assert terminal.run("backfill", "hourly", "--from", "5h", "--max-runs", "2", "--yes").status == 2
+
+
+def test_a_node_is_drained_and_resumed_from_elsewhere(terminal: Terminal) -> None:
+    terminal.scheduler.start()
+    node = terminal.scheduler.instance_id
+    assert node is not None
+    terminal.ok("drain", node)
+    assert "draining" in terminal.ok("nodes").lower()
+    assert terminal.ok("health", "--node", node) == "ok: 1 of 1 nodes is alive\n"
+    assert terminal.run("health", "--node", node, "--ready").status == 1
+    assert terminal.run("health", "--ready").out.startswith("no node claims triggers")
+    terminal.ok("resume-node", node)
+    assert terminal.run("health", "--ready").status == 0

@@ -1,0 +1,169 @@
+"""Listings and sheets: filters, pages, columns, zones, and what an empty answer says."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from quartzpy import CronTrigger, Job, JobDetail, JobExecutionContext, SimpleTrigger, TriggerKey
+from quartzpy.cli.cells import width_of
+from quartzpy.cli.main import main
+from tests.cli.conftest import Terminal
+from tests.cluster.app import Quick
+
+LATER = datetime(2090, 1, 1, tzinfo=UTC)
+HOSTILE = ("<script>alert('x')</script>", "a.b'\"; DROP TABLE", "報告 \u05d0\u05d1\u05d2", "x" * 200, "%s {} \\n")
+
+
+def later(name: str, group: str = "DEFAULT", **values: object) -> SimpleTrigger:
+    return SimpleTrigger(name, group, start_time=LATER, **values)  # type: ignore[arg-type]
+
+
+def test_the_pages_of_a_listing_have_each_row_once(terminal: Terminal) -> None:
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job"), [later(f"t{n}") for n in range(7)])
+    names, cursor = [], []
+    while True:
+        done = terminal.run("triggers", "--limit", "3", *cursor)
+        names += [line.split()[0] for line in done.out.splitlines()[1:]]
+        if "--after" not in done.err:
+            break
+        cursor = ["--after", done.err.split("--after ")[1].strip()]
+    assert names == [f"DEFAULT.t{n}" for n in range(7)]
+    page = json.loads(terminal.ok("triggers", "--limit", "3", "--json"))
+    assert len(page["items"]) == 3
+    assert page["next_cursor"]
+    assert terminal.run("triggers", "--after", "nonsense").status == 2
+
+
+def test_filters_select_and_an_empty_answer_says_what_there_is(terminal: Terminal) -> None:
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job", "eu.west"), [later("a", "eu.west"), later("b", "us")])
+    terminal.scheduler.pause_trigger(TriggerKey("b", "us"), reason="closed", by="ann")
+    assert "eu.west.a" in terminal.ok("triggers", "--group", "eu*")
+    assert "us.b" not in terminal.ok("triggers", "--group", "eu*")
+    assert "us.b" in terminal.ok("triggers", "--state", "paused", "--job", "eu.west.job", "--contains", "b")
+    done = terminal.run("triggers", "--state", "ERROR", "--group", "eu*")
+    assert (done.status, done.out) == (0, "")
+    name = terminal.scheduler.name
+    assert done.err == (
+        f"no trigger matches --group eu* --state ERROR; the scheduler '{name}' has 2 triggers (1 PAUSED, 1 WAITING)\n"
+    )
+    assert "no job matches --mode DISABLED" in terminal.run("jobs", "--mode", "disabled").err
+    assert "has no executions in its history" in terminal.run("executions", "--state", "FAILED").err
+    assert f"the scheduler '{name}' has no misfires" in terminal.run("misfires").err
+    assert "nothing will fire before" in terminal.run("upcoming", "--until", "1m").err
+    wrong = terminal.run("triggers", "--job", "eu.west.jobb")
+    assert (wrong.status, "did you mean eu.west.job?" in wrong.err) == (5, True)
+    assert "must be an instant such as" in terminal.run("triggers", "--since", "soonish").err
+
+
+def test_columns_and_zone_are_chosen(terminal: Terminal) -> None:
+    daily = CronTrigger(
+        "0 30 2 * * ?", "daily", time_zone="Europe/Berlin", start_time=datetime(2090, 10, 28, tzinfo=UTC)
+    )
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job"), daily)
+    text = terminal.ok("triggers", "--columns", "next,trigger", "--zone", "Europe/Berlin")
+    assert text.splitlines() == [
+        "NEXT (Europe/Berlin)  TRIGGER",
+        "2090-10-28 02:30:00   DEFAULT.daily",
+    ]
+    assert "2090-10-28 00:30:00" in terminal.ok("triggers", "--columns", "next", "--zone", "UTC")
+    assert "PAUSE REASON" in terminal.ok("triggers", "--columns", "all")
+    assert "'nxt' is unknown; did you mean next?" in terminal.run("triggers", "--columns", "nxt").err
+    assert "did you mean 'Europe/Berlin'?" in terminal.run("triggers", "--zone", "Europe/Berln").err
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_hostile_names_are_harmless_and_fit_the_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    for name in HOSTILE:
+        terminal.scheduler.schedule_job(
+            JobDetail(Quick, name, name, description="\x1b[31mred\nsecond"), later(name, name)
+        )
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in (("triggers",), ("jobs",), ("triggers", "--columns", "all")):
+        text = terminal.ok(*command)
+        assert "\x1b" not in text
+        assert columns == 40 or command[-1] == "all" or max(map(width_of, text.splitlines())) <= columns, text
+    for name in HOSTILE:
+        assert terminal.ok("show", "trigger", name, "--group", name).startswith(f"trigger {name}.{name}")
+        assert "\x1b" not in terminal.ok("show", "job", name, "--group", name)
+
+
+def test_a_key_with_dots_is_found_by_what_is_stored(terminal: Terminal) -> None:
+    for name, group in (("c", "a.b"), ("b.c", "x"), ("dotted.name", "DEFAULT")):
+        terminal.scheduler.schedule_job(JobDetail(Quick, name, group), later(name, group))
+    for text, key in (("a.b.c", "a.b.c"), ("x.b.c", "x.b.c"), ("dotted.name", "DEFAULT.dotted.name")):
+        assert terminal.ok("show", "job", text).startswith(f"job {key}")
+    terminal.scheduler.schedule_job(JobDetail(Quick, "b.c", "a"), later("b.c", "a"))
+    done = terminal.run("show", "job", "a.b.c")
+    assert done.status == 2
+    assert "name one of them by its group: --group a.b c or --group a b.c" in done.err
+    assert terminal.ok("show", "job", "b.c", "--group", "a").startswith("job a.b.c")
+
+
+class Reporting(Job):
+    def execute(self, context: JobExecutionContext) -> None:
+        context.log.info("read the file")
+        if context.job_data.get("fail"):
+            raise ValueError("no such region")
+
+
+def test_sheets_show_what_is_known(terminal: Terminal) -> None:
+    scheduler = terminal.scheduler
+    scheduler.schedule_job(
+        JobDetail(
+            Reporting, "report", "eu", data={"fail": True, "api_token": "s3cr3t"}, capture_logs="INFO", durable=True
+        ),
+        SimpleTrigger("once", "eu"),
+    )
+    scheduler.start()
+    assert scheduler.wait_until_recorded(1, timedelta(seconds=20))
+    [record] = scheduler.executions()
+    scheduler.standby()
+    sheet = terminal.ok("show", "execution", str(record.fire_id))
+    assert re.search(r"job +eu\.report", sheet)
+    assert "ValueError: no such region" in sheet
+    assert "read the file" in sheet
+    job = terminal.ok("show", "job", "eu.report")
+    assert re.search(r"api_token +\[redacted\]", job)
+    assert "s3cr3t" not in job
+    assert "Last runs (1 FAILED)" in job
+    listed = terminal.ok("executions", "--job", "eu.report", "--state", "failed", "--since", "1h")
+    assert "ValueError: no such region" in listed
+    node = scheduler.instance_id
+    assert node is not None
+    assert terminal.ok("show", "node", node).startswith(f"node {node}  alive")
+    missing = terminal.run("show", "node", f"{node}x")
+    assert (missing.status, "did you mean" in missing.err) == (5, True)
+    assert terminal.run("show", "execution", "99999999").status == 5
+    assert terminal.ok("why", "eu.report") == "The job has no triggers.\n", "the name of a job explains its triggers"
+    assert "FAILED: ValueError" in terminal.ok("why", "eu.once"), "it has ended"
+    scheduler.schedule_job(JobDetail(Quick, "other"), later("tomorrow"))
+    assert "did you mean DEFAULT.tomorrow?" in terminal.run("why", "tomorow").err
+
+
+def test_a_watched_listing_repeats_until_it_is_interrupted(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.scheduler.schedule_job(JobDetail(Quick, "job"), later("t"))
+    rounds: list[float | None] = []
+
+    def wait(self: object, period: float | None = None) -> bool:
+        rounds.append(period)
+        if len(rounds) == 3:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr("quartzpy.cli.listing.threading.Event.wait", wait)
+    with pytest.raises(SystemExit) as ended:
+        main(["triggers", "--watch=5s", "--json"])
+    assert ended.value.code == 0
+    assert rounds == [5.0, 5.0, 5.0]
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(json.loads(line)["items"]) for line in lines] == [1, 1, 1]
